@@ -4,7 +4,7 @@
     python benchmarks/few_classes.py --report     # prints the table from docs/results/few_classes.jsonl
 
 The tables come with scikit-learn. All classes are in every split, and no instance is in two. A bag of 4 to 12 holds one
-or two of the query's class if it is positive. The plain methods are those of `miv reference` and `again`, a logistic
+or two of the query's class if it is positive. The plain methods are those of `miv baselines` and `again`, a logistic
 regression on products and distances of standardised columns, which takes the target with the highest score as the
 witness of a bag and is fitted again, six times. The last line is JSON.
 """

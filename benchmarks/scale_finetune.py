@@ -37,9 +37,8 @@ from miv.data import ExemplarSet
 from miv.runtime import SilentProgress
 from miv.tasks import create_task
 from miv.training.config import TrainingConfig
-from miv.training.graph_memory import chunks_by_length
-from miv.training.new_verifier import complete, create_verifier
-from miv.training.stage_module import StageModule
+from miv.training.new_verifier import create_verifier, resolve_backbone
+from miv.training.stage_module import StageModule, chunks_by_length
 from miv.training.stages import StageData
 
 Beside = Literal["nothing", "encoder", "bfloat16"]
@@ -107,7 +106,7 @@ def measure(
     config = TrainingConfig(
         batch_size=batch, backbone="hf:minilm", optimiser="adamw", trainable_layers=last, backbone_learning_rate=2e-5
     )
-    config = complete(config, sets["train"].pool)
+    config = resolve_backbone(config, sets["train"].pool)
     verifier = create_verifier(config, sets["train"].pool)
     verifier.backbone.train_only_last(last)
     module = StepsOnly(verifier, config, 1, sets, None, memory)

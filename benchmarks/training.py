@@ -35,7 +35,7 @@ from miv.data import ExemplarSet
 from miv.runtime import SilentProgress
 from miv.tasks import create_task
 from miv.training.config import TrainingConfig
-from miv.training.new_verifier import complete, create_verifier
+from miv.training.new_verifier import create_verifier, resolve_backbone
 from miv.training.sampling import draw_order
 from miv.training.stage_module import SplitFeatures, StageModule
 from miv.training.stages import StageData
@@ -83,7 +83,7 @@ def step_overhead(sets: dict[str, ExemplarSet], quick: bool) -> dict[str, float]
     found = {}
     warm_up, steps = (QUICK_WARM_UP, QUICK_STEPS) if quick else (WARM_UP, STEPS)
     for augmentation in ("none", "affine"):
-        config = complete(TrainingConfig(batch_size=BATCH, augmentation=augmentation), sets["train"].pool)
+        config = resolve_backbone(TrainingConfig(batch_size=BATCH, augmentation=augmentation), sets["train"].pool)
         module = StepsOnly(create_verifier(config, sets["train"].pool), config, 1, sets, None)
         timer = StepTimer()
         trainer = Trainer(
@@ -128,7 +128,7 @@ def resnet_18(folder: Path) -> str:
 def frozen_epoch_gain(sets: dict[str, ExemplarSet], backbone: str, options: dict[str, Any], quick: bool) -> float:
     """Both sides take the same step on the same exemplars, in turn; only where features come from differs."""
     pool = sets["train"].pool
-    config = complete(TrainingConfig(batch_size=BATCH, backbone=backbone, backbone_options=options), pool)
+    config = resolve_backbone(TrainingConfig(batch_size=BATCH, backbone=backbone, backbone_options=options), pool)
     verifier = create_verifier(config, pool)
     verifier.backbone.freeze()
     sampler = StageData(StageModule(verifier, config, 0, sets, None), workers=0).sampler

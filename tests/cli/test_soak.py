@@ -21,7 +21,7 @@ from tests.training.tiny import assert_same_run, tiny_sets
 
 SECONDS = float(os.environ.get("MIV_SOAK_SECONDS", "1800"))
 SEED = int(os.environ.get("MIV_SOAK_SEED", "0"))
-SETTINGS = ("--max-epochs", "6", "--patience", "6", "--align-epochs", "2", "--threads", "1", "--no-reference")
+SETTINGS = ("--max-epochs", "6", "--patience", "6", "--align-epochs", "2", "--threads", "1", "--no-baselines")
 TRAIN = ("train", "data", *SETTINGS, "--out")
 BESIDE = (
     ("runs", "list", "runs", "--json"),

@@ -63,7 +63,7 @@ def test_the_seconds_of_a_run_count_a_trial_that_keeps_the_start(folder: Path) -
     sets = {**tiny_sets("features"), "validation": tiny_sets("features", 20)["validation"]}
     save_splits(sets, folder / "few", builder="test", options={}, seed=0)
     rates = ["--align-epochs", "0", "--learning-rates", "1e-9", "--max-epochs", "2"]  # no epoch beats the start
-    run("train", "few", "--out", "runs/few", *rates, "--threads", "1", "--no-reference")
+    run("train", "few", "--out", "runs/few", *rates, "--threads", "1", "--no-baselines")
     about = json.loads(Path("runs/few/run.json").read_text())
     assert about["best"]["epoch"] == 0
     assert list(about["stage_seconds"]) == ["pilot", "frozen"]
@@ -73,7 +73,7 @@ def test_the_seconds_of_a_run_count_a_trial_that_keeps_the_start(folder: Path) -
 
 
 def test_a_flag_changes_what_auto_chose(folder: Path) -> None:
-    run("train", "data", "--out", "runs/a", "--align-epochs", "1", "--max-epochs", "1", "--no-reference")
+    run("train", "data", "--out", "runs/a", "--align-epochs", "1", "--max-epochs", "1", "--no-baselines")
     config = json.loads(Path("runs/a/config.json").read_text())
     assert (config["start"], config["align_epochs"]) == ("similar", 1)
 
@@ -249,7 +249,7 @@ def test_a_stop_outside_the_stages_says_how_to_go_on(
             main()
     assert ended.value.code == code
     assert "Stopped. Resume with the same command and --resume." in capsys.readouterr().err
-    assert "test: 400 exemplars" in run("train", "data", *flags, "--resume", "--no-reference")
+    assert "test: 400 exemplars" in run("train", "data", *flags, "--resume", "--no-baselines")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -276,7 +276,7 @@ def test_ctrl_c_in_another_command_says_that_it_stopped(
 
 
 def test_resuming_a_mistyped_folder_says_that_a_new_run_begins(folder: Path) -> None:
-    short = ["--align-epochs", "0", "--max-epochs", "1", "--threads", "1", "--no-reference"]
+    short = ["--align-epochs", "0", "--max-epochs", "1", "--threads", "1", "--no-baselines"]
     done = CliRunner().invoke(app, ["train", "data", "--out", "mistyped", "--resume", *short])
     assert "There is no run in mistyped to resume" in done.stderr
 
@@ -294,7 +294,7 @@ def test_resuming_a_folder_that_is_not_a_run_only_says_so(folder: Path) -> None:
 def test_resuming_a_finished_run_says_that_it_is_finished(folder: Path) -> None:
     command = ["train", "data", "--out", "run", "--max-epochs", "1", "--align-epochs", "0", "--threads", "1"]
     finished = "The run in run is finished, so nothing is trained."
-    told = [CliRunner().invoke(app, [*command, *more, "--no-reference"]).stderr for more in ([], ["--resume"])]
+    told = [CliRunner().invoke(app, [*command, *more, "--no-baselines"]).stderr for more in ([], ["--resume"])]
     assert [finished in one for one in told] == [False, True]
 
 

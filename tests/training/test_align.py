@@ -14,7 +14,7 @@ from miv.evaluation import auroc
 from miv.evaluation.cosines import cosines
 from miv.poolings.similar import AlignedNorm
 from miv.training.run import Machine, train
-from miv.training.start import fit_all
+from miv.training.start import fit_start
 from tests.training.test_pilot import SIMILAR
 from tests.training.tiny import FEATURES, rows
 
@@ -84,7 +84,7 @@ def test_where_no_map_helps_that_of_the_start_is_kept(tmp_path: Path) -> None:
     verifier = aligned(tmp_path, sets)
     start = Verifier("cap_dba_l2", channels=CHANNELS)
     known = {split: one.pool.values for split, one in sets.items()}
-    fit_all(start, sets, known, FEATURES.seed, only_scale=False, with_head=False)
+    fit_start(start, sets, known, FEATURES.seed, only_scale=False, with_head=False)
     assert isinstance(verifier.pooling.norm, AlignedNorm)
     assert isinstance(start.pooling.norm, AlignedNorm)
     assert torch.equal(verifier.pooling.norm.map, start.pooling.norm.map)
@@ -116,7 +116,7 @@ def test_a_gain_that_may_be_chance_is_not_kept(tmp_path: Path) -> None:
     assert max(row["validation_auroc"] for row in state["history"]) > state["start"]["validation_auroc"]
     start = Verifier("cap_dba_l2", channels=CHANNELS)
     known = {split: one.pool.values for split, one in sets.items()}
-    fit_all(start, sets, known, FEATURES.seed, only_scale=False, with_head=False)
+    fit_start(start, sets, known, FEATURES.seed, only_scale=False, with_head=False)
     assert isinstance(verifier.pooling.norm, AlignedNorm)
     assert isinstance(start.pooling.norm, AlignedNorm)
     assert torch.equal(verifier.pooling.norm.map, start.pooling.norm.map)

@@ -136,7 +136,9 @@ def test_every_pooling_can_be_made_and_says_where_it_cannot_start_as_the_nearest
     sets = tiny_sets("features")
     choice = choose(sets, {"pooling": pooling})
     assert create_verifier(choice.config, sets["train"].pool).configuration["pooling"] == pooling
-    assert ("cannot start as good" in choice.reason) != POOLINGS[pooling].make.starts_as_nearest
+    assert ("cannot start from the nearest-target solution" in choice.reason) != POOLINGS[
+        pooling
+    ].make.starts_as_nearest
 
 
 def test_an_unknown_pooling_is_named() -> None:

@@ -10,8 +10,8 @@ from miv.data import ExemplarSet, InstancePool
 from miv.evaluation import auroc
 from miv.evaluation.cosines import cosines
 from miv.poolings.similar import AlignedNorm
-from miv.training.centring import are_of_one_kind, assume_centre, take_asked_centre
-from miv.training.start import fit_all, logits_of
+from miv.training.centring import are_of_one_kind, assume_centre, use_requested_centre
+from miv.training.start import fit_start, logits_of
 
 CHANNELS, EXEMPLARS, POOL = 64, 60, 90
 
@@ -69,12 +69,12 @@ def test_the_pooling_nearest_is_centred_if_asked() -> None:
     mean = (values / np.linalg.norm(values, axis=1, keepdims=True))[exemplars.used].mean(axis=0)
     for centred in (False, True):
         verifier = Verifier("nearest", channels=CHANNELS, pooling_options={"centred": centred}).eval()
-        fit_all(verifier, sets, features, 0, only_scale=True, with_head=True)
+        fit_start(verifier, sets, features, 0, only_scale=True, with_head=True)
         np.testing.assert_allclose(centre_of(verifier).numpy(), mean * centred, atol=1e-6)
         nearest = cosines(exemplars, values, mean if centred else None).nearest
         assert np.corrcoef(logits_of(verifier, exemplars, values), nearest)[0, 1] == pytest.approx(1)
     again, others = made(1.0)  # an earlier verifier goes on with other data
-    fit_all(
+    fit_start(
         verifier,
         {"train": again, "validation": again},
         {"train": others, "validation": others},
@@ -84,7 +84,7 @@ def test_the_pooling_nearest_is_centred_if_asked() -> None:
     )
     np.testing.assert_allclose(centre_of(verifier).numpy(), mean, atol=1e-6)
     # Its backbone is trained further, so that its features are others.
-    take_asked_centre(verifier, again, others, has_learned_features=True)
+    use_requested_centre(verifier, again, others, has_learned_features=True)
     new = (others / np.linalg.norm(others, axis=1, keepdims=True))[again.used].mean(axis=0)
     np.testing.assert_allclose(centre_of(verifier).numpy(), new, atol=1e-6)
 
@@ -93,7 +93,7 @@ def test_the_start_keeps_the_centre_if_features_are_not_learned() -> None:
     exemplars, values = made(6.0)
     sets, features = {"train": exemplars, "validation": exemplars}, {"train": values, "validation": values}
     verifier = Verifier("cap_dba_l2", channels=CHANNELS, pooling_options={"norm": "none", "heads": 1}).eval()
-    fit_all(verifier, sets, features, 0, only_scale=False, with_head=False)
+    fit_start(verifier, sets, features, 0, only_scale=False, with_head=False)
     assert centre_of(verifier).any()
     mean = (values / np.linalg.norm(values, axis=1, keepdims=True))[exemplars.used].mean(axis=0)
     units = values / np.linalg.norm(values, axis=1, keepdims=True) - mean

@@ -12,8 +12,8 @@ from lightning.pytorch import Trainer
 from miv import MIVError, Verifier
 from miv.data import ExemplarSet, InstancePool
 from miv.data.batches import make_batch
-from miv.training.checkpoint import Keeper
-from miv.training.new_verifier import complete, create_verifier
+from miv.training.checkpoint import CheckpointCallback
+from miv.training.new_verifier import create_verifier, resolve_backbone
 from miv.training.run import Machine, train
 from miv.training.stages import contrast_losses
 from tests.training.tiny import IMAGES, run_tiny, tiny_sets
@@ -60,7 +60,7 @@ def test_the_stage_comes_first_and_can_be_repeated(tmp_path: Path) -> None:
 def test_it_moves_the_backbone_and_nothing_else(tmp_path: Path) -> None:
     run_tiny("image", tmp_path / "run", contrast_epochs=1)
     pool = tiny_sets("image")["train"].pool
-    before = create_verifier(complete(IMAGES, pool), pool).state_dict()
+    before = create_verifier(resolve_backbone(IMAGES, pool), pool).state_dict()
     after = Verifier.from_pretrained(tmp_path / "run" / "checkpoints" / "contrast" / "best").state_dict()
     moved = {name.split(".")[0] for name, weight in after.items() if not torch.equal(weight, before[name])}
     assert moved == {"backbone"}
@@ -87,14 +87,14 @@ def test_a_stage_that_was_killed_gives_way_to_one_that_is_done(
     class KilledError(BaseException):
         pass
 
-    save = Keeper._save
+    save = CheckpointCallback._save
 
-    def save_and_die(keeper: Keeper, trainer: Trainer) -> None:
+    def save_and_die(keeper: CheckpointCallback, trainer: Trainer) -> None:
         save(keeper, trainer)
         raise KilledError
 
     with monkeypatch.context() as patched:
-        patched.setattr(Keeper, "_save", save_and_die)
+        patched.setattr(CheckpointCallback, "_save", save_and_die)
         with pytest.raises(KilledError):
             run_tiny("image", tmp_path / "killed", contrast_epochs=3)
     assert (tmp_path / "killed" / "checkpoints" / "contrast" / "last.ckpt").is_file()

@@ -11,7 +11,7 @@ from miv import MIVError, Verifier
 from miv.data import ExemplarSet, InstancePool
 from miv.training.auto import PRESETS, choose, preset
 from miv.training.config import TrainingConfig, parse_setting
-from miv.training.new_verifier import settle_backbone_rate
+from miv.training.new_verifier import resolve_backbone_rate
 from miv.training.optimisers import create_optimiser, learning_rate, set_rates
 from miv.training.run import Machine, train
 from tests.training.tiny import KILLED, assert_same_run, run_tiny, start_tiny
@@ -114,7 +114,7 @@ def test_the_rates_rise_over_the_warm_up() -> None:
 def test_the_default_is_safe_for_pretrained_encoders_and_the_papers_presets_stay() -> None:
     def settled(ours: TrainingConfig, backbone: str, **options: Any) -> Any:
         config = ours.changed({"backbone": backbone, "backbone_options": options})
-        return settle_backbone_rate(config).backbone_learning_rate
+        return resolve_backbone_rate(config).backbone_learning_rate
 
     auto = choose(text_sets(), {"backbone": "hf:some/encoder"}).config
     for ours in (auto, preset("best")):
@@ -124,9 +124,9 @@ def test_the_default_is_safe_for_pretrained_encoders_and_the_papers_presets_stay
         assert settled(ours, "compact_cnn") is None
         assert settled(ours, "features") is None
     low = auto.changed({"backbone": "hf:some/encoder", "learning_rates": ((0, 1e-6),)})
-    assert settle_backbone_rate(low).backbone_learning_rate == 1e-6
+    assert resolve_backbone_rate(low).backbone_learning_rate == 1e-6
     papers = [PRESETS[name] for name in ("qmnist", "signature", "fever")]
-    assert [settle_backbone_rate(one) for one in papers] == papers
+    assert [resolve_backbone_rate(one) for one in papers] == papers
     assert {(one.backbone_learning_rate, one.warmup, one.trainable_layers) for one in papers} == {(None, 0.0, None)}
 
 

@@ -13,7 +13,7 @@ from miv.evaluation import auroc
 from miv.evaluation.predicting import predict
 from miv.files.weights import WEIGHTS_NAME, load_weights
 from miv.poolings import ScaledProduct
-from miv.training.similar_start import fit_start
+from miv.training.similar_start import fit_scale_and_sharpness
 from miv.training.start import STRENGTHS, fit_head
 
 CHANNELS = 8
@@ -38,7 +38,7 @@ def told_by_one_channel(count: int, seed: int) -> ExemplarSet:
 def fitted(train: ExemplarSet, pooling: str = "cap_dba_l2") -> tuple[Verifier, float | None]:
     options = {"heads": 1} if pooling.startswith("cap") else {}
     verifier = Verifier(pooling, channels=CHANNELS, pooling_options=options)
-    fit_start(verifier, train, train.pool.values)
+    fit_scale_and_sharpness(verifier, train, train.pool.values)
     return verifier, fit_head(verifier, train, train.pool.values)
 
 
@@ -87,7 +87,7 @@ def test_exemplars_of_weight_zero_do_not_count() -> None:
 def test_the_witnesses_stay_as_they_were() -> None:
     train = told_by_one_channel(200, 0)
     verifier = Verifier("cap_vema", channels=CHANNELS, pooling_options={"heads": 1})
-    fit_start(verifier, train, train.pool.values)
+    fit_scale_and_sharpness(verifier, train, train.pool.values)
     before = predict(verifier, train).attention
     assert fit_head(verifier, train, train.pool.values) is not None
     np.testing.assert_array_equal(predict(verifier, train).attention, before)

@@ -109,16 +109,16 @@ def test_a_run_killed_at_ten_random_moments_goes_on(images_run: Path, tmp_path: 
 
 def press_ctrl_c(patched: pytest.MonkeyPatch, step: int, *signals: int) -> None:
     steps = 0
-    before = checkpoint.Keeper.on_train_batch_start
+    before = checkpoint.CheckpointCallback.on_train_batch_start
 
-    def press(self: checkpoint.Keeper, *arguments: object) -> None:
+    def press(self: checkpoint.CheckpointCallback, *arguments: object) -> None:
         nonlocal steps
         steps += 1
         for number in (signals or [signal.SIGINT]) if steps == step else []:
             os.kill(os.getpid(), number)
         before(self, *arguments)  # type: ignore[arg-type]
 
-    patched.setattr(checkpoint.Keeper, "on_train_batch_start", press)
+    patched.setattr(checkpoint.CheckpointCallback, "on_train_batch_start", press)
 
 
 @pytest.mark.parametrize(
@@ -162,15 +162,15 @@ def test_a_second_ctrl_c_stops_at_once(images_run: Path, tmp_path: Path, monkeyp
 def test_a_stop_at_the_end_of_a_stage_leaves_the_next_alone(
     images_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    before = checkpoint.Keeper.on_train_epoch_end
+    before = checkpoint.CheckpointCallback.on_train_epoch_end
 
-    def press(self: checkpoint.Keeper, trainer: Trainer, module: object) -> None:
+    def press(self: checkpoint.CheckpointCallback, trainer: Trainer, module: object) -> None:
         before(self, trainer, module)
         if trainer.should_stop:
             os.kill(os.getpid(), number)
 
     with monkeypatch.context() as patched:
-        patched.setattr(checkpoint.Keeper, "on_train_epoch_end", press)
+        patched.setattr(checkpoint.CheckpointCallback, "on_train_epoch_end", press)
         for stage in ("frozen", "all"):
             with pytest.raises(StoppedByUser, match=f"stage '{stage}'.*--resume"):
                 run_tiny("image", tmp_path / "run")

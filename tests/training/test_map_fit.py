@@ -13,7 +13,7 @@ from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.similar import AlignedNorm
 from miv.training.centring import HeldOutScores, auroc_gain
 from miv.training.label_map import STRENGTHS_OF_FEW, MapPairs, _choose, _main_directions, fit_map, units_after
-from miv.training.start import fit_all
+from miv.training.start import fit_start
 
 CHANNELS, CLASSES = 12, 3
 
@@ -211,7 +211,7 @@ def test_what_an_earlier_verifier_learned_is_kept() -> None:
     verifier = new_verifier()
     with torch.no_grad():
         verifier.pooling.similarity.weight[0] = 2.0
-    fit_all(verifier, sets, known, 0, only_scale=False, with_head=True)
+    fit_start(verifier, sets, known, 0, only_scale=False, with_head=True)
     assert not norm_of(verifier).has_map
 
 
@@ -231,7 +231,7 @@ def test_a_map_with_which_the_head_is_worse_leaves_no_trace(monkeypatch: pytest.
         monkeypatch.setattr("miv.training.start.fit_map", fit_one)
         torch.manual_seed(0)
         fitted.append(new_verifier())
-        assert fit_all(fitted[-1], sets, known, 0, only_scale=False, with_head=with_head) == []
+        assert fit_start(fitted[-1], sets, known, 0, only_scale=False, with_head=with_head) == []
     wanted = fitted[1].state_dict()
     assert all(torch.equal(value, wanted[name]) for name, value in fitted[0].state_dict().items())
 
@@ -247,7 +247,7 @@ def test_the_verdicts_of_a_pooling_that_has_not_learned_reject_no_map(
     sets = {"train": few_classes(0), "validation": few_classes(1)}
     known = {split: one.pool.values for split, one in sets.items()}
     verifier = Verifier(pooling, channels=CHANNELS)
-    fit_all(verifier, sets, known, 0, only_scale=False, with_head=True)
+    fit_start(verifier, sets, known, 0, only_scale=False, with_head=True)
     assert norm_of(verifier).has_map
 
 
@@ -255,7 +255,7 @@ def test_it_is_told() -> None:
     train, validation = few_classes(0), few_classes(1)
     sets = {"train": train, "validation": validation}
     known = {split: one.pool.values for split, one in sets.items()}
-    told = fit_all(new_verifier(), sets, known, 0, only_scale=False, with_head=True)
+    told = fit_start(new_verifier(), sets, known, 0, only_scale=False, with_head=True)
     assert any(line.startswith("A map of the features is fitted to the labels") for line in told)
 
 

@@ -6,7 +6,7 @@ import torch
 
 from miv import Verifier
 from miv.training.config import TrainingConfig
-from miv.training.optimisers import KerasRMSprop, PulledAdamW, create_optimiser, learning_rate
+from miv.training.optimisers import AdamWL2SP, KerasRMSprop, create_optimiser, learning_rate
 
 
 @pytest.mark.parametrize("size", [1.0, 1e-4])
@@ -60,9 +60,9 @@ def naive_adamw(start: list[float], gradients: list[list[float]], rate: float, p
 GRADIENTS = [[0.5, -2.0], [-0.1, 0.4]]
 
 
-def pulled(start: list[float], pull: float) -> tuple[torch.nn.Parameter, PulledAdamW]:
+def pulled(start: list[float], pull: float) -> tuple[torch.nn.Parameter, AdamWL2SP]:
     weight = torch.nn.Parameter(torch.tensor(start, dtype=torch.float64))
-    return weight, PulledAdamW([{"params": [weight], "weight_decay": 0.0, "pull": pull}], lr=0.1)
+    return weight, AdamWL2SP([{"params": [weight], "weight_decay": 0.0, "pull": pull}], lr=0.1)
 
 
 @pytest.mark.parametrize("pull", [0.0, 3.0])

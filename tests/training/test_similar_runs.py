@@ -14,7 +14,7 @@ from miv.errors import MIVError
 from miv.evaluation.predicting import predict
 from miv.training.checkpoint import START, StageState
 from miv.training.run import Machine, train
-from miv.training.start import fit_all
+from miv.training.start import fit_start
 from tests.training.test_pilot import SIMILAR
 from tests.training.tiny import FEATURES, IMAGES, KILLED, assert_same_run, run_tiny, start_tiny, tiny_sets
 
@@ -49,7 +49,7 @@ def test_a_training_on_chance_cannot_end_below_its_start(tmp_path: Path, pooling
         torch.manual_seed(0)
         fresh = Verifier(pooling, channels=8, pooling_options={"heads": 1})
         known = {split: one.pool.values for split, one in sets.items()}
-        fit_all(fresh, sets, known, config.seed, only_scale=False, with_head=True)
+        fit_start(fresh, sets, known, config.seed, only_scale=False, with_head=True)
         final = predict(Verifier.from_pretrained(tmp_path / "run"), sets["test"])
         np.testing.assert_array_equal(final.logit, predict(fresh, sets["test"]).logit)
 

@@ -12,7 +12,7 @@ from miv.evaluation.predicting import predict
 from miv.poolings import POOLINGS
 from miv.poolings.cap import CrossAttentionPooling
 from miv.poolings.similar import ScaledProduct
-from miv.training.similar_start import SHARPER, SHARPNESS, fit_start
+from miv.training.similar_start import SHARPER, SHARPNESS, fit_scale_and_sharpness
 
 PROMISED = ["baseline", "cap_vema", "cap_dba_l1", "cap_dba_l2", "cap_ma", "nearest", "cap_tokens"]
 CHANNELS = 32
@@ -55,7 +55,7 @@ def test_the_fitted_start_is_as_good_as_the_nearest_target(pooling: str, offset:
     nearest = auroc(validation.label, cosines(validation, validation.pool.values).nearest)
     assert 0.6 < nearest < 0.99, "an example that could not tell"
     verifier = verifier_of(pooling)
-    fit = fit_start(verifier, train, train.pool.values)
+    fit = fit_scale_and_sharpness(verifier, train, train.pool.values)
     assert fit is not None
     assert fit.loss < np.log(2)
     assert measured(verifier, validation) >= nearest - 0.01
@@ -65,7 +65,7 @@ def test_what_was_fitted_is_in_the_verifier_and_nothing_else_was_touched() -> No
     train = clustered(0)
     verifier = verifier_of("cap_dba_l2")
     before = {name: weight.clone() for name, weight in verifier.state_dict().items()}
-    fit = fit_start(verifier, train, train.pool.values)
+    fit = fit_scale_and_sharpness(verifier, train, train.pool.values)
     assert fit is not None
     after = verifier.state_dict()
     changed = {name for name, weight in after.items() if not torch.equal(weight, before[name])}
@@ -83,13 +83,13 @@ def test_what_was_fitted_is_in_the_verifier_and_nothing_else_was_touched() -> No
     )
     assert fit.loss == pytest.approx(float(loss), abs=1e-4)
     again = verifier_of("cap_dba_l2")
-    fit_start(again, train, train.pool.values)
+    fit_scale_and_sharpness(again, train, train.pool.values)
     assert all(torch.equal(weight, after[name]) for name, weight in again.state_dict().items())
 
 
 def test_scale_and_intercept_are_those_of_the_least_loss() -> None:
     train = clustered(0)
-    fit = fit_start(verifier := verifier_of("cap_ma"), train, train.pool.values)
+    fit = fit_scale_and_sharpness(verifier := verifier_of("cap_ma"), train, train.pool.values)
     assert fit is not None
     similarity = verifier.pooling.similarity
     assert isinstance(similarity, ScaledProduct)
@@ -108,7 +108,7 @@ def test_features_that_tell_nothing_get_a_positive_scale() -> None:
     against = ExemplarSet(given.pool, given.query, given.bag_ptr, given.bag_index, 1 - given.label)  # near is no
     for exemplars, features in ((given, useless), (against, given.pool.values)):
         verifier = verifier_of("nearest")
-        fit = fit_start(verifier, exemplars, features)
+        fit = fit_scale_and_sharpness(verifier, exemplars, features)
         assert fit is not None
         assert fit.scale > 0
         assert fit.loss < 1.0
@@ -128,7 +128,7 @@ def test_features_without_directions_break_nothing(pooling: str, degenerate: str
         if degenerate == "nearly constant":
             values *= 1 + 1e-6 * np.random.default_rng(0).normal(size=values.shape).astype(np.float32)
     verifier = verifier_of(pooling)
-    fit = fit_start(verifier, train, values)
+    fit = fit_scale_and_sharpness(verifier, train, values)
     assert fit is not None
     assert fit.scale > 0
     answers = predict(verifier, train, values)
@@ -142,14 +142,14 @@ def test_one_class_gives_nothing_to_fit() -> None:
     train = clustered(0, exemplars=40)
     verifier = verifier_of("cap_dba_l2")
     before = {name: weight.clone() for name, weight in verifier.state_dict().items()}
-    assert fit_start(verifier, train.subset(np.flatnonzero(train.label == 1)), train.pool.values) is None
+    assert fit_scale_and_sharpness(verifier, train.subset(np.flatnonzero(train.label == 1)), train.pool.values) is None
     assert all(torch.equal(weight, before[name]) for name, weight in verifier.state_dict().items())
 
 
 def test_the_start_of_the_paper_is_left_alone() -> None:
     train = clustered(0, exemplars=40)
     verifier = Verifier("cap_dba_l2", channels=CHANNELS, start="paper")
-    assert fit_start(verifier, train, train.pool.values) is None
+    assert fit_scale_and_sharpness(verifier, train, train.pool.values) is None
 
 
 def test_a_verifier_that_has_learned_keeps_what_it_learned() -> None:
@@ -157,7 +157,7 @@ def test_a_verifier_that_has_learned_keeps_what_it_learned() -> None:
     train = clustered(0)
     torch.manual_seed(0)
     verifier = Verifier("cap_dba_l2", channels=CHANNELS, pooling_options={"heads": 2})
-    fit_start(verifier, train, train.pool.values)
+    fit_scale_and_sharpness(verifier, train, train.pool.values)
     pooling = verifier.pooling
     assert isinstance(pooling, CrossAttentionPooling)
     assert pooling.sharpness is not None
@@ -165,7 +165,7 @@ def test_a_verifier_that_has_learned_keeps_what_it_learned() -> None:
         pooling.sharpness.copy_(torch.tensor([5.0, 6.0]))
         pooling.similarity.weight[:16] = 0  # only the second head counts, and so it does in the fit
     logits = torch.from_numpy(predict(verifier, train).logit)
-    fit = fit_start(verifier, train, train.pool.values)
+    fit = fit_scale_and_sharpness(verifier, train, train.pool.values)
     assert fit is not None
     again = torch.from_numpy(predict(verifier, train).logit)
     labels = torch.from_numpy(train.label).float()
@@ -193,8 +193,8 @@ def test_soft_attention_that_only_suits_train_is_not_taken() -> None:
     """Nearly all of a train bag is of the query's class, one of sixteen in validation."""
     train, validation = bags_with(6, 1, seed=0), bags_with(1, 15, seed=1)
     alone, checked = verifier_of("cap_dba_l2"), verifier_of("cap_dba_l2")
-    by_train = fit_start(alone, train, train.pool.values)
-    by_both = fit_start(
+    by_train = fit_scale_and_sharpness(alone, train, train.pool.values)
+    by_both = fit_scale_and_sharpness(
         checked, train, train.pool.values, validation=validation, validation_features=validation.pool.values
     )
     assert by_train is not None
@@ -219,7 +219,7 @@ def test_attention_is_not_so_sharp_that_far_targets_have_no_rank() -> None:
         InstancePool("features", values), rows[:, 0].tolist(), rows[:, 1:].tolist(), label.tolist()
     )
     verifier = Verifier("cap_dba_l2", channels=2, pooling_options={"heads": 1})
-    fit_start(verifier, train, values)
+    fit_scale_and_sharpness(verifier, train, values)
     shares = predict(verifier, train).attention
     assert shares is not None
     assert shares.min() > 0

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from miv.poolings.similar import ScaledProduct
-from miv.training.similar_start import fit_start
+from miv.training.similar_start import fit_scale_and_sharpness
 from miv.verifier.network import Verifier
 from tests.training.tiny import tiny_sets
 
@@ -18,7 +18,7 @@ def test_centre_and_sharpness_stay_as_they_are() -> None:
     pooling.sharpness.data.fill_(3.0)  # none of those that are tried
     pooling.norm.get_buffer("centre").fill_(0.05)
     before = float(pooling.similarity.scale)
-    fitted = fit_start(verifier, train, train.pool.values, only_scale=True)
+    fitted = fit_scale_and_sharpness(verifier, train, train.pool.values, only_scale=True)
     assert pooling.sharpness.tolist() == [3.0]
     assert torch.equal(pooling.norm.get_buffer("centre"), torch.full((8,), 0.05))
     assert fitted is not None

@@ -9,7 +9,7 @@ import torch
 from miv import Verifier
 from miv.data import ExemplarSet, InstancePool
 from miv.poolings.cap_tokens import SHARE, CapTokensPooling, MatchedProduct
-from miv.training.start import fit_all
+from miv.training.start import fit_start
 from miv.training.token_share import OF_ANSWERS, fit_share, told_share
 
 EXEMPLARS, BAG, VECTOR, WIDTH = 200, 4, 8, 6
@@ -95,10 +95,10 @@ def test_a_share_that_was_learned_stays() -> None:
         one.pooling.share.fill_(0.5)
         one.pooling.similarity.weight.fill_(2.0)  # an earlier training changed it
     sets, known = {"train": exemplars, "validation": exemplars}, {"train": features, "validation": features}
-    fit_all(one, sets, known, 0, only_scale=False, with_head=False)
+    fit_start(one, sets, known, 0, only_scale=False, with_head=False)
     assert one.pooling.share.item() == 0.5
 
 
 def test_the_choice_is_told() -> None:
     assert "share of 0.04" in told_share(SHARE)
-    assert told_share(0.0).startswith("Vectors count alone")
+    assert told_share(0.0).startswith("Token matching is off")

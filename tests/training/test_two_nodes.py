@@ -18,9 +18,9 @@ NOTING = """
 import hashlib, json, os, sys
 from miv.cli import main
 from miv.files.weights import add_weights
-from miv.training.checkpoint import Keeper
+from miv.training.checkpoint import CheckpointCallback
 
-save = Keeper.on_train_epoch_end
+save = CheckpointCallback.on_train_epoch_end
 
 def noting(self, trainer, module):
     digest = hashlib.sha256()
@@ -29,7 +29,7 @@ def noting(self, trainer, module):
         file.write(json.dumps([module.state.history[-1], digest.hexdigest()]) + chr(10))
     save(self, trainer, module)
 
-Keeper.on_train_epoch_end = noting
+CheckpointCallback.on_train_epoch_end = noting
 main()
 """
 

@@ -5,11 +5,12 @@ import torch
 from numpy.typing import NDArray
 
 from miv import ExemplarSet, InstancePool, Verifier
+from miv.backbones import create_backbone
 from miv.evaluation import auroc
 from miv.evaluation.predicting import predict
 from miv.poolings import AlignedNorm
-from miv.training.centring import POWERS, fit_whitening
-from miv.training.similar_start import fit_start
+from miv.training.centring import POWERS, assumed_power, fit_whitening
+from miv.training.similar_start import fit_scale_and_sharpness
 
 CHANNELS, CLASSES = 16, 40
 
@@ -46,7 +47,7 @@ def test_shared_variation_is_removed() -> None:
     train, test = exemplars(0, common=4.0), exemplars(1, common=4.0)
     verifier = verifier_for()
     power = fit_whitening(verifier, train, train.pool.values)
-    fit_start(verifier, train, train.pool.values, keep_centre=True)
+    fit_scale_and_sharpness(verifier, train, train.pool.values, keep_centre=True)
     plain = auroc(test.label, predict(verifier_for("nearest"), test).logit)
     assert power in POWERS[1:]
     assert auroc(test.label, predict(verifier, test).logit) > plain + 0.1
@@ -98,34 +99,29 @@ def test_validation_can_reject_it() -> None:
     assert told is None
 
 
-def test_backbone_may_assume_a_power() -> None:
+def test_an_assumed_power_stays_if_nothing_can_be_compared() -> None:
     """Bags of one label choose nothing."""
     train = exemplars(0, common=0.0)
     alike = train.subset(train.label == 1)
     verifier = verifier_for()
     assert fit_whitening(verifier, alike, train.pool.values) is None
-    verifier.backbone.whitening = 0.5
-    assert fit_whitening(verifier, alike, train.pool.values) == 0.5
+    assert fit_whitening(verifier, alike, train.pool.values, assumed=0.5) == 0.5
 
 
-def test_backbone_may_assume_a_power_between_the_candidates() -> None:
+def test_an_assumed_power_may_be_between_the_candidates() -> None:
     train = exemplars(0, common=0.0)
-    verifier = verifier_for()
-    verifier.backbone.whitening = 0.3
-    assert fit_whitening(verifier, train.subset(train.label == 1), train.pool.values) == 0.3
+    one_label = train.subset(train.label == 1)
+    assert fit_whitening(verifier_for(), one_label, train.pool.values, assumed=0.3) == 0.3
     assert fit_whitening(verifier_for(), train, train.pool.values) is None
-    again = verifier_for()
-    again.backbone.whitening = 0.3
-    assert fit_whitening(again, train, train.pool.values) == 0.3
+    assert fit_whitening(verifier_for(), train, train.pool.values, assumed=0.3) == 0.3
+    assert assumed_power(create_backbone("hog")) > 0 == assumed_power(create_backbone("pixels"))
 
 
 def test_a_small_gain_is_enough_to_whiten_less_but_not_to_whiten_more() -> None:
     """Classes differ most where features vary most. Less than 1 gains 0.017, and 0.25 gains 0.005 over 0.5."""
     train = exemplars(0, common=0.0, count=1500, own=3.0, noise=1.5)
     for assumed in (1.0, 0.5):
-        verifier = verifier_for()
-        verifier.backbone.whitening = assumed
-        assert fit_whitening(verifier, train, train.pool.values) is None
+        assert fit_whitening(verifier_for(), train, train.pool.values, assumed=assumed) is None
     # Some whitening gains up to 0.004 here, with a standard error of 0.002.
     train = exemplars(0, common=0.0, count=1500, own=1.5, noise=1.0)
     assert fit_whitening(verifier_for(), train, train.pool.values) is None

@@ -12,7 +12,7 @@ import torch
 
 from miv.data import ExemplarSet, InstancePool
 from miv.evaluation.runs import RunFolder
-from miv.training.checkpoint import Keeper
+from miv.training.checkpoint import CheckpointCallback
 from miv.training.config import TrainingConfig
 from miv.training.run import Machine, train
 from miv.verifier.network import Verifier
@@ -91,9 +91,9 @@ def start_tiny(kind: str, out: Path, die_at: str = "", **settings: object) -> mu
 def _run_or_die(kind: str, out: Path, die_at: str, settings: dict[str, object]) -> None:
     """Run; as a kill does, end at a moment without any cleaning up."""
     saves = 0
-    save, save_verifier = Keeper._save, Verifier._save_pretrained
+    save, save_verifier = CheckpointCallback._save, Verifier._save_pretrained
 
-    def die_around_checkpoint(keeper: Keeper, *arguments: Any) -> None:
+    def die_around_checkpoint(keeper: CheckpointCallback, *arguments: Any) -> None:
         nonlocal saves
         saves += 1
         if die_at == f"before checkpoint {saves}":
@@ -109,7 +109,7 @@ def _run_or_die(kind: str, out: Path, die_at: str, settings: dict[str, object]) 
         save_verifier(verifier, folder)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Keeper, "_save", die_around_checkpoint)
+        patched.setattr(CheckpointCallback, "_save", die_around_checkpoint)
         patched.setattr(Verifier, "_save_pretrained", die_in_final_verifier)
         if die_at == "begin":  # config.json is written, run.json is not
             patched.setattr("miv.evaluation.runs._versions", lambda: os._exit(KILLED))

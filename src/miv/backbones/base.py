@@ -48,7 +48,6 @@ class Backbone(nn.Module):
     files: tuple[str, ...] = ()  # written by save_files
     libraries: tuple[str, ...] = ()  # libraries that affect the features, other than torch and miv
     is_identity: bool = False  # whether the features are the instances themselves, so there is nothing to compute
-    whitening: float = 0.0  # power of the whitening to assume unless the train bags clearly favour another
     freeze_batch_norm: bool = False
     frozen: bool = False
     trainable_layers: int | None = None  # number of last layers that train after unfreeze(); None: all

@@ -79,7 +79,6 @@ class HistogramOfGradients(Backbone):
 
     kind = "image"
     instance_shape = (1, None, None)
-    whitening = 0.25  # neighbouring cells share edges, so plain cosines count the same stroke many times
 
     def __init__(self, cells: int = 5, cell_size: int = 12, orientations: int = 9) -> None:
         super().__init__()

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from miv.backbones.base import Backbone, is_being_loaded
-from miv.backbones.hf_files import import_transformers, last_layers, layers_of, made_from, read_pretrained, trimmed
+from miv.backbones.hf_files import import_transformers, last_layers, made_from, read_pretrained, trimmed
 from miv.backbones.hf_images import ImageReader
 from miv.backbones.hf_names import TokenPooling, find_model
 from miv.backbones.hf_text import TOKENIZER_NAME, TextReader
-from miv.backbones.layer_stack import LayerStack
 from miv.backbones.names import register_backbone
 from miv.errors import MIVError, MIVWarning, unknown_name
 
@@ -166,14 +165,6 @@ class HuggingFace(Backbone):
 
     def last_layers(self, count: int) -> list[nn.Module]:
         return last_layers(self.model, count) or super().last_layers(count)
-
-    def lower_half(self) -> LayerStack | None:
-        """The encoder of texts cut below the layers that learn; ``None`` if all learn, or the lower ones are random."""
-        count = self.trainable_layers
-        if not isinstance(self.reader, TextReader) or count is None or self.frozen or self.dropout:
-            return None
-        layers = layers_of(self.model)
-        return None if layers is None or count >= len(layers) else LayerStack(self.model, layers, count)
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
         return self.reader.prepare(values)

@@ -4,6 +4,7 @@
 from miv.cli import (  # noqa: F401
     audio_command,
     audit_command,
+    baselines_command,
     calibrate_command,
     check_command,
     data_command,
@@ -13,7 +14,6 @@ from miv.cli import (  # noqa: F401
     gallery_command,
     own_data_command,
     poolings_command,
-    reference_command,
     report_command,
     reproduce_command,
     runs_command,

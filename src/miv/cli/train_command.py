@@ -1,5 +1,6 @@
 """``miv train``: train a verifier on exemplars or raw files, and evaluate it."""
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,7 +8,7 @@ import typer
 
 from miv.cli.app import JsonOption, app, print_json
 from miv.cli.settings import with_settings
-from miv.errors import StoppedByUser
+from miv.errors import MIVWarning, StoppedByUser
 from miv.files.cards import RUN_NAME
 from miv.runtime import CTRL_C, TERMINATED, Terminated
 from miv.training.config import AUTO, parse_options
@@ -50,8 +51,8 @@ def train(
         float | None,
         typer.Option(
             min=0,
-            help="GB per process to embed a step while the backbone learns; a step that needs more embeds part of its "
-            "instances twice.",
+            help="Memory limit per process in GB when training the backbone; larger steps recompute part of the "
+            "forward pass.",
             show_default="half of what is free",
         ),
     ] = None,
@@ -59,9 +60,10 @@ def train(
         Path | None,
         typer.Option(help="Cache folder for features and built sets.", show_default="MIV_CACHE_DIR or ~/.cache/miv"),
     ] = None,
-    reference: Annotated[
-        bool, typer.Option("--reference/--no-reference", help="Also score plain methods on the same features.")
+    baselines: Annotated[
+        bool, typer.Option("--baselines/--no-baselines", help="Also score plain methods on the same features.")
     ] = True,
+    reference: Annotated[bool | None, typer.Option("--reference/--no-reference", hidden=True)] = None,
     json: JsonOption = False,
     *,
     settings: dict[str, Any],
@@ -75,6 +77,9 @@ def train(
 
     Example: miv train my-data --from runs/dba --out runs/further
     """
+    if reference is not None:
+        old, new = ("--reference", "--baselines") if reference else ("--no-reference", "--no-baselines")
+        warnings.warn(MIVWarning(f"{old} is now {new}."), stacklevel=2)
     try:  # the imports take seconds too
         from miv.evaluation.baseline_figures import print_table
         from miv.evaluation.runs import RunFolder
@@ -102,7 +107,7 @@ def train(
             threads=threads,
             memory=memory,
             cache=cache,
-            reference=reference,
+            reference=baselines if reference is None else reference,
             **settings,
         )
     except StoppedByUser as stopped:

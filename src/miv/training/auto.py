@@ -200,7 +200,7 @@ _MOST_EXEMPLARS = 1_500
 
 
 def should_standardise(train: ExemplarSet) -> bool:
-    """Whether vectors should be standardised, by how well the nearest target tells the train bags apart.
+    """Whether vectors should be standardised, by the AUROC of the nearest target on the train bags.
 
     Standardising helps tables of measurements, where a column in large units would dominate the others: vectors with
     few channels, or with channels of unlike scales, are standardised unless the train bags are then told apart worse by
@@ -272,7 +272,7 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
         words = "vectors unchanged"
         if not is_trained and "backbone_options" not in given and should_standardise(train):
             settings["backbone_options"] = {"standardise": True}
-            words = "vectors, standardised, as columns of a table should be"
+            words = "vectors, standardised (few channels, as in tabular data)"
     elif kind == "text":
         choice = choose_for_texts(sets, given)
         settings |= choice.settings | {"align_epochs": 12}
@@ -295,8 +295,8 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
     reason = f"Chosen for {len(train):,} train exemplars of {_mean_size(train):.1f} instances: {words}."
     if not POOLINGS[config.pooling].make.starts_as_nearest:
         reason += (
-            f" {config.pooling} does not compare targets with the query, so it cannot start as good as the "
-            "nearest target; the cap poolings and baseline can."
+            f" {config.pooling} does not compare targets with the query, so it cannot start from the "
+            "nearest-target solution; the cap poolings and baseline can."
         )
     return Choice(config, reason)
 
@@ -306,7 +306,7 @@ def _and_map(given: dict[str, Any]) -> str:
 
 
 def _wants_no_norm(train: ExemplarSet, given: dict[str, Any]) -> bool:
-    """With few channels, a LayerNorm of each target loses too much of what tells them apart."""
+    """With few channels, a LayerNorm of each target loses too much of what distinguishes them."""
     has_few = train.pool.kind == "features" and train.pool.values.shape[1] < FEW_CHANNELS
     is_cap = issubclass(POOLINGS[given.get("pooling", TrainingConfig.pooling)].make, CrossAttentionPooling)
     return has_few and is_cap and given.get("start") != "paper" and not given.get("pooling_options")

@@ -1,4 +1,4 @@
-"""Assumes a centre of the features, which the start keeps unless the bags speak against it."""
+"""Subtract the mean feature by default, unless training bags show that it hurts; whiten if that helps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
+from miv.backbones.descriptors import HistogramOfGradients
 from miv.backbones.features import Features
 from miv.data import ExemplarSet, csr
 from miv.data.splits import query_groups
@@ -29,7 +31,7 @@ def assume_centre(verifier: Verifier, train: ExemplarSet, features: NDArray[np.f
     Pixels, descriptors and most embeddings share a direction, which makes all cosines large and says nothing about
     classes. Without it, the nearest target gained up to 0.05 AUROC on texts of one kind, images and vectors. Where
     texts answer others, such as claims and evidence, it lost up to 0.008, so nothing is assumed there, nor for columns
-    of a table. ``fit_start`` compares both.
+    of a table. ``fit_scale_and_sharpness`` compares both.
 
     Args:
         verifier: changed in place; one that has learned a map, or has nothing to learn, is left alone.
@@ -52,7 +54,7 @@ def assume_centre(verifier: Verifier, train: ExemplarSet, features: NDArray[np.f
     return True
 
 
-def take_asked_centre(
+def use_requested_centre(
     verifier: Verifier, train: ExemplarSet, features: NDArray[np.float32], has_learned_features: bool = False
 ) -> None:
     """Subtract that mean if the pooling is ``nearest`` and its option ``centred`` asks for it.
@@ -71,7 +73,7 @@ def are_of_one_kind(exemplars: ExemplarSet) -> bool:
     return bool(np.isin(np.unique(exemplars.all_references[1]), exemplars.bag_index).mean() >= _ONE_KIND)
 
 
-# Compares candidates by how well they tell held-out bags apart.
+# Compares candidates by their AUROC on held-out bags.
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +121,14 @@ _LEAST_GAIN = 0.02  # of AUROC; for less, the ranks of the witnesses lose more t
 _RIDGE, _RIDGE_OF_FEW = 0.1, 0.3  # of the mean variance; the second for as many instances as channels
 
 
+def assumed_power(backbone: nn.Module) -> float:
+    """The power to assume for the features of a backbone.
+
+    Neighbouring cells of ``hog`` share edges, so plain cosines count the same stroke many times.
+    """
+    return 0.25 if isinstance(backbone, HistogramOfGradients) else 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class _Spectrum:
     """Mean ``(C,)`` of unit features, and variances ``(C,)`` along their principal directions ``(C, C)``."""
@@ -151,8 +161,9 @@ def fit_whitening(
     *,
     validation: ExemplarSet | None = None,
     validation_features: NDArray[np.float32] | None = None,
+    assumed: float = 0.0,
 ) -> float | None:
-    r"""Whiten the features in part, if the nearest target then tells held-out bags apart better; return the power.
+    r"""Whiten the features in part, if that improves the nearest target on held-out bags; return the power.
 
     Descriptors and embeddings vary most along a few directions that all instances share, and a cosine counts these
     most. With mean :math:`\mu` and covariance :math:`\Sigma` of the train instances, scaled to length 1, the norm of
@@ -161,10 +172,9 @@ def fit_whitening(
     .. math:: c = \mu, \qquad M \propto (\Sigma + r I)^{-p/2}
 
     where :math:`p = 1` whitens fully. Labels only choose :math:`p`: cross-validation over the queries of train (over
-    their classes, if known), and validation, compare the powers. The power that the backbone assumes, 0 for most, is
-    kept unless the best is better by a standard error and, if it is higher, by 0.02. Then the lowest power is taken
-    that is not worse than the best by a standard error, because the ranks of witnesses get worse with high powers. With
-    power 0 (``None``) nothing changes.
+    their classes, if known), and validation, compare the powers. The assumed power is kept unless the best is better
+    by a standard error and, if it is higher, by 0.02. Then the lowest power is taken that is not worse than the best by
+    a standard error, because the ranks of witnesses get worse with high powers. Power 0 (``None``) changes nothing.
 
     Args:
         verifier: changed in place; one that has no ``AlignedNorm``, or has learned a map already, is left alone.
@@ -173,6 +183,7 @@ def fit_whitening(
         seed: random seed for folds and samples.
         validation: further exemplars to choose by.
         validation_features: ``(P, C)`` of their pool.
+        assumed: the power to keep unless another is clearly better; see ``assumed_power``.
     """
     norm = verifier.pooling.norm
     if not isinstance(norm, AlignedNorm) or not verifier.pooling.learns or norm.channels > _MOST_CHANNELS:
@@ -185,7 +196,6 @@ def fit_whitening(
         validation_features = validation_features[:, : norm.channels]
     centre = norm.centre.cpu().numpy().astype(np.float32)
     spectrum = _spectrum(features, train.used, random)
-    assumed = getattr(verifier.backbone, "whitening", 0.0)  # a backbone may be any module
     powers = sorted({*POWERS, assumed})
     parts = _folds(train, features, random, powers, centre)
     if validation is not None and validation_features is not None:

@@ -158,7 +158,7 @@ SAVED = "; everything is saved"
 SAVE_SECONDS = 300.0  # interval between saves within a long epoch
 
 
-class Keeper(Checkpoint):
+class CheckpointCallback(Checkpoint):
     """Saves at the end of each epoch, at intervals within a long one, and on a request to stop.
 
     Best weights, checkpoint and early stopping are handled here, not in three Lightning callbacks: all

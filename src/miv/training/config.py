@@ -30,8 +30,8 @@ class TrainingConfig:
         heads: number of attention heads, unless pooling_options sets it.
         backbone: compact_cnn, hog, features, hf:<name or folder> or timm:<name>; default: chosen for the instances.
         backbone_options: options of the backbone, such as size=large.
-        query_backbone: a backbone for queries of another kind, which the set holds as its features beside vectors;
-            see miv.backbones.exemplars_of_two_kinds. It is not trained, but saved with the verifier.
+        query_backbone: backbone for queries of a different modality; the set stores the queries as features. See
+            miv.backbones.exemplars_of_two_kinds. It is not trained, but saved with the verifier.
         batch_size: number of exemplars per step, over all processes.
         grouping: number of exemplars with shared instances to draw together; 1 draws each separately.
         optimiser: rmsprop (as in Keras), or adamw.
@@ -63,9 +63,10 @@ class TrainingConfig:
         align_epochs: number of epochs of a stage that trains a linear map of frozen features with the same loss,
             which takes seconds; the map is kept if it improves the nearest-target verdicts. 0 skips this stage, but
             the start may still have a map that was fitted to the labels.
-        align_learning_rate: learning rate of that map for 128 channels; twice as many channels halve it.
+        align_learning_rate: learning rate of the map at 128 channels; scaled by 128 / channels.
         full_stage: whether to train everything in a last stage.
-        augmentation: none, or affine: small random shifts, turns and scalings of images while the backbone learns.
+        augmentation: none, or affine: small random translations, rotations and scalings of images while the backbone
+            learns.
         precision: number format of the backbone, float32 or bfloat16; "auto" uses bfloat16 where the hardware computes
             with it, and float32 elsewhere.
         bucket: pad each batch to a multiple of this number of instances before the backbone.

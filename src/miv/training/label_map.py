@@ -135,7 +135,7 @@ def units_after(norm: AlignedNorm, features: NDArray[np.float32]) -> Tensor:
 
 # Of the pull to the map before, from strong to weak. None: that map itself.
 STRENGTHS = (None, 300.0, 100.0, 30.0)
-# With many channels, weaker pulls tell the train bags apart so well that the next stage finds nothing to learn there.
+# With many channels, weaker pulls separate the train bags so well that the next stage finds nothing to learn there.
 STRENGTHS_OF_FEW = (*STRENGTHS, 10.0, 3.0, 1.0)
 FOLDS = 4
 _STEPS = 8  # for each strength; the end of the path, where training bags are told apart perfectly, is worse on others
@@ -155,7 +155,7 @@ def fit_map(
     validation: ExemplarSet | None,
     validation_features: NDArray[np.float32],
 ) -> float | None:
-    r"""Fit the map to the train bags, if that tells held-out bags apart better; return the strength of the pull.
+    r"""Fit the map to the train bags, if that improves AUROC on held-out bags; return the strength of the pull.
 
     A bag is as similar to its query as its targets are, weighted by attention; a logistic regression on that one number
     learns the map :math:`M` of all features, starting at the map :math:`M_0` of the norm:

@@ -156,7 +156,7 @@ def _words(form: InstanceForm) -> str:
 SAFE_RATE = 2e-5
 
 
-def settle_backbone_rate(config: TrainingConfig, *, is_trained: bool = False) -> TrainingConfig:
+def resolve_backbone_rate(config: TrainingConfig, *, is_trained: bool = False) -> TrainingConfig:
     """Replace ``auto`` with the actual rate, so that a run records what it was trained with.
 
     Args:
@@ -164,9 +164,9 @@ def settle_backbone_rate(config: TrainingConfig, *, is_trained: bool = False) ->
         is_trained: whether its weights come from an earlier verifier.
 
     >>> settings = TrainingConfig(backbone="hf:minilm", backbone_learning_rate="auto", learning_rates=((0, 1e-3),))
-    >>> settle_backbone_rate(settings).backbone_learning_rate
+    >>> resolve_backbone_rate(settings).backbone_learning_rate
     2e-05
-    >>> settle_backbone_rate(settings.changed({"backbone": "compact_cnn"})).backbone_learning_rate is None
+    >>> resolve_backbone_rate(settings.changed({"backbone": "compact_cnn"})).backbone_learning_rate is None
     True
     """
     if config.backbone_learning_rate != "auto":
@@ -189,7 +189,7 @@ def has_bfloat16(device: torch.device) -> bool:
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
-def settle_precision(config: TrainingConfig, device: torch.device, *, quiet: bool) -> TrainingConfig:
+def resolve_precision(config: TrainingConfig, device: torch.device, *, quiet: bool) -> TrainingConfig:
     """Replace ``auto`` with the actual format, so that a run records what it was trained with."""
     if config.precision == "float32":
         return config
@@ -198,7 +198,10 @@ def settle_precision(config: TrainingConfig, device: torch.device, *, quiet: boo
     if config.precision == "bfloat16":
         if not can:
             warnings.warn(
-                MIVWarning(f"precision is bfloat16, which this {what} cannot compute with: it is slower than float32."),
+                MIVWarning(
+                    f"precision is bfloat16, which this {what} does not support natively; it will be slower than "
+                    "float32."
+                ),
                 stacklevel=2,
             )
         return config
@@ -253,7 +256,7 @@ def start_tokens(verifier: Verifier) -> None:
 _DEFAULT_BACKBONES = {"image": "compact_cnn", "features": "features"}
 
 
-def complete(config: TrainingConfig, pool: InstancePool) -> TrainingConfig:
+def resolve_backbone(config: TrainingConfig, pool: InstancePool) -> TrainingConfig:
     """Choose the backbone for the data if the settings do not name one."""
     return config.changed({"backbone": _backbone(config, pool)})
 

@@ -45,7 +45,7 @@ class KerasRMSprop(Optimizer):
         return loss
 
 
-class PulledAdamW(AdamW):
+class AdamWL2SP(AdamW):
     r"""AdamW that pulls weights toward where they started (L2-SP, Li et al. 2018) instead of toward zero.
 
     .. math:: w \leftarrow w - \eta \lambda (w - w_0)
@@ -121,7 +121,7 @@ def _similar_optimiser(config: TrainingConfig, model: nn.Module, exemplars: floa
             # A few numbers, which have to leave their start for positions to count at all.
             is_free = name.endswith("position.score")
             groups.append({"params": [weight], "factor": factor, "weight_decay": 0.0, "pull": 0.0 if is_free else pull})
-    optimiser = PulledAdamW(_joined(groups), lr=config.learning_rates[0][1])
+    optimiser = AdamWL2SP(_joined(groups), lr=config.learning_rates[0][1])
     set_rates(optimiser, config.learning_rates[0][1])
     return optimiser
 

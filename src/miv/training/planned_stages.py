@@ -28,7 +28,7 @@ from miv.training.config import TrainingConfig
 from miv.training.machine import Machine, is_first_process
 from miv.training.stage_module import ENOUGH, SplitFeatures, can_divide, halves
 from miv.training.stages import ALIGN, CONTRAST, FROZEN, Stage, read_state, run_stage
-from miv.training.start import fit_all
+from miv.training.start import fit_start
 from miv.verifier.network import Verifier
 
 # Share the contrast stage, which does not depend on the pooling, among runs that differ only in pooling.
@@ -202,7 +202,7 @@ def run_stages(
         if stage.fits_start and not has_begun and isinstance(verifier.pooling.norm, AlignedNorm):
             fitted = features or _embed(verifier, sets, machine.cache, progress)
             only_scale, began = _only_scale(verifier, states), time.monotonic()
-            told = fit_all(
+            told = fit_start(
                 verifier,
                 sets,
                 fitted,

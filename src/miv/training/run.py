@@ -30,11 +30,11 @@ from miv.training.config import TrainingConfig
 from miv.training.machine import Machine, is_first_process, set_threads
 from miv.training.new_verifier import (
     EarlierVerifier,
-    complete,
     create_verifier,
     fit_reference_rule,
-    settle_backbone_rate,
-    settle_precision,
+    resolve_backbone,
+    resolve_backbone_rate,
+    resolve_precision,
 )
 from miv.training.planned_stages import VERIFIER_STAGES, planned_stages, run_stages
 from miv.training.stage_module import ENOUGH
@@ -51,7 +51,7 @@ __all__ = ["Machine", "StoppedByUser", "is_first_process", "set_threads", "train
 # gets further below it than this has learned nothing that holds on validation.
 _NO_GAIN = 0.98
 _MISPLACED = 0.1  # share of answers that another threshold would put right
-_REFERENCE = "`miv reference` scores plain methods on your data."
+_REFERENCE = "`miv baselines` scores plain methods on your data."
 _WHAT_TO_TRY = f"Try more exemplars, another backbone, or the pooling nearest, which needs no training; {_REFERENCE}"
 _WITHOUT_LEARNING = f"Try another backbone; {_REFERENCE}"
 
@@ -117,7 +117,7 @@ def _memorised(states: Mapping[str, StageState], validation: ExemplarSet) -> str
     on_train, on_validation = last["train_loss"], last["validation_loss"]
     return (
         f"Training memorised the train bags: after the last epoch its loss is {on_train:.4f} on train and "
-        f"{on_validation:.2f} on validation{kept}. {_WHAT_TO_TRY} A lower learning rate memorises more slowly."
+        f"{on_validation:.2f} on validation{kept}. {_WHAT_TO_TRY} Try a lower learning rate."
     )
 
 
@@ -279,9 +279,9 @@ def _train(
         )
     device = machine.find_device()
     start = EarlierVerifier.read(start_from) if isinstance(start_from, str | Path) else start_from
-    config = complete(config if start is None else start.adopted(config), sets["train"].pool)
-    config = settle_backbone_rate(config, is_trained=start is not None)
-    config = settle_precision(config, device, quiet=machine.quiet or not is_first_process())
+    config = resolve_backbone(config if start is None else start.adopted(config), sets["train"].pool)
+    config = resolve_backbone_rate(config, is_trained=start is not None)
+    config = resolve_precision(config, device, quiet=machine.quiet or not is_first_process())
     started = None if start is None else start.document()
     run = RunFolder(out)
     settings, defaults = config.document(), TrainingConfig().document()

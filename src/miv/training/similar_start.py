@@ -56,7 +56,7 @@ class StartFit:
         return float(self.losses.mean())
 
 
-def fit_start(
+def fit_scale_and_sharpness(
     verifier: Verifier,
     train: ExemplarSet,
     features: NDArray[np.float32],

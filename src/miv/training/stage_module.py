@@ -2,22 +2,24 @@
 
 import math
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
+from torch.utils.checkpoint import checkpoint
 
 from miv.backbones import Backbone
 from miv.backbones.base import embed
 from miv.backbones.hf import HuggingFace
 from miv.backbones.hf_text import TextReader, token_counts, token_vectors
-from miv.backbones.layer_stack import LayerStack
 from miv.data import ExemplarSet, InstancePool
 from miv.data.batches import Batch
 from miv.data.splits import query_groups
@@ -29,8 +31,6 @@ from miv.runtime import ProcessShare
 from miv.training.centring import independent
 from miv.training.checkpoint import CLEAR_AUROC, EpochMetrics, LightningModule, StageState
 from miv.training.config import TrainingConfig
-from miv.training.graph_memory import GraphMemory, chunks_by_length
-from miv.training.lower_layers import LowerLayers
 from miv.training.optimisers import create_optimiser, learning_rate, set_rates
 from miv.training.sampling import Batches, draw_batches
 from miv.verifier.network import Verifier
@@ -57,78 +57,94 @@ def affine(images: Tensor, draws: Tensor) -> Tensor:
     return functional.grid_sample(images, grid, padding_mode="border", align_corners=False)
 
 
-# How a training step embeds its distinct instances: in chunks that fit in memory, with frozen layers passed once.
+# How a training step embeds its distinct instances: in chunks, recomputed in the backward pass where memory ends.
 
-_LOWER_SHARE = 0.5  # of the memory, for what the frozen layers give
+TOKENS_TOGETHER = 2048  # padded tokens per chunk: more would not be faster, and a chunk is the least memory of a step
 
 
 class StepEmbedding:
-    """Embeds the distinct instances of training steps, with exact gradients in bounded memory.
+    """Embeds the distinct instances of training steps in bounded memory; the gradients do not depend on the limit.
 
-    Texts are embedded in chunks of similar length. Other instances are embedded together, as a processor has to build
-    its convolutions anew for each batch size, unless their graph does not fit.
+    Texts are embedded in chunks of similar length. Other instances are embedded together if their graph fits, because
+    a processor builds its convolutions anew for each batch size, else ``bucket`` at a time. Chunks whose graph does not
+    fit are recomputed in the backward pass with the same random numbers (``torch.utils.checkpoint``). A batch that
+    BatchNorm learns from stays whole and is not recomputed, which would update its statistics twice.
 
     Args:
         backbone: the backbone, set to learn.
         bucket: pad batches of other instances than texts to a multiple of this number.
-        most_bytes: bytes for the graph of a step and for what frozen layers give.
+        most_bytes: bytes for the graph of a step.
     """
 
     def __init__(self, backbone: Backbone, bucket: int, most_bytes: int) -> None:
-        self.backbone, self.bucket = backbone, bucket
-        stack = backbone.lower_half() if isinstance(backbone, HuggingFace) else None
-        self.lower = None if stack is None else LowerLayers(stack, int(most_bytes * _LOWER_SHARE))
-        self.graph = GraphMemory(most_bytes - (0 if self.lower is None else self.lower.most_bytes))
+        self.backbone, self.bucket, self.most_bytes = backbone, bucket, most_bytes
+        self.recomputed = 0  # chunks of the last step
+        self._per_unit: float | None = None  # bytes of the graph per padded token, or per instance of another kind
 
-    def __call__(self, instances: Tensor, instance: Tensor) -> Tensor:
-        """Embed ``(U, ...)``, whose positions in the pool are ``(U,)``, to ``(U, C)``."""
-        self.graph.begin()
-        reader = getattr(self.backbone, "reader", None)
-        if isinstance(self.backbone, HuggingFace) and isinstance(reader, TextReader) and len(instances):
-            return self._texts(self.backbone, reader, instances, instance)
-        return self._together(instances)
-
-    def _texts(self, backbone: HuggingFace, reader: TextReader, instances: Tensor, instance: Tensor) -> Tensor:
-        lengths = token_counts(instances)
-        chunks = chunks_by_length(lengths)
-        found = []
-        for rows in chunks:
-            longest = int(lengths[rows[0]])
-            tokens = instances[rows, :, :longest]  # (u, 2, L)
-            padded = len(rows) * longest
-            if self.lower is None:
-                found.append(
-                    self.graph.run(lambda some: reader.pooled(*token_vectors(backbone.model, some)), tokens, padded)
-                )
-                continue
-            hidden = self.lower.hidden(instance[rows].tolist(), tokens, lengths[rows].tolist())
-
-            upper = partial(_upper, reader, self.lower.stack, tokens)
-            found.append(self.graph.run(upper, hidden, padded))
-        return torch.cat(found)[torch.cat(chunks).argsort()]
-
-    def _together(self, instances: Tensor) -> Tensor:
-        """Embed all at once if the graph fits, else ``bucket`` at a time; a batch that BatchNorm learns from is one."""
-        backbone, count = self.backbone, len(instances)
+    def __call__(self, instances: Tensor) -> Tensor:
+        """Embed ``(U, ...)`` to ``(U, C)``."""
+        backbone, reader = self.backbone, getattr(self.backbone, "reader", None)
+        if isinstance(backbone, HuggingFace) and isinstance(reader, TextReader) and len(instances):
+            lengths = token_counts(instances)
+            rows = chunks_by_length(lengths)
+            texts = [instances[some, :, : int(lengths[some[0]])] for some in rows]  # (u, 2, L) each
+            sizes = [len(tokens) * tokens.shape[2] for tokens in texts]
+            features = self._in_chunks(
+                lambda tokens: reader.pooled(*token_vectors(backbone.model, tokens)), texts, sizes
+            )
+            return features[torch.cat(rows).argsort()]
+        run = partial(embed, backbone, bucket=self.bucket)
+        chunks = list(instances.split(self.bucket))
         learns_from_batch = any(isinstance(part, _BatchNorm) and part.training for part in backbone.modules())
-        few = min(count, self.bucket)
-        if learns_from_batch or count <= few or not torch.is_grad_enabled():
-            return embed(backbone, instances, self.bucket)
-        if self.graph.per_unit is None:
-            # Draws no random number that a resumed run would not draw.
-            with torch.random.fork_rng([instances.device] if instances.is_cuda else []):
-                self.graph.measure(lambda some: embed(backbone, some, self.bucket), instances[:few], few)
-        if self.graph.fits(count):
-            return embed(backbone, instances, self.bucket)
-        found = []
-        for first in range(0, count, self.bucket):
-            some = instances[first : first + self.bucket]
-            found.append(self.graph.run(lambda chunk: embed(backbone, chunk, self.bucket), some, len(some)))
-        return torch.cat(found)
+        if learns_from_batch or len(chunks) == 1 or self._measured(run, chunks[0]) * len(instances) <= self.most_bytes:
+            self.recomputed = 0
+            return run(instances)
+        return self._in_chunks(run, chunks, [len(chunk) for chunk in chunks])
+
+    def _in_chunks(self, run: Callable[[Tensor], Tensor], chunks: list[Tensor], sizes: list[int]) -> Tensor:
+        per_unit = self._measured(run, chunks[0], sizes[0])
+        left = self.most_bytes - per_unit * max(sizes)  # one chunk at a time is recomputed, beside all that are kept
+        self.recomputed, features = 0, []
+        for chunk, size in zip(chunks, sizes, strict=True):
+            left -= per_unit * size
+            features.append(run(chunk) if left >= 0 else checkpoint(run, chunk, use_reentrant=False))
+            self.recomputed += left < 0
+        return torch.cat(features)
+
+    def _measured(self, run: Callable[[Tensor], Tensor], chunk: Tensor, size: int | None = None) -> float:
+        """Bytes per unit that the graph of a chunk keeps besides weights; measured once."""
+        if self._per_unit is not None:
+            return self._per_unit
+        storages: dict[int, int] = {}
+
+        def count(tensor: Tensor) -> Tensor:
+            base = tensor if tensor._base is None else tensor._base  # a layer saves the transpose of its weight
+            if not isinstance(base, nn.Parameter):
+                storages[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        # Draws no random number that a resumed run would not draw.
+        drawn = torch.random.fork_rng([chunk.device] if chunk.is_cuda else [])
+        with drawn, torch.enable_grad(), saved_tensors_hooks(count, lambda tensor: tensor):
+            features = run(chunk.clone())  # not a view; alive until counted, as freed memory would be used again
+        self._per_unit = sum(storages.values()) / (size or len(chunk))
+        del features
+        return self._per_unit
 
 
-def _upper(reader: TextReader, stack: LayerStack, tokens: Tensor, hidden: Tensor) -> Tensor:
-    return reader.pooled(*stack.upper(tokens, hidden))
+def chunks_by_length(lengths: Tensor, most: int = TOKENS_TOGETHER) -> list[Tensor]:
+    """Rows of texts of similar length, the longest first; a chunk padded to its longest has at most ``most`` tokens.
+
+    >>> [rows.tolist() for rows in chunks_by_length(torch.tensor([3, 9, 4, 8]), most=18)]
+    [[1, 3], [2, 0]]
+    """
+    order = torch.argsort(lengths, descending=True, stable=True)
+    chunks, first = [], 0
+    while first < len(order):
+        together = max(1, most // int(lengths[order[first]]))
+        chunks.append(order[first : first + together])
+        first += together
+    return chunks
 
 
 SplitFeatures = dict[str, NDArray[np.float32]]  # (P, C) by split, of a frozen backbone
@@ -222,7 +238,7 @@ class StageModule(LightningModule):
             draws = torch.rand(len(self.sets["train"].pool), DRAWS, generator=generator)
             instances = affine(instances, draws[batch.instance.cpu()].to(self.device))
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
-            features = self.embedding(instances, batch.instance)
+            features = self.embedding(instances)
         return features.float()
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:

@@ -28,8 +28,8 @@ from miv.training.checkpoint import (
     BEST,
     CLEAR_AUROC,
     LAST,
+    CheckpointCallback,
     EpochMetrics,
-    Keeper,
     LightningDataModule,
     StageState,
     Stopped,
@@ -90,7 +90,7 @@ def ignore_stop_signals(worker: int) -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-# A first stage that trains the backbone to tell a query's bag from other bags, with bag labels only.
+# A first stage that trains the backbone to distinguish a query's bag from other bags, with bag labels only.
 
 
 def contrast_losses(batch: Batch, temperature: float) -> Tensor:
@@ -120,7 +120,7 @@ def contrast_losses(batch: Batch, temperature: float) -> Tensor:
 
 
 class ContrastModule(StageModule):
-    """Steps over batches of positive exemplars of one group, so that the group does not tell bags apart.
+    """Steps over batches of positive exemplars of one group, so that the group does not identify a bag.
 
     A query is compared with all bags of its batch, so processes cannot divide a batch.
     """
@@ -285,7 +285,7 @@ def _go_on(
         if not machine.quiet:
             lines.report(module)
 
-    keeper = Keeper(run.checkpoints(stage.name), stage.epochs(config), stage.patience, record)
+    keeper = CheckpointCallback(run.checkpoints(stage.name), stage.epochs(config), stage.patience, record)
     trainer = machine.trainer([keeper] if machine.quiet else [keeper, lines], logger)
     last = run.checkpoints(stage.name) / LAST
     resumes = last.is_file()

@@ -19,9 +19,9 @@ from miv.evaluation.metrics import weighted_auroc
 from miv.files.json import Floats
 from miv.poolings.similar import AlignedNorm, ScaledProduct
 from miv.runtime import evaluating
-from miv.training.centring import assume_centre, fit_whitening, take_asked_centre
+from miv.training.centring import assume_centre, assumed_power, fit_whitening, use_requested_centre
 from miv.training.label_map import fit_map
-from miv.training.similar_start import fit_start
+from miv.training.similar_start import fit_scale_and_sharpness
 from miv.training.stage_module import SplitFeatures
 from miv.training.token_share import fit_share, told_share
 from miv.verifier.network import Verifier
@@ -201,7 +201,7 @@ def _apply(similarity: ScaledProduct, change: Floats, intercept: float) -> None:
             similarity.divide(size)
 
 
-def fit_all(
+def fit_start(
     verifier: Verifier,
     sets: dict[str, ExemplarSet],
     features: SplitFeatures,
@@ -227,14 +227,22 @@ def fit_all(
     unseen = features["validation"]
     power = share = None
     is_new = not only_scale and _is_new(verifier)
-    take_asked_centre(verifier, train, known, has_learned_features)
+    use_requested_centre(verifier, train, known, has_learned_features)
     if is_new and not has_learned_features:
         assume_centre(verifier, train, known)
     if not only_scale:
-        power = fit_whitening(verifier, train, known, seed, validation=validation, validation_features=unseen)
+        power = fit_whitening(
+            verifier,
+            train,
+            known,
+            seed,
+            validation=validation,
+            validation_features=unseen,
+            assumed=assumed_power(verifier.backbone),
+        )
     if is_new:
         share = fit_share(verifier, train, known, seed, validation=validation, validation_features=unseen)
-    fit_start(
+    fit_scale_and_sharpness(
         verifier,
         train,
         known,
@@ -249,9 +257,9 @@ def fit_all(
         fit_head(verifier, train, known, seed)
     told = [] if share is None else [told_share(share)]
     if power is not None:
-        told.append(f"The features are whitened in part (power {power:g}).")
+        told.append(f"Features are partially whitened (power {power:g}).")
     if has_map:
-        told.append("A map of the features is fitted to the labels: it tells held-out bags apart better.")
+        told.append("Fitted a linear map to the labels; it improves AUROC on held-out bags.")
     return told
 
 
@@ -264,7 +272,7 @@ def _fit_map(verifier: Verifier, sets: dict[str, ExemplarSet], features: SplitFe
     if fitted is None:
         return False
     # Only the scale: a map fitted to these bags makes their witnesses look too near.
-    fit_start(verifier, train, known, seed, only_scale=True)
+    fit_scale_and_sharpness(verifier, train, known, seed, only_scale=True)
     if not verifier.pooling.starts_as_nearest:  # its verdicts mean nothing before it has learned
         return True
     with_map = deepcopy(verifier.pooling.state_dict())

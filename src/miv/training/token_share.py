@@ -65,7 +65,7 @@ def fit_share(
 ) -> float | None:
     r"""Choose how much tokens count beside vectors in a verifier with the pooling ``cap_tokens``; return the share.
 
-    For each share :math:`r`, a logistic regression tells the bags apart by
+    For each share :math:`r`, a logistic regression separates the bags by
 
     .. math:: \max_n \big(\cos(q, v_n) + r \, t_n\big)
 
@@ -112,8 +112,8 @@ def fit_share(
 def told_share(share: float) -> str:
     """One line about the share, for standard error."""
     if share == 0:
-        return "Vectors count alone, without the tokens of texts: these do not help to tell the bags apart."
-    return f"The tokens of texts count with a share of {share:g} beside their vectors."
+        return "Token matching is off: it did not improve the fit."
+    return f"Token similarity has weight {share:g} relative to vector similarity."
 
 
 def _similarities(

@@ -139,8 +139,8 @@ def train(
         accelerator: ``cpu``, ``gpu`` or ``auto``.
         workers: number of extra processes that prepare batches.
         threads: number of threads per process; 0 divides the cores among the processes.
-        memory: GB per process to embed a step while the backbone learns; by default half of what is free. A step that
-            needs more embeds part of its instances twice, with the same result.
+        memory: memory limit per process in GB when training the backbone; by default half of what is free. Larger steps
+            recompute part of the forward pass, with the same result.
         cache: folder of features and built sets, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
         reference: whether to also score plain methods on the same features.
         verbose: whether to show progress on standard error.

@@ -1,12 +1,14 @@
-"""``miv reference``: how well plain methods do on the same data."""
+"""``miv baselines``: how well plain methods do on the same data."""
 
+import warnings
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from miv.cli.app import JsonOption, app, print_json
-from miv.errors import MIVError
+from miv.errors import MIVError, MIVWarning
 from miv.files.cache import cache_folder
 from miv.training.config import parse_options, parse_setting
 
@@ -14,8 +16,8 @@ if TYPE_CHECKING:
     from miv.data import ExemplarSet
 
 
-@app.command("reference")
-def reference(
+@app.command("baselines")
+def baselines(
     data: Annotated[str, typer.Argument(help="A folder of splits, or the name of a task to build.")],
     backbone: Annotated[
         str | None,
@@ -36,13 +38,13 @@ def reference(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Score plain methods on your data: the reference that a trained verifier has to beat.
+    """Score plain methods on your data: the baselines that a trained verifier has to beat.
 
     nearest is the cosine of the query and its nearest target, and mean is the mean cosine. centred is nearest after the
     mean of the train features is subtracted. logistic is a logistic regression on both cosines and on the nearest
     target, fitted on train; nothing else is learned. Texts are also scored by bm25, and images by hog and pixels.
 
-    Example: miv reference exemplars --backbone hf:minilm
+    Example: miv baselines exemplars --backbone hf:minilm
     """
     options = parse_options(task_option or [], "--task-option") | ({} if raw is None else {"raw": raw})
     of_backbone = {} if backbone_options is None else parse_setting("backbone_options", backbone_options)
@@ -75,6 +77,14 @@ def reference(
         typer.echo(note, err=True)
     if plain.best is not None:
         print(f"Best on validation: {plain.best}.")
+
+
+@app.command("reference", hidden=True)
+@wraps(baselines)
+def reference(**options: Any) -> None:
+    """The old name of ``miv baselines``."""
+    warnings.warn(MIVWarning("`miv reference` is now `miv baselines`."), stacklevel=2)
+    baselines(**options)
 
 
 def _backbone(asked: str | None, sets: "dict[str, ExemplarSet]") -> tuple[str | None, str]:

