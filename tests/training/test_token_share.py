@@ -100,5 +100,5 @@ def test_a_share_that_was_learned_stays() -> None:
 
 
 def test_the_choice_is_told() -> None:
-    assert "share of 0.04" in told_share(SHARE)
+    assert "weight 0.04" in told_share(SHARE)
     assert told_share(0.0).startswith("Token matching is off")
