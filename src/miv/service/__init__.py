@@ -7,8 +7,8 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from miv.service.app import create_app as create_app
     from miv.service.client import Client, RemoteBag, RemoteGallery, ServiceError
+    from miv.service.routes import create_app as create_app
     from miv.service.settings import Limits, ServiceSettings
 
 _HOMES = {
@@ -18,7 +18,7 @@ _HOMES = {
     "RemoteGallery": "client",
     "ServiceError": "client",
     "ServiceSettings": "settings",
-    "create_app": "app",
+    "create_app": "routes",
 }
 __all__ = ["Client", "Limits", "RemoteBag", "RemoteGallery", "ServiceError", "ServiceSettings", "create_app"]
 

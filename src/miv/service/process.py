@@ -23,9 +23,9 @@ from uvicorn.supervisors.multiprocess import Process
 
 from miv.errors import MIVError
 from miv.runtime import Terminated
-from miv.service.app import create_app
 from miv.service.metrics import SHARED_FOLDER, configure_logs
 from miv.service.models import served_names
+from miv.service.routes import create_app
 from miv.service.settings import ServiceSettings
 
 logger = logging.getLogger(__name__)

@@ -19,11 +19,11 @@ from miv.data import InstancePool
 from miv.errors import MIVError
 from miv.files.images import Fit
 from miv.files.uploads import image_of_bytes
-from miv.service.app import service_of
 from miv.service.batching import Features, ReadExemplar, ReadRequest, Rows
 from miv.service.bodies import ImageInstance, Instance, TextInstance, VerifyForm
 from miv.service.errors import RefusedRequest, first_problem
 from miv.service.settings import Limits
+from miv.service.state import service_of
 from miv.verifier.engine import witnesses_by
 from miv.verifier.reading import DistinctInstances, as_vectors, check_finite
 from miv.verifier.verdict import Asked

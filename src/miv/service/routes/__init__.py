@@ -1,4 +1,4 @@
-"""The addresses of the service, one file per subject.
+"""The app and its addresses, one file per subject.
 
 To add addresses, add a file to this folder with a ``router``; nothing else changes::
 
@@ -7,7 +7,7 @@ To add addresses, add a file to this folder with a ``router``; nothing else chan
     @router.post("/v1/things", responses=error_responses(413, 415, 422, 503), openapi_extra=json_body(ThingRequest, {}))
     async def make_thing(request: Request) -> JSONResponse:
         asked = await read_json(request, ThingRequest)        # 4xx with a message for anything else
-        model = service_of(request).models.named(asked.model)  # 404, or 503 while it is loaded
+        model = model_of(request, asked.model)                 # 404, or 503 while it is loaded
         ...
 
 If the file also has ``prepare(service)``, it is called once when the app is made, before any request; a function given
@@ -16,12 +16,55 @@ to refuse a request. Work that takes more than about a millisecond goes to a thr
 of ``miv.service.reading``, or, if it runs the model, ``await model.run(function)``.
 """
 
+import asyncio
 import pkgutil
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from importlib import import_module
-from types import ModuleType
+
+from fastapi import FastAPI
+
+from miv.service.bodies import add_api_document
+from miv.service.errors import add_error_handlers
+from miv.service.security import RequestGuard
+from miv.service.settings import ServiceSettings
+from miv.service.state import RunningService
 
 
-def route_modules() -> list[ModuleType]:
-    """All files of this folder, in the order of their names."""
-    names = sorted(one.name for one in pkgutil.iter_modules(__path__))
-    return [import_module(f"{__name__}.{name}") for name in names]
+def create_app(
+    settings: ServiceSettings,
+    failed: Callable[[Exception], None] | None = None,
+    ready: Callable[[float], None] | None = None,
+) -> FastAPI:
+    """Make the app. Its models are loaded in the background once it runs; ``/readyz`` says when they are ready.
+
+    Args:
+        settings: settings of the service.
+        failed: called with the error if a model cannot be loaded.
+        ready: called with the seconds that loading took, once all models are loaded.
+    """
+    service = RunningService(settings)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        # Few threads: each may hold a large image while it decodes it.
+        threads = ThreadPoolExecutor(4, thread_name_prefix="reading")
+        asyncio.get_running_loop().set_default_executor(threads)
+        service.models.load_in_background(failed, ready)
+        yield
+        for stop in reversed(service.at_stop):
+            stop()
+
+    # The documentation pages of FastAPI load scripts from another machine, so they are off.
+    app = FastAPI(title="miv", docs_url=None, redoc_url=None, lifespan=lifespan, redirect_slashes=False)
+    app.state.service = service
+    add_error_handlers(app)
+    for name in sorted(module.name for module in pkgutil.iter_modules(__path__)):
+        module = import_module(f"{__name__}.{name}")
+        app.include_router(module.router)
+        if hasattr(module, "prepare"):
+            module.prepare(service)
+    add_api_document(app, token=settings.token is not None)
+    app.add_middleware(RequestGuard, settings=settings, metrics=service.metrics)
+    return app

@@ -16,11 +16,11 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
 from miv import __version__
-from miv.service.app import model_of, service_of
 from miv.service.bodies import ModelsAnswer, SampleAnswer
 from miv.service.errors import RefusedRequest, error_response, error_responses
 from miv.service.models import LoadedModel
 from miv.service.reading import in_thread
+from miv.service.state import model_of, service_of
 from miv.tasks.digits_twin import Hands
 from miv.tasks.signatures_twin import Signer
 

@@ -12,7 +12,6 @@ from fastapi.responses import JSONResponse
 from starlette.convertors import PathConvertor, register_url_convertor
 
 from miv.errors import MIVError
-from miv.service.app import RunningService, model_of, service_of
 from miv.service.batching import bytes_of
 from miv.service.bodies import (
     GalleriesAnswer,
@@ -32,6 +31,7 @@ from miv.service.bodies import (
 from miv.service.errors import RefusedRequest, error_responses
 from miv.service.models import LoadedModel
 from miv.service.reading import InstanceReader, in_thread, is_several, read_json
+from miv.service.state import RunningService, model_of, service_of
 from miv.service.storage import GalleryRegistry
 
 router = APIRouter()

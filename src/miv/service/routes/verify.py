@@ -11,7 +11,6 @@ from miv.checking.results import Source
 from miv.checking.sentences import Sentence
 from miv.checking.sources import read_answer, read_sources
 from miv.errors import collect_warnings
-from miv.service.app import RunningService, model_of, service_of
 from miv.service.batching import ReadRequest
 from miv.service.bodies import (
     CheckAnswer,
@@ -26,6 +25,7 @@ from miv.service.errors import RefusedRequest, error_responses
 from miv.service.models import LoadedModel
 from miv.service.reading import in_thread, is_small, media_type, read_exemplars, read_form, read_json
 from miv.service.settings import Limits
+from miv.service.state import RunningService, model_of, service_of
 
 router = APIRouter()
 VERIFY_EXAMPLE: dict[str, Any] = {

@@ -1,0 +1,44 @@
+"""What all routes share: settings, models, stored bags and galleries."""
+
+from collections.abc import Callable, Iterable
+
+from fastapi import Request
+
+from miv.service.metrics import ServiceMetrics
+from miv.service.models import LoadedModel, ServedModels
+from miv.service.settings import ServiceSettings
+from miv.service.storage import BagStore, GalleryRegistry
+
+
+class RunningService:
+    """The state of an app; functions in ``at_stop`` are called when it stops."""
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self.settings, self.limits = settings, settings.limits
+        self.metrics = ServiceMetrics()
+        self.models = ServedModels(settings, self.metrics)
+        self.at_stop: list[Callable[[], None]] = [self.models.stop]
+        self.kept_bags = BagStore(settings.keep, days=settings.keep_days, most_bytes=settings.keep_bytes)
+        galleries, most = settings.galleries, settings.gallery_bytes
+        self.galleries = None if galleries is None else GalleryRegistry(galleries, most)
+
+    def model_of_kept(self, bags: Iterable[str]) -> str | None:
+        """The model that stored bags, given by their ids, were stored for, if it is one and is served."""
+        if len(self.models.names) == 1:
+            return None  # it need not be named, and the files need not be read
+        models = {self.kept_bags.find(bag).model for bag in bags}.intersection(self.models.names)
+        return models.pop() if len(models) == 1 else None
+
+
+def service_of(request: Request) -> RunningService:
+    """The service that a request was sent to."""
+    service: RunningService = request.app.state.service
+    return service
+
+
+def model_of(request: Request, name: str | None, *, to_check: bool = False) -> LoadedModel:
+    """The model that a request names; the log shows it."""
+    models = service_of(request).models
+    model = models.checking(name) if to_check else models.named(name)
+    request.state.model = model.name
+    return model
