@@ -61,6 +61,10 @@ def verifier(folder: Path) -> None:
     Verifier(POOLINGS[folder.name], backbone="hog", instances=IMAGES, pooling_options={}).save_pretrained(folder)
 
 
+def vector_verifier(folder: Path) -> None:
+    Verifier("cap_dba_l2", channels=16).save_pretrained(folder)
+
+
 def text_verifier(folder: Path) -> None:
     Verifier("cap_dba_l2", backbone="hf:minilm", pooling_options={"heads": 1}).save_pretrained(folder)
 
@@ -94,6 +98,7 @@ MAKERS: dict[str, Callable[[Path], None]] = {
     "claims": claims,
     **{f"runs/{name}": verifier for name in POOLINGS},
     "runs/claims": text_verifier,
+    "runs/vectors": vector_verifier,
     **dict.fromkeys(("anna.png", "letter1.png", "letter2.png", "letter3.png", "letters"), images),
     "letters.csv": text("path\nletters/0.png\nletters/1.png\n"),
     "pairs.csv": text("query,bag\nletters/0.png,letters/1.png|letters/2.png\n"),
