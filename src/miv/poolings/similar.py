@@ -36,6 +36,7 @@ class AlignedNorm(nn.Module):
         self.map = nn.Parameter(torch.eye(channels), requires_grad=False)  # M
         self.weight = nn.Parameter(torch.ones(channels), requires_grad=learned)  # γ
         self.bias = nn.Parameter(torch.zeros(channels), requires_grad=learned)  # b
+        self._identity: tuple[object, ...] = ()  # a state of the map, and whether it is the identity
 
     @property
     def has_map(self) -> bool:
@@ -47,7 +48,21 @@ class AlignedNorm(nn.Module):
         # First, so that no square overflows or vanishes; it cancels out, hence without a gradient.
         largest = x.detach().abs().amax(dim=-1, keepdim=True)
         scaled = x / torch.where(largest > 0, largest, 1)
-        return _unit(functional.linear(_unit(scaled) - self.centre, self.map))
+        centred = _unit(scaled) - self.centre
+        return _unit(centred if self._skips_map() else functional.linear(centred, self.map))
+
+    def _skips_map(self) -> bool:
+        """Whether to leave out the product with the identity, which gives the same numbers at half the cost.
+
+        Comparing all of the map would take as long as the product, so it is done once for each state of the map.
+        """
+        weight = self.map
+        if torch.is_grad_enabled() or torch.compiler.is_compiling() or weight.is_meta or weight.is_inference():
+            return False
+        state = (id(weight), weight.data_ptr(), weight._version)
+        if self._identity[:3] != state:
+            self._identity = (*state, not self.has_map)
+        return bool(self._identity[3])
 
     def forward(self, x: Tensor) -> Tensor:
         """``(..., C)`` to ``(..., C)``."""
@@ -97,4 +112,4 @@ class ScaledProduct(nn.Module):
 
 def _unit(x: Tensor) -> Tensor:
     """Rows of length 1; a row of zeros, or equal to the centre up to rounding, has no direction and stays near zero."""
-    return x / x.norm(dim=-1, keepdim=True).clamp(min=1e-6)
+    return x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).clamp(min=1e-6)
