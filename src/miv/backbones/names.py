@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from secrets import token_hex
 from types import BuiltinFunctionType, FunctionType
-from typing import Any, Self, TypeVar, get_args
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from miv.backbones.base import BACKBONES, Backbone, check_images
+from miv.data.kinds import KINDS
 from miv.errors import MIVError, unknown_name
 from miv.files.instances import InstanceKind
 from miv.registry import options_of, remember_options
@@ -137,8 +138,8 @@ class ModuleBackbone(Backbone):
                 f"The backbone {self.called} does not declare the kind of its instances. Add a class attribute: "
                 'kind = "image", "text" or "features".'
             )
-        if kind not in get_args(InstanceKind):
-            raise unknown_name(f"kind of instance (declared by {self.called})", str(kind), get_args(InstanceKind))
+        if kind not in KINDS:
+            raise unknown_name(f"kind of instance (declared by {self.called})", str(kind), KINDS)
         return kind
 
     def __call__(self, instances: Tensor) -> Tensor:

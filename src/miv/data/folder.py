@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from miv.data.exemplars import ExemplarSet
+from miv.data.kinds import KINDS
 from miv.data.manifest import NAME, FileEntry, Manifest
 from miv.data.pool import InstancePool
 from miv.data.splits import SPLITS
@@ -67,9 +68,10 @@ def write_set(
     pool = exemplars.pool
     pool.check_finite()
     set_tables.write_table(exemplars, folder / TABLE)
-    if pool.kind != "text":
+    is_array = KINDS[pool.kind].is_array
+    if is_array:
         np.save(folder / POOL_ARRAY, pool.values, allow_pickle=False)
-    if pool.kind == "text" or pool.classes is not None or pool.names is not None:
+    if not is_array or pool.classes is not None or pool.names is not None:
         set_tables.write_pool(pool, folder / POOL_TABLE)
     names = [name for name in (TABLE, POOL_ARRAY, POOL_TABLE) if (folder / name).exists()]
     Manifest(
@@ -103,7 +105,7 @@ def load_set(make: type[ExemplarSet], folder: Path, *, verify: bool = False) -> 
     if not folder.is_dir():
         raise MIVError(f"There is no folder {folder}. Expected a folder written by `miv data` or ExemplarSet.save.")
     manifest = Manifest.read(folder)
-    has_array = manifest.kind != "text"
+    has_array = KINDS[manifest.kind].is_array
     has_table = not has_array or manifest.has_classes or manifest.has_names
     _check_file(folder, manifest, TABLE)
     if has_table:

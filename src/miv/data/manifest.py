@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from miv import __version__
+from miv.data.kinds import KINDS
 from miv.errors import MIVError
 from miv.files.atomic import sha256_of
 from miv.files.instances import InstanceKind
@@ -149,7 +150,7 @@ def _is_object(value: object) -> str | None:
 
 
 def _is_kind(value: object) -> str | None:
-    return None if value in ("image", "text", "features") else "image, text or features"
+    return None if isinstance(value, str) and value in KINDS else f"one of {', '.join(KINDS)}"
 
 
 def _is_shape(value: object) -> str | None:

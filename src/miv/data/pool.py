@@ -4,15 +4,15 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miv.data.columns import as_strings, describe
-from miv.errors import MIVError, unknown_name
-from miv.files.images import Fit, Steps, apply_steps, checked_steps, read_image, resize_step
+from miv.data.columns import as_strings
+from miv.data.kinds import KINDS, kind_named
+from miv.errors import MIVError
+from miv.files.images import ImageForm, Steps, checked_steps
 from miv.files.instances import InstanceKind, refuse_masked
 
 # Values are read in pieces of about this size, so that a mapped pool never has to fit in memory.
@@ -48,13 +48,9 @@ class InstancePool:
     image_steps: Steps | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(InstanceKind):
-            raise unknown_name("kind of instance", str(self.kind), get_args(InstanceKind))
+        kind = kind_named(self.kind)
         refuse_masked(self.values, "values")
-        if self.kind == "text":
-            object.__setattr__(self, "values", as_strings("values", self.values))
-        else:
-            _check_array(self.kind, self.values)
+        object.__setattr__(self, "values", kind.check_pool(self.values))
         if len(self.values) == 0:
             raise MIVError("The pool is empty. Expected at least one instance.")
         if self.classes is not None:
@@ -62,7 +58,7 @@ class InstancePool:
         if self.names is not None:
             object.__setattr__(self, "names", as_strings("names", self.names, len(self.values)))
         if self.image_steps is not None:
-            if self.kind != "image":
+            if not kind.has_form:
                 raise MIVError(
                     f"image_steps is {self.image_steps}, but the instances are of kind {self.kind!r}. Omit it."
                 )
@@ -77,14 +73,7 @@ class InstancePool:
     @property
     def summary(self) -> str:
         """Number and form of the instances, in words."""
-        plural = "s" * (len(self) != 1)
-        if self.kind == "text":
-            return f"{len(self)} text{plural}"
-        if self.kind == "features":
-            return f"{len(self)} vector{plural} of {self.values.shape[1]}"
-        height, width = self.values.shape[1:3]
-        colour = "colour" if self.values.ndim == 4 else "grey"
-        return f"{len(self)} {colour} image{plural} of {height} x {width}"
+        return KINDS[self.kind].describe(self.values)
 
     def __repr__(self) -> str:
         return f"InstancePool({self.summary})"
@@ -103,22 +92,18 @@ class InstancePool:
 
     def check_finite(self) -> None:
         """Raise an error if a feature is NaN or infinite; reads all of them."""
-        if self.kind != "features":
-            return
         for start, piece in self._pieces():
-            bad = ~np.isfinite(piece).all(axis=1)
-            if bad.any():
-                row = start + int(bad.argmax())
-                raise MIVError(f"The features of instance {row} are NaN or infinite. Expected finite numbers.")
+            KINDS[self.kind].check_finite(piece, start)
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over kind and values (not classes or names): equal for equal content, in memory or mapped."""
         digest = hashlib.sha256(self.kind.encode())
-        if self.kind == "text":
-            for text in self.values:
-                encoded = text.encode("utf-8", "surrogatepass")
-                digest.update(len(encoded).to_bytes(8, "little") + encoded)
+        kind = KINDS[self.kind]
+        if not kind.is_array:
+            for value in self.values:
+                content = bytes(kind.content(value))
+                digest.update(len(content).to_bytes(8, "little") + content)
         else:
             digest.update(str((self.values.dtype.str, self.values.shape)).encode())
             for _, piece in self._pieces():
@@ -128,38 +113,18 @@ class InstancePool:
     def digests(self, indices: ArrayLike | None = None) -> list[bytes]:
         """Return 16 bytes for each instance (or those at ``indices``), equal if the content is equal."""
         rows = range(len(self)) if indices is None else np.asarray(indices, dtype=np.int64)
-        if self.kind == "text":
-            encoded = (self.values[row].encode("utf-8", "surrogatepass") for row in rows)
-            return [hashlib.blake2b(text, digest_size=16).digest() for text in encoded]
-        return [hashlib.blake2b(np.ascontiguousarray(self.values[row]).data, digest_size=16).digest() for row in rows]
+        return [KINDS[self.kind].digest(self.values[row]) for row in rows]
 
     def first_identical(self) -> NDArray[np.int64]:
         """``(P,)`` the first instance with the same content as each instance, which may be itself."""
         first: dict[bytes, int] = {}
-        found = (first.setdefault(digest, row) for row, digest in enumerate(self.digests()))
-        return np.fromiter(found, np.int64, len(self))
+        rows = (first.setdefault(digest, row) for row, digest in enumerate(self.digests()))
+        return np.fromiter(rows, np.int64, len(self))
 
     def _pieces(self) -> Iterator[tuple[int, NDArray[Any]]]:
         rows = max(1, PIECE_BYTES // max(1, self.values[:1].nbytes))
         for start in range(0, len(self), rows):
             yield start, self.values[start : start + rows]
-
-
-def _check_array(kind: InstanceKind, values: object) -> None:
-    if kind == "image":
-        expected, dtype = "uint8 (P, H, W) in grey or (P, H, W, 3) in colour, each side at least 1", "uint8"
-    else:
-        expected, dtype = "float32 (P, C), with C at least 1", "float32"
-    if not isinstance(values, np.ndarray) or values.dtype != dtype or not _has_shape_of(kind, values.shape):
-        raise MIVError(f"values of kind {kind!r} is {describe(values)}. Expected {expected}.")
-
-
-def _has_shape_of(kind: InstanceKind, shape: tuple[int, ...]) -> bool:
-    if 0 in shape[1:]:
-        return False
-    if kind == "image":
-        return len(shape) == 3 or (len(shape) == 4 and shape[3] == 3)
-    return len(shape) == 2
 
 
 # The form of a verifier's training images, so that other images can be converted the same way or rejected.
@@ -192,7 +157,7 @@ class InstanceForm:
     @classmethod
     def of(cls, pool: InstancePool) -> "InstanceForm | None":
         """Return the form of a pool's images, or ``None`` if its instances are not images."""
-        if pool.kind != "image":
+        if not KINDS[pool.kind].has_form:
             return None
         height, width = pool.values.shape[1:3]
         return cls(int(height), int(width), "RGB" if pool.values.ndim == 4 else "L", steps=pool.image_steps)
@@ -236,40 +201,6 @@ class InstanceForm:
 # Build a pool from instances in many forms, with each distinct one stored once.
 
 
-@dataclass(frozen=True)
-class ImageForm:
-    """Target form of all images.
-
-    Args:
-        size: ``(height, width)``; ``None`` keeps the size.
-        colour: keep colours instead of converting to grey.
-        fit: how to fit other shapes.
-        binarise: make a scan black and white at its own size, by Otsu's threshold; grey images only.
-        invert: swap black and white, such as ink on paper and chalk on a board.
-    """
-
-    size: tuple[int, int] | None = None
-    colour: bool = False
-    fit: Fit = "stretch"
-    binarise: bool = False
-    invert: bool = False
-
-    def __post_init__(self) -> None:
-        if self.size is not None and not all(1 <= side <= 10_000 for side in self.size):
-            height, width = self.size
-            raise MIVError(f"The image size is {height} × {width} pixels. Expected sides from 1 to 10,000.")
-        if self.fit not in {"stretch", "crop", "pad"}:
-            raise MIVError(f"resize is {self.fit!r}. Expected stretch, crop or pad.")
-        if self.binarise and self.colour:
-            raise MIVError("Images cannot be in colour and binarised. Omit --colour or --binarise.")
-
-    @property
-    def steps(self) -> Steps:
-        """The steps from the pixels of a file to an instance."""
-        fitting = () if self.size is None else (resize_step(self.size, self.fit),)
-        return ("otsu",) * self.binarise + ("invert",) * self.invert + fitting
-
-
 class PoolBuilder:
     """Collects instances and gives each distinct one a number.
 
@@ -279,7 +210,7 @@ class PoolBuilder:
 
     def __init__(self, kind: InstanceKind, form: ImageForm | None = None) -> None:
         self.kind = kind
-        self._steps = None if form is None or kind != "image" else form.steps
+        self._steps = form.steps if form is not None and KINDS[kind].has_form else None
         self._values: list[Any] = []
         self._names: list[str] = []
         self._index: dict[bytes, int] = {}
@@ -287,12 +218,11 @@ class PoolBuilder:
 
     def add(self, value: Any, place: str, name: str = "") -> int:
         """Return the number of an instance read at ``place`` (for errors); new ones are added with their ``name``."""
-        if self.kind != "text":
+        kind = KINDS[self.kind]
+        if kind.is_array:
             self._check_shape(value.shape, place)
-        content = value.encode() if self.kind == "text" else value.tobytes()
         # A digest, because full contents as keys would double the memory.
-        key = hashlib.blake2b(content, digest_size=16).digest()
-        index = self._index.setdefault(key, len(self._values))
+        index = self._index.setdefault(kind.digest(value), len(self._values))
         if index == len(self._values):
             self._values.append(value)
             self._names.append(name)
@@ -300,14 +230,9 @@ class PoolBuilder:
 
     def pool(self, classes: Sequence[str] | None = None) -> InstancePool:
         """The distinct instances in order of arrival, with their classes and names if known."""
-        if self.kind == "text":
-            values = np.empty(len(self._values), dtype=object)
-            values[:] = self._values
-        else:
-            values = np.stack(self._values)
         names = np.array(self._names, dtype=object) if any(self._names) else None
         known = None if classes is None else np.array(classes, dtype=object)
-        return InstancePool(self.kind, values, known, names, self._steps)
+        return InstancePool(self.kind, KINDS[self.kind].stack(self._values), known, names, self._steps)
 
     def __len__(self) -> int:
         return len(self._values)
@@ -318,21 +243,5 @@ class PoolBuilder:
         expected, first_place = self._first
         if shape == expected:
             return
-        if self.kind == "image":
-            remedy = "Resize all images, such as --size 64x64 (height x width)."
-        else:
-            remedy = "All vectors must have the same length."
-        found, wanted = (_describe(self.kind, some) for some in (shape, expected))
-        raise MIVError(f"{place}: {found}, but {first_place} has {wanted}. {remedy}")
-
-
-def _describe(kind: InstanceKind, shape: tuple[int, ...]) -> str:
-    if kind == "features":
-        return f"a vector of {shape[0]:,} numbers"
-    colour = "colour" if len(shape) == 3 else "grey"
-    return f"{shape[0]} × {shape[1]} {colour} pixels"
-
-
-def read_image_file(path: Path, form: ImageForm) -> NDArray[np.uint8]:
-    """Return an image in the wanted form, ``(H, W)`` or ``(H, W, 3)``."""
-    return apply_steps(read_image(path, colour=form.colour), form.steps)
+        (words, remedy), (wanted, _) = map(KINDS[self.kind].describe_shape, (shape, expected))
+        raise MIVError(f"{place}: {words}, but {first_place} has {wanted}. {remedy}")

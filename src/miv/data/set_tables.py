@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import csr
+from miv.data.kinds import KINDS
 from miv.data.manifest import Manifest
 from miv.data.pool import InstancePool
 from miv.errors import MIVError
@@ -75,7 +76,7 @@ def read_table(path: Path, manifest: Manifest) -> dict[str, Any]:
 def write_pool(pool: InstancePool, path: Path) -> None:
     """Write ``pool.parquet``: the texts, the classes and the names, if any."""
     data = {}
-    if pool.kind == "text":
+    if not KINDS[pool.kind].is_array:
         data["text"] = _as_column("values", pool.values)
     if pool.classes is not None:
         data["class"] = _as_column("classes", pool.classes)
@@ -87,7 +88,7 @@ def write_pool(pool: InstancePool, path: Path) -> None:
 def read_pool(path: Path, manifest: Manifest) -> dict[str, NDArray[Any]]:
     """Read the texts as ``text``, and ``classes`` and ``names``, from ``pool.parquet``; those that are known."""
     columns = {
-        "text": ("text", manifest.kind == "text"),
+        "text": ("text", not KINDS[manifest.kind].is_array),
         "classes": ("class", manifest.has_classes),
         "names": ("name", manifest.has_names),
     }

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from miv.data.exemplars import ExemplarSet
+from miv.data.kinds import KINDS
 from miv.data.pool import InstancePool
 from miv.errors import MIVError
 from miv.files.atomic import whole_file
@@ -32,7 +33,7 @@ class Thumbnails:
     def picture(self, instance: int) -> Image.Image:
         """The instance as a picture of at most ``LARGEST_SIDE`` pixels per side."""
         values = np.asarray(self.pool.values[instance])
-        pixels = values if self.pool.kind == "image" else self._cells(values)
+        pixels = values if KINDS[self.pool.kind].has_form else self._cells(values)
         picture = Image.fromarray(np.ascontiguousarray(pixels))
         picture.thumbnail((LARGEST_SIDE, LARGEST_SIDE))
         return picture
@@ -71,7 +72,7 @@ QUERY, WITNESS, LINE, INK, PAPER = "#2456a6", "#d97706", "#d8dbe0", "#1c2026", "
 def draw_sheet(sets: dict[str, ExemplarSet], rows: "dict[str, list[SheetRow]]") -> Image.Image:
     """Draw each exemplar as a caption and a band: the query framed in blue, then its bag."""
     for name, exemplars in sets.items():
-        if exemplars.pool.kind == "text":
+        if not KINDS[exemplars.pool.kind].is_array:
             raise MIVError(
                 f"The set {name!r} holds texts, which need an .html sheet. Choose a name that ends in .html."
             )
@@ -210,7 +211,7 @@ def _page(sets: dict[str, ExemplarSet], rows: dict[str, list[SheetRow]]) -> str:
     parts = [_HEAD]
     for name, exemplars in sets.items():
         parts.append(f"<h2>{escape(name)}: {len(rows[name])} of {len(exemplars):,} exemplars</h2>")
-        thumbnails = None if exemplars.pool.kind == "text" else Thumbnails(exemplars.pool)
+        thumbnails = Thumbnails(exemplars.pool) if KINDS[exemplars.pool.kind].is_array else None
         parts += [_exemplar(exemplars, row, thumbnails) for row in rows[name]]
     return "\n".join([*parts, "</body></html>\n"])
 

@@ -6,6 +6,7 @@ import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -316,3 +317,37 @@ def _resize(pixels: NDArray[np.uint8], step: str) -> NDArray[np.uint8]:
         return pixels
     fit: Any = match[3]
     return np.asarray(resized(Image.fromarray(pixels), size, fit, _FILTERS[match[4]]), dtype=np.uint8)
+
+
+@dataclass(frozen=True)
+class ImageForm:
+    """Target form of all images.
+
+    Args:
+        size: ``(height, width)``; ``None`` keeps the size.
+        colour: keep colours instead of converting to grey.
+        fit: how to fit other shapes.
+        binarise: make a scan black and white at its own size, by Otsu's threshold; grey images only.
+        invert: swap black and white, such as ink on paper and chalk on a board.
+    """
+
+    size: tuple[int, int] | None = None
+    colour: bool = False
+    fit: Fit = "stretch"
+    binarise: bool = False
+    invert: bool = False
+
+    def __post_init__(self) -> None:
+        if self.size is not None and not all(1 <= side <= _LARGEST_SIDE for side in self.size):
+            height, width = self.size
+            raise MIVError(f"The image size is {height} × {width} pixels. Expected sides from 1 to 10,000.")
+        if self.fit not in {"stretch", "crop", "pad"}:
+            raise MIVError(f"resize is {self.fit!r}. Expected stretch, crop or pad.")
+        if self.binarise and self.colour:
+            raise MIVError("Images cannot be in colour and binarised. Omit --colour or --binarise.")
+
+    @property
+    def steps(self) -> Steps:
+        """The steps from the pixels of a file to an instance."""
+        fitting = () if self.size is None else (resize_step(self.size, self.fit),)
+        return ("otsu",) * self.binarise + ("invert",) * self.invert + fitting

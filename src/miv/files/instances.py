@@ -3,7 +3,7 @@
 from numbers import Real
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,8 @@ MAX_TEXT_BYTES = 1_000_000
 MAX_BAG_BYTES = 100_000_000
 """Maximum size of a text file read as a bag, one instance per line."""
 
-InstanceKind = Literal["image", "text", "features"]
+InstanceKind = str
+"""The name of a kind of instance, see ``miv.data.kinds``: image, text or features."""
 
 SUFFIXES: dict[InstanceKind, frozenset[str]] = {
     "image": IMAGE_SUFFIXES,

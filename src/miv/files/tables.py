@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from miv.errors import MIVError
-from miv.files.images import IMAGE_SUFFIXES
-from miv.files.instances import InstanceKind, short
+from miv.files.instances import short
 
 # Read untrusted lines, mostly JSON, with a maximum length and errors that name the file and line.
 
@@ -402,24 +401,15 @@ def reference_cells(record: dict[str, Any], query: str, references: str, place: 
     return cells
 
 
-def guess_kind(cell: Any) -> InstanceKind:
-    """Infer the kind of instance from the first cell: numbers, an image file name, or else a text.
-
-    >>> [guess_kind(cell) for cell in ([0.5, 1.0], "[0.5, 1.0]", "faces/anna.jpg", "v.npy", "Anna sings.")]
-    ['features', 'features', 'image', 'features', 'text']
-    """
-    if not isinstance(cell, str):
-        return "features"
-    text = cell.strip().lower()
-    if text.endswith(tuple(IMAGE_SUFFIXES)):
-        return "image"
-    return "features" if text.endswith(".npy") or text.startswith("[") else "text"
-
-
 def _position(entry: Any) -> int | None:
     if isinstance(entry, str) and entry.isascii() and entry.isdecimal() and len(entry) < 10:
         return int(entry)
     return entry if isinstance(entry, int) and not isinstance(entry, bool) else None
+
+
+def is_list(text: str) -> bool:
+    """Whether a text is a JSON list."""
+    return text.strip().startswith("[")
 
 
 def is_blank(cell: Any) -> bool:

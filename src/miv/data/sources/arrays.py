@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miv.data.exemplars import ExemplarSet
+from miv.data.kinds import KINDS
 from miv.data.pool import PoolBuilder
 from miv.errors import MIVError
-from miv.files.instances import InstanceKind, check_text, check_vector
+from miv.files.instances import InstanceKind
 
 
 def from_arrays(
@@ -91,7 +92,7 @@ def _several(given: Any, number: int) -> list[Any]:
 
 
 def _added(builder: PoolBuilder, value: Any, place: str) -> int:
-    return builder.add(_checked(builder.kind, value, place), place)
+    return builder.add(KINDS[builder.kind].check(value, place), place)
 
 
 def _kind_of(first: Any) -> InstanceKind:
@@ -103,25 +104,6 @@ def _kind_of(first: Any) -> InstanceKind:
     if len(shape) == 1:
         return "features"
     raise MIVError(f"A query has the shape {shape}. Expected features (C,), images (H, W) or (H, W, 3), or a text.")
-
-
-def _checked(kind: InstanceKind, value: Any, place: str) -> Any:
-    if kind == "text":
-        if not isinstance(value, str):
-            raise MIVError(f"{place}: expected a text like the first query, got {type(value).__name__}.")
-        return check_text(value, place)
-    if isinstance(value, str):
-        raise MIVError(
-            f"{place}: got a text. Expected {'an image' if kind == 'image' else 'features'} like the first query."
-        )
-    if kind == "features":
-        return check_vector(value, place)
-    image = np.asarray(value)
-    if image.dtype != np.uint8:
-        raise MIVError(f"{place}: images must be uint8 (0 to 255), not {image.dtype}.")
-    if image.ndim not in {2, 3} or (image.ndim == 3 and image.shape[2] != 3) or not image.size:
-        raise MIVError(f"{place}: an image must have the shape (H, W) or (H, W, 3), not {image.shape}.")
-    return image
 
 
 # Vectors of two kinds in one set: a query of one kind against a bag of another.

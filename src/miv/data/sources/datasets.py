@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from miv.data.exemplars import ExemplarSet
+from miv.data.kinds import KINDS
 from miv.data.pool import InstancePool
 from miv.data.sources.arrays import collected
 from miv.errors import MIVError, needs_extra, unknown_name
-from miv.files.instances import InstanceKind
 from miv.files.tables import parse_label, parse_witnesses
 
 # Columns of rows that say something about each instance: its class, its name.
@@ -206,12 +205,4 @@ def _each_bag(exemplars: ExemplarSet) -> list[NDArray[np.int64]]:
 
 def _cells(pool: InstancePool, used: NDArray[np.int64]) -> dict[int, Any]:
     """The instances as ``datasets`` stores them, each converted once."""
-    return {index: _cell(pool.kind, pool.values[index]) for index in used.tolist()}
-
-
-def _cell(kind: InstanceKind, value: Any) -> Any:
-    if kind != "image":
-        return value if kind == "text" else value.tolist()
-    file = BytesIO()
-    Image.fromarray(np.asarray(value)).save(file, "PNG")
-    return {"bytes": file.getvalue(), "path": None}
+    return {index: KINDS[pool.kind].plain(pool.values[index]) for index in used.tolist()}

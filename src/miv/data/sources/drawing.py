@@ -2,25 +2,21 @@
 
 import logging
 import math
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from miv.data import csr
 from miv.data.exemplars import ExemplarSet
+from miv.data.kinds import KINDS
 from miv.data.pool import InstancePool
 from miv.errors import MIVError
 from miv.runtime import Progress
 
 # Find similar classes without learning, as a source of hard negatives.
-
-_TEXT_BINS = 2048
-_IMAGE_SIDE = 16
 
 
 def nearest_classes(pool: InstancePool, members: Sequence[NDArray[np.int64]], count: int) -> list[NDArray[np.int64]]:
@@ -34,9 +30,10 @@ def nearest_classes(pool: InstancePool, members: Sequence[NDArray[np.int64]], co
         members: for each of ``K`` classes, the indices of its instances in the pool.
         count: number of neighbours per class; fewer if there are fewer classes.
     """
-    centres = np.stack([np.mean([_describe(pool, int(i)) for i in indices], axis=0) for indices in members])
+    kind = KINDS[pool.kind]
+    centres = np.stack([np.mean([kind.sketch(pool.values[i]) for i in indices], axis=0) for indices in members])
     centres -= centres.mean(axis=0)
-    if pool.kind == "features":
+    if not kind.one_scale:
         centres /= np.maximum(centres.std(axis=0), 1e-12)
     centres /= np.maximum(np.linalg.norm(centres, axis=1, keepdims=True), 1e-12)  # (K, D)
     neighbours = []
@@ -45,29 +42,6 @@ def nearest_classes(pool: InstancePool, members: Sequence[NDArray[np.int64]], co
         likeness[number] = -np.inf
         neighbours.append(np.argsort(-likeness, kind="stable")[: min(count, len(centres) - 1)])
     return neighbours
-
-
-def _describe(pool: InstancePool, index: int) -> NDArray[np.float32]:
-    if pool.kind == "text":
-        return _trigrams(str(pool.values[index]))
-    if pool.kind == "features":
-        return np.asarray(pool.values[index], dtype=np.float32)
-    picture = Image.fromarray(np.asarray(pool.values[index])).convert("L")
-    small = picture.resize((_IMAGE_SIDE, _IMAGE_SIDE), Image.Resampling.BOX)
-    return _unit(np.asarray(small, dtype=np.float32).ravel())
-
-
-def _trigrams(text: str) -> NDArray[np.float32]:
-    padded = f"  {text.lower()}  ".encode()
-    counts = np.zeros(_TEXT_BINS, dtype=np.float32)
-    for start in range(len(padded) - 2):
-        counts[zlib.crc32(padded[start : start + 3]) % _TEXT_BINS] += 1
-    return _unit(counts)
-
-
-def _unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:
-    scaled: NDArray[np.float32] = vector / max(float(np.linalg.norm(vector)), 1e-12)
-    return scaled
 
 
 logger = logging.getLogger(__name__)

@@ -5,29 +5,25 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from miv.data.exemplars import ExemplarSet
-from miv.data.pool import ImageForm, InstancePool, PoolBuilder, read_image_file
+from miv.data.kinds import KINDS, kind_of_suffix
+from miv.data.pool import InstancePool, PoolBuilder
 from miv.data.sources.drawing import Drawing
 from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, Unit, split_names, twin_names, warn_of_few_classes
 from miv.errors import MIVError, unknown_name
-from miv.files.images import IMAGE_SUFFIXES
-from miv.files.instances import InstanceKind, check_text, read_text_file, read_vectors_file
+from miv.files.images import IMAGE_SUFFIXES, ImageForm
+from miv.files.instances import InstanceKind, check_text
 from miv.runtime import Progress
 
 # Class folders: ``root/<class>/``, with optional folders for splits or parents above them.
 
 logger = logging.getLogger(__name__)
 
-KIND_OF_SUFFIX: dict[str, InstanceKind] = {
-    **dict.fromkeys(IMAGE_SUFFIXES, "image"),
-    ".txt": "text",
-    ".npy": "features",
-}
 _SPLIT_NAMES = {
     "train": "train",
     "val": "validation",
@@ -83,7 +79,7 @@ def find_class_folders(root: Path, *, below_parents: bool) -> list[ClassFolder]:
 
 def kind_of(path: Path) -> InstanceKind:
     """The kind of instance in a file, from its suffix."""
-    return KIND_OF_SUFFIX[path.suffix.lower()]
+    return str(kind_of_suffix(path.suffix))
 
 
 def _check_no_splits(root: Path, folders: list[Path], *, below_parents: bool) -> None:
@@ -140,7 +136,7 @@ def _folders(root: Path, expected: str) -> list[Path]:
 
 def _instance_files(folder: Path) -> list[Path]:
     entries = [entry for entry in sorted(folder.iterdir()) if not _hidden(entry)]
-    files = [entry for entry in entries if entry.is_file() and entry.suffix.lower() in KIND_OF_SUFFIX]
+    files = [entry for entry in entries if entry.is_file() and kind_of_suffix(entry.suffix)]
     if not files:
         inside = (
             " It contains folders. If these are the classes, use --split-by parent."
@@ -369,14 +365,15 @@ def _read_instances(
     root: Path, folders: list[ClassFolder], form: ImageForm, progress: Progress
 ) -> tuple[InstancePool, NDArray[np.int64]]:
     """Read all files into one pool, each instance once and in one class; also return the folder ``(P,)`` of each."""
-    builder = PoolBuilder(kind_of(folders[0].files[0]), form)
+    kind = KINDS[kind_of(folders[0].files[0])]
+    builder = PoolBuilder(kind.name, form)
     seen: list[tuple[int, Path]] = []  # folder and file of the first copy of each instance
     ambiguous: dict[int, Path] = {}
     repeated = in_other_split = 0
     with progress.step("Reading instances", total=sum(len(one.files) for one in folders)) as advance:
         for number, folder in enumerate(folders):
             for path in folder.files:
-                values = _read_file(builder.kind, path, form)
+                values = kind.read(path, form)
                 for row, value in enumerate(values):
                     index = builder.add(value, str(path), _name(root, path, row if len(values) > 1 else None))
                     if index == len(seen):
@@ -420,11 +417,3 @@ def _name(root: Path, path: Path, row: int | None) -> str:
 def _in_several(sets: list[set[str]]) -> set[str]:
     """Items in more than one of the sets."""
     return {name for place, one in enumerate(sets) for other in sets[place + 1 :] for name in one & other}
-
-
-def _read_file(kind: InstanceKind, path: Path, form: ImageForm) -> Sequence[Any]:
-    if kind == "image":
-        return [read_image_file(path, form)]
-    if kind == "text":
-        return [read_text_file(path)]
-    return read_vectors_file(path)

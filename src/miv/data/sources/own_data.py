@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from miv.data.exemplars import ExemplarSet
-from miv.data.pool import ImageForm
 from miv.data.sources.drawing import Drawing
 from miv.data.sources.folder import FromFolder, SplitFoldersBy
 from miv.data.sources.table import Columns, FromTable, SplitBy
 from miv.data.splits import Shares
 from miv.errors import MIVError, unknown_name
-from miv.files.images import Fit
+from miv.files.images import Fit, ImageForm
 from miv.files.instances import InstanceKind
 from miv.runtime import SilentProgress
 

@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data.exemplars import ExemplarSet
-from miv.data.pool import ImageForm, InstancePool, PoolBuilder, read_image_file
+from miv.data.kinds import KINDS, guess_kind, kind_named
+from miv.data.pool import InstancePool, PoolBuilder
 from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, connected, query_groups, split_clusters
 from miv.errors import MIVError, unknown_name
-from miv.files.instances import InstanceKind, check_text, check_vector, is_file, read_vectors_file, short
+from miv.files.images import ImageForm
+from miv.files.instances import InstanceKind
 from miv.files.tables import (
-    guess_kind,
     is_blank,
     parse_id,
-    parse_json,
     parse_label,
     parse_list,
     parse_witnesses,
@@ -31,11 +31,6 @@ from miv.runtime import Advance, Progress
 
 # The instances in the cells of a table: given directly, or by ids of a second table.
 
-_WORDS: dict[InstanceKind, str] = {
-    "image": "the path of an image",
-    "text": "a text",
-    "features": "a vector (a list of numbers, or the path of a .npy file)",
-}
 # A path may point to an image or a vector; its suffix decides.
 _KIND_OF_COLUMN: dict[str, InstanceKind | None] = {"path": None, "text": "text", "vector": "features"}
 
@@ -59,16 +54,14 @@ class CellInstances:
         """Return the pool index of the instance in a cell; ``name`` is for one that is not in a file."""
         if self._builder is None:
             self._builder = PoolBuilder(guess_kind(cell), self._form)
-        kind = self._builder.kind
+        kind = KINDS[self._builder.kind]
         if not isinstance(cell, str):
-            if kind != "features":
-                raise MIVError(f"{place}: expected {_WORDS[kind]}, got {short(cell)}.")
-            return self._builder.add(check_vector(cell, place), place, name)
+            return self._builder.add(kind.parse(cell, self._folder, self._form, place), place, name)
         index = self._known.get(cell)
         if index is None:
-            is_file_name = kind == "image" or (kind == "features" and not cell.strip().startswith("["))
-            known_as = cell.strip() if is_file_name else name
-            index = self._known[cell] = self._builder.add(self._read(kind, cell, place), place, known_as)
+            instance = kind.parse(cell, self._folder, self._form, place)
+            name = cell.strip() if kind.refers_to_file(cell) else name
+            index = self._known[cell] = self._builder.add(instance, place, name)
         return index
 
     def pool(self) -> InstancePool:
@@ -76,28 +69,6 @@ class CellInstances:
         if self._builder is None:
             raise MIVError("There are no instances. Expected at least one.")
         return self._builder.pool()
-
-    def _read(self, kind: InstanceKind, cell: str, place: str) -> Any:
-        if kind == "text":
-            return check_text(cell, place)
-        text = cell.strip()
-        if not text:
-            raise MIVError(f"{place}: the cell is empty. Expected {_WORDS[kind]}.")
-        if kind == "features" and text.startswith("["):
-            return check_vector(parse_json(text, place), place)
-        path = self._folder / text
-        try:
-            if kind == "image":
-                return read_image_file(path, self._form)
-            if not text.lower().endswith(".npy"):
-                raise MIVError(f"expected {_WORDS[kind]}, got {short(text)}.")
-            vectors = read_vectors_file(path)
-            if len(vectors) != 1:
-                raise MIVError(f"{path} contains {len(vectors)} vectors. Expected one instance per cell.")
-        except MIVError as error:
-            hint = "" if is_file(path) else separator_hint(text)
-            raise MIVError(f"{place}: {error}{hint}") from error
-        return vectors[0]
 
 
 class InstanceTable:
@@ -334,8 +305,8 @@ class FromTable:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.kind is not None and self.kind not in get_args(InstanceKind):
-            raise unknown_name("kind of instance", self.kind, get_args(InstanceKind))
+        if self.kind is not None:
+            kind_named(self.kind)
         if self.split_by not in get_args(SplitBy):
             raise unknown_name("split_by value", self.split_by, get_args(SplitBy))
 

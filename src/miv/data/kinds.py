@@ -1,0 +1,345 @@
+"""The kinds of instance: image, text and features. A new kind is one class, registered in ``KINDS``."""
+
+import hashlib
+import io
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from miv.data.columns import as_strings, describe
+from miv.errors import MIVError, unknown_name
+from miv.files.images import IMAGE_SUFFIXES, ImageForm, apply_steps, read_image
+from miv.files.instances import check_text, check_vector, is_file, read_text_file, read_vectors_file, short
+from miv.files.tables import is_list, parse_json, separator_hint
+
+_TEXT_BINS = 2048
+_IMAGE_SIDE = 16
+
+
+class Kind(ABC):
+    """What the package must know about a kind of instance: to parse, check, describe, store and compare it."""
+
+    name: ClassVar[str]
+    noun: ClassVar[str]  # of one instance, with its article
+    plural: ClassVar[str]
+    suffixes: ClassVar[frozenset[str]]  # of instance files, in lower case
+    columns: ClassVar[tuple[str, ...]]  # of a table of instances, in which it may be
+    cell: ClassVar[str]  # what a cell of a table must hold
+    is_array: ClassVar[bool] = True  # many are one NumPy array; otherwise an object array of strings
+    has_form: ClassVar[bool] = False  # has a size and a mode, and steps that lead there from a file
+    one_scale: ClassVar[bool] = True  # the numbers of a sketch are comparable with each other
+
+    @abstractmethod
+    def parse(self, cell: Any, folder: Path, form: ImageForm, place: str) -> Any:
+        """Return the instance in a cell of a table; paths are relative to ``folder``."""
+
+    @abstractmethod
+    def check(self, value: Any, place: str) -> Any:
+        """Return one instance in memory in the form that a pool stores; anything else is an error."""
+
+    @abstractmethod
+    def read(self, path: Path, form: ImageForm) -> Sequence[Any]:
+        """Return the instances in a file."""
+
+    @abstractmethod
+    def check_pool(self, values: Any) -> NDArray[Any]:
+        """Return the values ``(P, ...)`` of a pool; anything else is an error."""
+
+    @abstractmethod
+    def describe(self, values: NDArray[Any]) -> str:
+        """Number and form of the values ``(P, ...)`` of a pool, in words."""
+
+    @abstractmethod
+    def sketch(self, value: Any) -> NDArray[np.float32]:
+        """A short vector ``(D,)``, by which similar instances are found without learning."""
+
+    def describe_shape(self, shape: tuple[int, ...]) -> tuple[str, str]:
+        """The shape of one instance in words, and what to do if another has a different one."""
+        raise NotImplementedError(f"Instances of kind {self.name} have no shape.")
+
+    def refers_to_file(self, cell: str) -> bool:
+        """Whether the text in a cell of a table names a file."""
+        return False
+
+    def check_finite(self, values: NDArray[Any], first: int) -> None:
+        """Raise an error for a NaN or infinite number in values whose first row is instance ``first``."""
+        del values, first  # whole numbers and texts are finite
+
+    def content(self, value: Any) -> bytes | memoryview:
+        """The bytes of an instance; equal if the instances are equal."""
+        return np.ascontiguousarray(value).data
+
+    def digest(self, value: Any) -> bytes:
+        """16 bytes, equal if the instances are equal."""
+        return hashlib.blake2b(self.content(value), digest_size=16).digest()
+
+    def stack(self, values: Sequence[Any]) -> NDArray[Any]:
+        """Join instances to the values of a pool."""
+        return np.stack(values)
+
+    def plain(self, value: Any) -> Any:
+        """An instance as a cell of a Hugging Face dataset."""
+        return value.tolist()
+
+    def files_in(self, folder: Path) -> list[Path]:
+        """The instance files in a folder, sorted by name; hidden files and other kinds are ignored."""
+        files = [
+            entry
+            for entry in sorted(folder.iterdir())
+            if entry.suffix.lower() in self.suffixes and not entry.name.startswith(".") and entry.is_file()
+        ]
+        if not files:
+            raise MIVError(
+                f"The folder {folder} contains no instances for this verifier ({', '.join(sorted(self.suffixes))})."
+                + self.empty_folder_hint
+            )
+        return files
+
+    empty_folder_hint: ClassVar[str] = ""
+
+
+class ImageKind(Kind):
+    """Images ``(H, W)`` in grey or ``(H, W, 3)`` in colour, uint8."""
+
+    name, noun, plural = "image", "an image", "images"
+    suffixes = IMAGE_SUFFIXES
+    columns = ("path",)
+    cell = "the path of an image"
+    has_form = True
+
+    def parse(self, cell: Any, folder: Path, form: ImageForm, place: str) -> NDArray[np.uint8]:
+        """Read the file that a cell names."""
+        text = _filled(self, cell, place)
+        with _naming(place, folder / text, text):
+            return self.read(folder / text, form)[0]
+
+    def check(self, value: Any, place: str) -> NDArray[np.uint8]:
+        """Return an array of pixels."""
+        image = np.asarray(_not_text(self, value, place))
+        if image.dtype != np.uint8:
+            raise MIVError(f"{place}: images must be uint8 (0 to 255), not {image.dtype}.")
+        if image.ndim not in {2, 3} or (image.ndim == 3 and image.shape[2] != 3) or not image.size:
+            raise MIVError(f"{place}: an image must have the shape (H, W) or (H, W, 3), not {image.shape}.")
+        return image
+
+    def read(self, path: Path, form: ImageForm) -> list[NDArray[np.uint8]]:
+        """Return the image in a file, in the wanted form."""
+        return [apply_steps(read_image(path, colour=form.colour), form.steps)]
+
+    def check_pool(self, values: Any) -> NDArray[Any]:
+        """Return images ``(P, H, W)`` or ``(P, H, W, 3)``, uint8."""
+        is_image = isinstance(values, np.ndarray) and values.dtype == np.uint8 and 0 not in values.shape[1:]
+        if not is_image or not (values.ndim == 3 or (values.ndim == 4 and values.shape[3] == 3)):
+            expected = "uint8 (P, H, W) in grey or (P, H, W, 3) in colour, each side at least 1"
+            raise MIVError(f"values of kind 'image' is {describe(values)}. Expected {expected}.")
+        return values
+
+    def describe(self, values: NDArray[Any]) -> str:
+        """Such as "3 grey images of 28 x 28"."""
+        height, width = values.shape[1:3]
+        colour = "colour" if values.ndim == 4 else "grey"
+        return f"{len(values)} {colour} image{'s' * (len(values) != 1)} of {height} x {width}"
+
+    def describe_shape(self, shape: tuple[int, ...]) -> tuple[str, str]:
+        """Such as "28 × 28 grey pixels"."""
+        words = f"{shape[0]} × {shape[1]} {'colour' if len(shape) == 3 else 'grey'} pixels"
+        return words, "Resize all images, such as --size 64x64 (height x width)."
+
+    def refers_to_file(self, cell: str) -> bool:
+        """A cell is always a path."""
+        return True
+
+    def sketch(self, value: Any) -> NDArray[np.float32]:
+        """Sixteen by sixteen grey levels."""
+        small = Image.fromarray(np.asarray(value)).convert("L").resize((_IMAGE_SIDE, _IMAGE_SIDE), Image.Resampling.BOX)
+        return _unit(np.asarray(small, dtype=np.float32).ravel())
+
+    def plain(self, value: Any) -> dict[str, Any]:
+        """A PNG file."""
+        file = io.BytesIO()
+        Image.fromarray(np.asarray(value)).save(file, "PNG")
+        return {"bytes": file.getvalue(), "path": None}
+
+
+class TextKind(Kind):
+    """Texts that are not empty."""
+
+    name, noun, plural = "text", "a text", "texts"
+    suffixes = frozenset({".txt"})
+    columns = ("text", "path")
+    cell = "a text"
+    is_array = False
+    empty_folder_hint = " If this is a text rather than a folder, put it in a table of instances with the column text."
+
+    def parse(self, cell: Any, folder: Path, form: ImageForm, place: str) -> str:
+        """Return the text in a cell."""
+        if not isinstance(cell, str):
+            raise MIVError(f"{place}: expected {self.cell}, got {short(cell)}.")
+        return check_text(cell, place)
+
+    def check(self, value: Any, place: str) -> str:
+        """Return a text."""
+        if not isinstance(value, str):
+            raise MIVError(f"{place}: expected a text like the first query, got {type(value).__name__}.")
+        return check_text(value, place)
+
+    def read(self, path: Path, form: ImageForm) -> list[str]:
+        """Return a file as one text."""
+        return [read_text_file(path)]
+
+    def check_pool(self, values: Any) -> NDArray[Any]:
+        """Return an object array of strings."""
+        return as_strings("values", values)
+
+    def describe(self, values: NDArray[Any]) -> str:
+        """Such as "3 texts"."""
+        return f"{len(values)} text{'s' * (len(values) != 1)}"
+
+    def content(self, value: Any) -> bytes:
+        """The text in UTF-8."""
+        return str(value).encode("utf-8", "surrogatepass")
+
+    def stack(self, values: Sequence[Any]) -> NDArray[Any]:
+        """Join texts to an object array, because one long text would make a fixed-width array huge."""
+        array = np.empty(len(values), dtype=object)
+        array[:] = values
+        return array
+
+    def sketch(self, value: Any) -> NDArray[np.float32]:
+        """Counts of sequences of three bytes, hashed."""
+        padded = f"  {value.lower()}  ".encode()
+        counts = np.zeros(_TEXT_BINS, dtype=np.float32)
+        for start in range(len(padded) - 2):
+            counts[zlib.crc32(padded[start : start + 3]) % _TEXT_BINS] += 1
+        return _unit(counts)
+
+    def plain(self, value: Any) -> str:
+        """The text."""
+        return str(value)
+
+
+class FeaturesKind(Kind):
+    """Feature vectors ``(C,)``, float32."""
+
+    name, noun, plural = "features", "features", "feature vectors"
+    suffixes = frozenset({".npy"})
+    columns = ("vector", "path")
+    cell = "a vector (a list of numbers, or the path of a .npy file)"
+    one_scale = False
+
+    def parse(self, cell: Any, folder: Path, form: ImageForm, place: str) -> NDArray[np.float32]:
+        """Return the numbers in a cell, or the vector in the file that it names."""
+        if not isinstance(cell, str):
+            return check_vector(cell, place)
+        text = _filled(self, cell, place)
+        if is_list(text):
+            return check_vector(parse_json(text, place), place)
+        with _naming(place, folder / text, text):
+            if not text.lower().endswith(tuple(self.suffixes)):
+                raise MIVError(f"expected {self.cell}, got {short(text)}.")
+            vectors = self.read(folder / text, form)
+            if len(vectors) != 1:
+                raise MIVError(f"{folder / text} contains {len(vectors)} vectors. Expected one instance per cell.")
+        return vectors[0]
+
+    def check(self, value: Any, place: str) -> NDArray[np.float32]:
+        """Return a vector of finite numbers."""
+        return check_vector(_not_text(self, value, place), place)
+
+    def read(self, path: Path, form: ImageForm) -> list[NDArray[np.float32]]:
+        """Return the vectors in a NumPy file: ``(C,)`` is one, ``(N, C)`` are ``N``."""
+        return read_vectors_file(path)
+
+    def check_pool(self, values: Any) -> NDArray[Any]:
+        """Return vectors ``(P, C)``, float32."""
+        is_vectors = isinstance(values, np.ndarray) and values.dtype == np.float32 and values.ndim == 2
+        if not is_vectors or not values.shape[1]:
+            expected = "float32 (P, C), with C at least 1"
+            raise MIVError(f"values of kind 'features' is {describe(values)}. Expected {expected}.")
+        return values
+
+    def describe(self, values: NDArray[Any]) -> str:
+        """Such as "3 vectors of 512"."""
+        return f"{len(values)} vector{'s' * (len(values) != 1)} of {values.shape[1]}"
+
+    def describe_shape(self, shape: tuple[int, ...]) -> tuple[str, str]:
+        """Such as "a vector of 512 numbers"."""
+        return f"a vector of {shape[0]:,} numbers", "All vectors must have the same length."
+
+    def refers_to_file(self, cell: str) -> bool:
+        """A cell is a path unless it is a list."""
+        return not is_list(cell)
+
+    def check_finite(self, values: NDArray[Any], first: int) -> None:
+        """Raise an error for a NaN or infinite feature."""
+        bad = ~np.isfinite(values).all(axis=1)
+        if bad.any():
+            row = first + int(bad.argmax())
+            raise MIVError(f"The features of instance {row} are NaN or infinite. Expected finite numbers.")
+
+    def sketch(self, value: Any) -> NDArray[np.float32]:
+        """The vector itself."""
+        return np.asarray(value, dtype=np.float32)
+
+
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (ImageKind(), TextKind(), FeaturesKind())}
+"""All kinds of instance by name."""
+
+
+def kind_named(name: object) -> Kind:
+    """The kind of a name; an unknown name is an error."""
+    if not isinstance(name, str) or name not in KINDS:
+        raise unknown_name("kind of instance", str(name), KINDS)
+    return KINDS[name]
+
+
+def kind_of_suffix(suffix: str) -> str | None:
+    """The kind of instance in files with a suffix; ``None`` if there is none."""
+    return next((name for name, kind in KINDS.items() if suffix.lower() in kind.suffixes), None)
+
+
+def guess_kind(cell: Any) -> str:
+    """Infer the kind of instance from the first cell of a table: numbers, a file name, or else a text.
+
+    >>> [guess_kind(cell) for cell in ([0.5, 1.0], "[0.5, 1.0]", "faces/anna.jpg", "v.npy", "Anna sings.")]
+    ['features', 'features', 'image', 'features', 'text']
+    """
+    if not isinstance(cell, str) or is_list(cell):
+        return "features"
+    text = cell.strip().lower()
+    return next((name for name, kind in KINDS.items() if text.endswith(tuple(kind.suffixes))), "text")
+
+
+@contextmanager
+def _naming(place: str, path: Path, text: str) -> Iterator[None]:
+    """Name the cell of a table in errors about the file that it refers to."""
+    try:
+        yield
+    except MIVError as error:
+        raise MIVError(f"{place}: {error}{'' if is_file(path) else separator_hint(text)}") from error
+
+
+def _filled(kind: Kind, cell: Any, place: str) -> str:
+    if not isinstance(cell, str):
+        raise MIVError(f"{place}: expected {kind.cell}, got {short(cell)}.")
+    if not cell.strip():
+        raise MIVError(f"{place}: the cell is empty. Expected {kind.cell}.")
+    return cell.strip()
+
+
+def _not_text(kind: Kind, value: Any, place: str) -> Any:
+    if isinstance(value, str):
+        raise MIVError(f"{place}: got a text. Expected {kind.noun} like the first query.")
+    return value
+
+
+def _unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:
+    scaled: NDArray[np.float32] = vector / max(float(np.linalg.norm(vector)), 1e-12)
+    return scaled
