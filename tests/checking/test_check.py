@@ -325,7 +325,7 @@ def test_one_threshold_of_your_own_leaves_nothing_unsure() -> None:
         assert [one.outcome for one in found.sentences] == outcomes
         document = found.document()
         assert (document["supported_from"], document["unsupported_below"]) == (threshold, threshold)
-        assert "error rates of the calibration do not apply" in document["goal"]
+        assert "custom threshold" in document["goal"]
         assert "do not apply" in " ".join(str(found).split())
 
 

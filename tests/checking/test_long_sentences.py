@@ -10,7 +10,7 @@ pytest.importorskip("sentencex", reason="needs sentencex, of the extra text")
 
 import miv
 from miv import Verifier
-from miv.checking.check_page import render_check
+from miv.checking.results import render_check
 from miv.errors import MIVWarning
 
 TAIL = "and Marie Curie was born in Warsaw in 1867"

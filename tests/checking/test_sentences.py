@@ -103,7 +103,7 @@ def test_the_marks_of_a_hostile_text_are_read_in_one_pass(text: str) -> None:
         ("#hashtag is no heading", "#hashtag is no heading"),
         ("A [bee](https://a.b/c_(d)) flies.", "A bee flies."),
         ('A [bee](a.b "The title") flies.', "A bee flies."),
-        ("A **very *busy* bee** flies __home__.", "A very *busy* bee flies home."),
+        ("A **very *busy* bee** flies __home now__.", "A very busy bee flies home now."),
         ("Bees fly  [1] [23].", "Bees fly."),
         ("The least of a heap is a[0].", "The least of a heap is a[0]."),
         (
@@ -219,10 +219,7 @@ def test_paragraphs_of_list_items_are_not_code() -> None:
         ("Two steps:\n1. Mix it well.\n2. Bake it.", ["Two steps:", "Mix it well.", "Bake it."]),
         ("5) one\n6) two\n\n73. three", ["one", "two", "three"]),
         ("1. one\n   - inner\n2. two\n\nText from\n3. May on.", ["one", "inner", "two", "Text from 3.", "May on."]),
-        (
-            "Two things:\n- one thing\n* another\n(a) third\n(b) fourth",
-            ["Two things:", "one thing", "another", "third", "fourth"],
-        ),
+        ("Two things:\n- one thing\n* another\n• third", ["Two things:", "one thing", "another", "third"]),
     ],
 )
 def test_a_number_at_the_start_of_a_wrapped_line_is_text(text: str, pieces: list[str], markdown: bool) -> None:
@@ -232,13 +229,13 @@ def test_a_number_at_the_start_of_a_wrapped_line_is_text(text: str, pieces: list
 def test_each_row_of_a_table_is_a_sentence() -> None:
     given = (
         "Two countries:\n| Country | **Capital** |\n|:---|---:|\n| France | Paris. It is old. |\n"
-        "| Peru | `a\\|b` | more |\n| | Oslo |\nAfter the table."
+        "| Peru | `a\\|b` |\n| | Oslo |\n\nAfter the table."
     )
     found = split_sentences(given, indented_code=True)
     assert [one.text for one in found] == [
         "Two countries:",
         "Country: France; Capital: Paris. It is old.",
-        "Country: Peru; Capital: a|b; more",
+        "Country: Peru; Capital: a|b",
         "Capital: Oslo",
         "After the table.",
     ]

@@ -9,7 +9,7 @@ pytest.importorskip("sentencex", reason="needs sentencex, of the extra text")
 
 import miv
 from miv import MIVError
-from miv.checking.check_page import render_check, write_check_page
+from miv.checking.results import render_check, write_check_page
 from tests.checking.words import word_verifier
 
 ANSWER = "Bees make sweet honey. Cats <b>play</b> & hum loudly."
@@ -43,7 +43,7 @@ def test_everything_is_escaped_and_nothing_is_loaded() -> None:
 
 
 def test_only_cited_paragraphs_of_long_sources_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("miv.checking.check_page.MOST_SHOWN", 2)
+    monkeypatch.setattr("miv.checking.results.MOST_SHOWN", 2)
     page = render_check(miv.check(ANSWER, SOURCES, verifier=word_verifier(), citations=1), "Title")
     assert "All bees make sweet honey." in page
     assert "alert(1)" not in page

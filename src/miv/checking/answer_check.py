@@ -5,12 +5,11 @@ import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from os import PathLike
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from miv.backbones import Backbone
 from miv.backbones.cache import cut_texts_are_told
@@ -33,112 +32,11 @@ from miv.verifier.decisions import Decision
 from miv.verifier.network import Verifier
 from miv.verifier.verdict import Verdict
 
-Place = tuple[Source, Sentence]
-
-
-@dataclass(frozen=True, eq=False)
-class SourceBag:
-    """The ``P`` source sentences as a bag of ``N`` instances: a long sentence is several windows.
-
-    Args:
-        places: the sentences with their sources.
-        windows: the instances.
-        starts: ``(P,)``, the first window of each sentence.
-    """
-
-    places: Sequence[Place]
-    windows: list[str]
-    starts: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, places: Sequence[Place], backbone: Backbone) -> "SourceBag":
-        """Cut the sentences that are longer than the backbone reads."""
-        parts = backbone.windows(np.array([sentence.text for _, sentence in places], dtype=object))
-        starts = [0, *accumulate(map(len, parts[:-1]))]
-        return cls(places, [window for part in parts for window in part], np.array(starts, dtype=np.int64))
-
-    def best(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """For each sentence the score ``(P,)`` of its best window, given those of the windows ``(N,)``."""
-        found: NDArray[np.float64] = np.maximum.reduceat(scores, self.starts)
-        return found
-
-    def place_of(self, window: int) -> int:
-        return int(np.searchsorted(self.starts, window, side="right")) - 1
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A checked sentence of an answer: its verdict and outcome, and how many words were read if not all."""
-
-    verdict: Verdict
-    outcome: Outcome
-    words_read: int | None
-
-
-def cite(
-    sentences: Sequence[Sentence], judged: dict[int, Judged], bag: SourceBag, threshold: float, most: int
-) -> tuple[tuple[CheckedSentence, ...], tuple[Citation, ...]]:
-    """Number the source sentences in the order of first use: those of supported sentences, then of unsure ones.
-
-    Args:
-        sentences: the sentences of the answer.
-        judged: those that were checked, by number.
-        bag: the source sentences.
-        threshold: a source sentence suffices alone if its probability is at least this.
-        most: maximum number of source sentences per sentence of the answer.
-    """
-    ranked = {number: _ranked(one, bag, threshold, most) for number, one in judged.items()}
-    order: list[Outcome] = ["supported", "unsure", "unsupported"]
-    numbers: dict[int, int] = {}
-    for number in sorted(judged, key=lambda number: (order.index(judged[number].outcome), number)):
-        for place, _ in ranked[number]:
-            numbers.setdefault(place, len(numbers) + 1)
-    cited = tuple(_citation(number, bag.places[place]) for place, number in numbers.items())
-    checked = []
-    for one in sentences:
-        found = judged.get(one.number)
-        if found is None:
-            checked.append(CheckedSentence(one.text, one.paragraph, "not checked", None, item=one.mark))
-            continue
-        pairs = ranked[one.number]
-        checked.append(
-            CheckedSentence(
-                one.text,
-                one.paragraph,
-                found.outcome,
-                found.verdict.probability,
-                tuple(numbers[place] for place, _ in pairs),
-                tuple(score for _, score in pairs),
-                found.words_read,
-                one.mark,
-            )
-        )
-    return tuple(checked), cited
-
-
-def _citation(number: int, place: Place) -> Citation:
-    source, sentence = place
-    return Citation(number, source.name, sentence.number, sentence.text, sentence.line)
-
-
-def _ranked(judged: Judged, bag: SourceBag, threshold: float, most: int) -> list[tuple[int, float]]:
-    """Places and probabilities of the witnesses that suffice alone; or of the nearest source sentences."""
-    verdict = judged.verdict
-    scores = verdict.scores
-    assert scores is not None  # noqa: S101 - witnesses were requested
-    best = bag.best(scores)
-    if judged.outcome == "supported":
-        alone = (witness.index for witness in verdict.witnesses if scores[witness.index] >= threshold)
-        chosen = list(dict.fromkeys(map(bag.place_of, alone)))[:most] or [int(best.argmax())]
-    else:
-        chosen = np.argsort(-best, kind="stable")[:most].tolist()
-    return [(place, float(best[place])) for place in chosen]
-
-
 VERIFIER = "miv/evidence"
 MOST_CITATIONS = 3
-_NO_RATES = "the error rates of the calibration do not apply"
 _OUTCOMES: dict[Decision, Outcome] = {"yes": "supported", "unsure": "unsure", "no": "unsupported"}
+_ORDER: tuple[Outcome, ...] = ("supported", "unsure", "unsupported")  # of the numbers of citations
+Place = tuple[Source, Sentence]
 
 
 class TooManyPairs(MIVError):  # noqa: N818 - named after what is wrong
@@ -164,21 +62,22 @@ def check(
         answer: the text to check, or a ``pathlib.Path`` of a text or Markdown file.
         sources: the retrieved documents: a text or path, several, or texts by name.
         verifier: a verifier of texts, or its folder or name.
-        citations: maximum number of citations per sentence, and of the nearest source sentences of one that is not
-            supported.
+        citations: maximum number of source sentences listed per sentence.
         threshold: one threshold from 0 to 1 instead of those that the verifier was calibrated with: a sentence is
             supported if its probability is at least this, else unsupported, and never unsure. The stated error rates
             then no longer apply.
         most_pairs: maximum number of checked sentences times source sentences; a long one counts several times.
         progress: reports the progress of embedding and verifying.
     """
-    _check_count("citations", citations)
-    _check_count("most_pairs", most_pairs)
-    _check_threshold(threshold)
-    sentences, documents = read_answer(checked_answer_text(answer)), read_sources(checked_sources(sources))
+    for name, count in (("citations", citations), ("most_pairs", most_pairs)):
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise MIVError(f"{name} is {count!r}. Expected a whole number of at least 1.")
+    is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
+    if threshold is not None and not (is_number and 0 <= threshold <= 1):
+        raise MIVError(f"threshold is {threshold!r}. Expected a number from 0 to 1, such as 0.5.")
     return check_sentences(
-        sentences,
-        documents,
+        read_answer(checked_answer_text(answer)),
+        read_sources(checked_sources(sources)),
         verifier=verifier,
         citations=citations,
         most_pairs=most_pairs,
@@ -212,10 +111,9 @@ def check_sentences(
         name = verifier.loaded_from or f"unsaved verifier, {verifier.configuration['pooling']}"
     if verifier.backbone.kind != "text":
         raise MIVError(f"The verifier {name} reads {verifier.backbone.kind} instances. Expected a verifier of texts.")
-    if claims:
-        texts = [("the answer", sentences), *((source.name, source.sentences) for source in documents)]
-        warn_of_other_scripts(verifier.backbone, ((called, (one.text for one in said)) for called, said in texts))
-    bag = SourceBag.of(places, verifier.backbone)
+    if claims and getattr(verifier.backbone, "name", "") == MINILM:
+        _warn_of_other_scripts([("the answer", sentences), *((source.name, source.sentences) for source in documents)])
+    bag = _SourceBag(places, verifier.backbone)
     if len(bag.windows) > MOST_SENTENCES:
         raise MIVError(
             f"The sources have {len(places):,} sentences, some so long that they are read in {len(bag.windows):,} "
@@ -223,23 +121,14 @@ def check_sentences(
         )
     _refuse_many_pairs(len(claims), len(bag.windows), most_pairs)
     point = verifier.operating_point
-    upper = point.threshold if threshold is None else float(threshold)
-    lower = point.lower_threshold if threshold is None else None
-    judged = _judge(verifier, claims, bag, threshold, progress)
-    found = cite(sentences, judged, bag, upper, citations)
-    goal = point.goal if threshold is None else f"threshold {upper:g} of your own: {_NO_RATES}"
-    return CheckedAnswer(*found, documents, name, goal, upper, upper if lower is None else lower)
-
-
-def _check_count(name: str, given: int) -> None:
-    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-        raise MIVError(f"{name} is {given!r}. Expected a whole number of at least 1.")
-
-
-def _check_threshold(given: float | None) -> None:
-    is_number = isinstance(given, int | float) and not isinstance(given, bool)
-    if given is not None and not (is_number and 0 <= given <= 1):
-        raise MIVError(f"threshold is {given!r}. Expected a number from 0 to 1, such as 0.5.")
+    if threshold is None:
+        upper, lower, goal = point.threshold, point.lower_threshold, point.goal
+    else:
+        upper, lower = float(threshold), None
+        goal = f"custom threshold {upper:g} (calibrated error rates do not apply)"
+    judged = _judge(verifier, claims, bag, threshold, progress) if claims else {}
+    checked = _cite(sentences, judged, bag, upper, citations)
+    return CheckedAnswer(*checked, documents, name, goal, upper, upper if lower is None else lower)
 
 
 def _refuse_many_pairs(claims: int, evidence: int, most: int) -> None:
@@ -251,42 +140,102 @@ def _refuse_many_pairs(claims: int, evidence: int, most: int) -> None:
         )
 
 
+class _SourceBag:
+    """The source sentences as one bag of instances: a sentence longer than the backbone reads is several windows."""
+
+    def __init__(self, places: Sequence[Place], backbone: Backbone) -> None:
+        parts = backbone.windows(np.array([sentence.text for _, sentence in places], dtype=object))
+        self.places = places
+        self.windows = list(chain.from_iterable(parts))
+        self._starts = np.array([0, *accumulate(map(len, parts[:-1]))])  # the first window of each sentence
+
+    def best_sentences(
+        self, verdict: Verdict, outcome: Outcome, threshold: float, most: int
+    ) -> list[tuple[int, float]]:
+        """Positions and probabilities of the witnesses that suffice alone; or of the nearest source sentences."""
+        scores = verdict.scores
+        assert scores is not None  # noqa: S101 - witnesses were requested
+        best = np.maximum.reduceat(scores, self._starts)
+        if outcome == "supported":
+            alone = [witness.index for witness in verdict.witnesses if scores[witness.index] >= threshold]
+            sentences = np.searchsorted(self._starts, alone, side="right") - 1
+            positions = list(dict.fromkeys(sentences.tolist()))[:most] or [int(best.argmax())]
+        else:
+            positions = np.argsort(-best, kind="stable")[:most].tolist()
+        return [(position, float(best[position])) for position in positions]
+
+
+@dataclass(frozen=True)
+class _Judgement:
+    verdict: Verdict
+    outcome: Outcome
+    words_read: int | None  # if not all were
+
+
 def _judge(
-    verifier: Verifier, claims: Sequence[Sentence], bag: SourceBag, threshold: float | None, progress: Progress | None
-) -> dict[int, Judged]:
-    """The verdict on each claim, by the number of its sentence."""
-    if not claims:
-        return {}
-    windows = verifier.backbone.windows(np.array([one.text for one in claims], dtype=object))
+    verifier: Verifier, claims: Sequence[Sentence], bag: _SourceBag, threshold: float | None, progress: Progress | None
+) -> dict[int, _Judgement]:
+    """Judge each claim, by the number of its sentence."""
+    backbone = verifier.backbone
+    windows = backbone.windows(np.array([claim.text for claim in claims], dtype=object))
     words_read = [word_count(parts[0]) if len(parts) > 1 else None for parts in windows]
-    _warn_of_cut_claims(verifier.backbone, words_read)
-    # A backbone without windows of its own truncates, which only the ordinary warning tells.
-    has_windows = type(verifier.backbone).windows is not Backbone.windows
-    with cut_texts_are_told() if has_windows else nullcontext():
-        verdicts = verifier.verify_many([parts[0] for parts in windows], [bag.windows] * len(claims), progress=progress)
-    _ = verdicts.scores  # computed at once for all sentences
-    return {
-        one.number: Judged(verdict, _outcome(verdict, threshold), words)
-        for one, verdict, words in zip(claims, verdicts, words_read, strict=True)
-    }
-
-
-def _outcome(verdict: Verdict, threshold: float | None) -> Outcome:
-    if threshold is None:
-        return _OUTCOMES[verdict.decision]
-    return "supported" if verdict.probability >= threshold else "unsupported"
-
-
-def _warn_of_cut_claims(backbone: Backbone, words_read: Sequence[int | None]) -> None:
     cut = sum(words is not None for words in words_read)
     if cut:
         warnings.warn(
-            f"{cut:,} of {len(words_read):,} checked sentences of the answer {'is' if cut == 1 else 'are'} longer than "
+            f"{cut:,} of {len(claims):,} checked sentences of the answer {'is' if cut == 1 else 'are'} longer than "
             f"{backbone.instance_shape[-1]} tokens; only the beginning was read. Split such a sentence if it matters: "
             "a full stop or an empty line ends a sentence.",
             MIVWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
+    # A backbone without windows of its own truncates, which only the ordinary warning tells.
+    has_windows = type(backbone).windows is not Backbone.windows
+    with cut_texts_are_told() if has_windows else nullcontext():
+        verdicts = verifier.verify_many([parts[0] for parts in windows], [bag.windows] * len(claims), progress=progress)
+    _ = verdicts.scores  # computed at once for all sentences
+    outcomes: list[Outcome] = [
+        _OUTCOMES[verdict.decision]
+        if threshold is None
+        else ("supported" if verdict.probability >= threshold else "unsupported")
+        for verdict in verdicts
+    ]
+    judgements = map(_Judgement, verdicts, outcomes, words_read)
+    return {claim.number: judgement for claim, judgement in zip(claims, judgements, strict=True)}
+
+
+def _cite(
+    sentences: Sequence[Sentence], judged: dict[int, _Judgement], bag: _SourceBag, threshold: float, most: int
+) -> tuple[tuple[CheckedSentence, ...], tuple[Citation, ...]]:
+    """Number the source sentences in the order of first use: those of supported sentences, then of unsure ones."""
+    ranked = {
+        number: bag.best_sentences(judgement.verdict, judgement.outcome, threshold, most)
+        for number, judgement in judged.items()
+    }
+    numbers: dict[int, int] = {}
+    for number in sorted(judged, key=lambda number: (_ORDER.index(judged[number].outcome), number)):
+        for position, _ in ranked[number]:
+            numbers.setdefault(position, len(numbers) + 1)
+    cited = []
+    for position, number in numbers.items():
+        source, sentence = bag.places[position]
+        cited.append(Citation(number, source.name, sentence.number, sentence.text, sentence.line))
+    checked = []
+    for sentence in sentences:
+        judgement = judged.get(sentence.number)
+        pairs = ranked.get(sentence.number, [])
+        checked.append(
+            CheckedSentence(
+                sentence.text,
+                sentence.paragraph,
+                judgement.outcome if judgement else "not checked",
+                judgement.verdict.probability if judgement else None,
+                tuple(numbers[position] for position, _ in pairs),
+                tuple(score for _, score in pairs),
+                judgement.words_read if judgement else None,
+                sentence.mark,
+            )
+        )
+    return tuple(checked), tuple(cited)
 
 
 _LETTER = re.compile(r"[^\W\d_]")
@@ -294,25 +243,18 @@ _LATIN = re.compile("[A-Za-zªºÀ-ÖØ-öø-ʯḀ-ỿ]")
 _READ = 20_000  # characters that tell the script of a text
 
 
-def warn_of_other_scripts(backbone: Backbone, texts: Iterable[tuple[str, Iterable[str]]]) -> None:
-    """Warn once if an English encoder gets texts whose letters are mostly not Latin.
-
-    Args:
-        backbone: the encoder of the verifier.
-        texts: what each text is called, and its sentences.
-    """
-    if getattr(backbone, "name", "") != MINILM:
-        return
-    found = [called for called, sentences in texts if not _is_latin(" ".join(sentences)[:_READ])]
-    if found:
-        others = f" and {len(found) - 1:,} more" if len(found) > 1 else ""
+def _warn_of_other_scripts(texts: Iterable[tuple[str, Sequence[Sentence]]]) -> None:
+    """Warn once of named texts whose letters are mostly not Latin, for an English encoder."""
+    others = []
+    for name, sentences in texts:
+        start = " ".join(sentence.text for sentence in sentences)[:_READ]
+        if 2 * len(_LATIN.findall(start)) < len(_LETTER.findall(start)):
+            others.append(name)
+    if others:
+        more = f" and {len(others) - 1:,} more" if len(others) > 1 else ""
         warnings.warn(
-            f"Most letters of {found[0]}{others} are not Latin, but this verifier reads English only: its outcomes "
+            f"Most letters of {others[0]}{more} are not Latin, but this verifier reads English only: its outcomes "
             "mean little here. Translate the texts, or use a verifier of their language.",
             MIVWarning,
             stacklevel=4,
         )
-
-
-def _is_latin(text: str) -> bool:
-    return 2 * len(_LATIN.findall(text)) >= len(_LETTER.findall(text))

@@ -1,14 +1,18 @@
-"""The result of a check: each sentence of an answer with its outcome and citations, and how it is printed."""
+"""The result of a check: each sentence of an answer with its outcome and citations, as text, JSON and a page."""
 
 import shutil
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from html import escape
 from itertools import groupby
+from pathlib import Path
 from typing import Any, Literal
 
 from miv.checking.sentences import Sentence
+from miv.evaluation.page import check_page_name, page_part, whole_page
+from miv.files.atomic import whole_file
 from miv.verifier.display import printable
 
 Outcome = Literal["supported", "unsure", "unsupported", "not checked"]
@@ -17,12 +21,7 @@ OUTCOMES: tuple[Outcome, ...] = ("supported", "unsure", "unsupported", "not chec
 
 @dataclass(frozen=True)
 class Source:
-    """A document to check against, and its sentences.
-
-    Args:
-        name: its file, or the name it was given with.
-        sentences: its sentences in order.
-    """
+    """A document to check against: its file or name, and its sentences in order."""
 
     name: str
     sentences: tuple[Sentence, ...]
@@ -119,7 +118,7 @@ class CheckedAnswer:
 
     def count(self, outcome: Outcome) -> int:
         """Number of sentences with an outcome."""
-        return sum(one.outcome == outcome for one in self.sentences)
+        return sum(sentence.outcome == outcome for sentence in self.sentences)
 
     def mark(self, number: int) -> str:
         """The mark of a citation: ``[1]`` if it supports a sentence, ``(a)`` if it is only nearest to one."""
@@ -128,29 +127,30 @@ class CheckedAnswer:
 
     @cached_property
     def _cited(self) -> frozenset[int]:
-        return frozenset(number for one in self.sentences if one.outcome == "supported" for number in one.citations)
+        return frozenset(
+            number for sentence in self.sentences if sentence.outcome == "supported" for number in sentence.citations
+        )
 
     def document(self) -> dict[str, Any]:
         """Return plain values, for JSON: ``citations`` of supported sentences, ``nearest`` of the others."""
         cited = self._cited
+        sentences = []
+        for sentence in self.sentences:
+            citations, nearest = (
+                (sentence.citations, ()) if sentence.outcome == "supported" else ((), sentence.citations)
+            )
+            sentences.append(asdict(sentence) | {"citations": citations, "nearest": nearest})
         return {
             "verifier": self.verifier,
             "goal": self.goal,
             "supported_from": self.threshold,
             "unsupported_below": self.lower_threshold,
             "counts": {outcome: self.count(outcome) for outcome in OUTCOMES},
-            "sentences": [_plain_sentence(one) for one in self.sentences],
-            "citations": [asdict(one) for one in self.citations if one.number in cited],
-            "nearest": [asdict(one) for one in self.citations if one.number not in cited],
-            "sources": [{"name": one.name, "sentences": len(one.sentences)} for one in self.sources],
+            "sentences": sentences,
+            "citations": [asdict(citation) for citation in self.citations if citation.number in cited],
+            "nearest": [asdict(citation) for citation in self.citations if citation.number not in cited],
+            "sources": [{"name": source.name, "sentences": len(source.sentences)} for source in self.sources],
         }
-
-
-def _plain_sentence(one: CheckedSentence) -> dict[str, Any]:
-    is_supported = one.outcome == "supported"
-    values = asdict(one)
-    found, values["citations"] = values["citations"], one.citations if is_supported else ()
-    return values | {"nearest": () if is_supported else found}
 
 
 def _letters(number: int) -> str:
@@ -169,7 +169,8 @@ MEANING = (
 _WIDEST, _NARROWEST = 100, 40
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _WORDS = {"unsure": "unsure", "unsupported": f"NOT{_NO_BREAK}SUPPORTED"}
-_NEAREST: dict[Outcome, str] = {
+_LISTS: dict[Outcome, str] = {
+    "supported": "Citations:",
     "unsure": "Nearest to what is unsure (read them to decide):",
     "unsupported": "Nearest to what is not supported (look there first):",
 }
@@ -180,45 +181,42 @@ def as_text(checked: CheckedAnswer) -> str:
     width = max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size((_WIDEST, 24)).columns))
     lines = [_filled(MEANING, width), "", *_answer(checked, width), ""]
     shown: set[int] = set()
-    lines += _listed(checked, "supported", "Citations:", shown, width)
-    for outcome, heading in _NEAREST.items():
+    for outcome, heading in _LISTS.items():
         lines += _listed(checked, outcome, heading, shown, width)
-    return "\n".join([*lines, _filled(summary(checked), width)])
-
-
-def summary(checked: CheckedAnswer) -> str:
-    """The number of sentences by outcome, and what it was checked with."""
-    asked = len(checked.sentences) - checked.count("not checked")
-    parts = [f"{checked.count('supported')} of {asked} sentences supported"]
-    others: tuple[Outcome, ...] = ("unsure", "unsupported", "not checked")
-    parts += [f"{checked.count(outcome)} {outcome}" for outcome in others if checked.count(outcome)]
-    return f"{', '.join(parts)} ({printable(checked.verifier)}, {checked.goal})."
+    counts = [
+        f"{checked.count('supported')} of {len(checked.sentences) - checked.count('not checked')} sentences supported"
+    ]
+    counts += [f"{checked.count(outcome)} {outcome}" for outcome in OUTCOMES[1:] if checked.count(outcome)]
+    lines.append(_filled(f"{', '.join(counts)} ({printable(checked.verifier)}, {checked.goal}).", width))
+    return "\n".join(lines)
 
 
 def _answer(checked: CheckedAnswer, width: int) -> Iterator[str]:
     """The paragraphs with an empty line between them, but not between the items of a list."""
     in_list = None
-    for _, group in groupby(checked.sentences, key=lambda one: one.paragraph):
+    for _, group in groupby(checked.sentences, key=lambda sentence: sentence.paragraph):
         paragraph = list(group)
         mark = printable(paragraph[0].item)
         is_item = bool(mark) and not mark.lstrip().startswith("#")
         if in_list is not None and not (in_list and is_item):
             yield ""
-        yield _filled(" ".join(_sentence(one, checked) for one in paragraph), width, mark)
+        yield _filled(" ".join(_sentence(sentence, checked) for sentence in paragraph), width, mark)
         in_list = is_item
 
 
-def _sentence(one: CheckedSentence, checked: CheckedAnswer) -> str:
-    cited = "".join(map(checked.mark, one.citations))
-    if one.outcome in _WORDS:
-        cited = f"[{_WORDS[one.outcome]}; nearest {cited}]"
-    remark = f"[{one.remark}]" if one.remark else ""
-    return " ".join(part for part in (printable(one.text), cited, remark) if part)
+def _sentence(sentence: CheckedSentence, checked: CheckedAnswer) -> str:
+    cited = "".join(map(checked.mark, sentence.citations))
+    if sentence.outcome in _WORDS:
+        cited = f"[{_WORDS[sentence.outcome]}; nearest {cited}]"
+    remark = f"[{sentence.remark}]" if sentence.remark else ""
+    return " ".join(part for part in (printable(sentence.text), cited, remark) if part)
 
 
 def _listed(checked: CheckedAnswer, outcome: Outcome, heading: str, shown: set[int], width: int) -> Iterator[str]:
     """The source sentences of an outcome that were not shown before."""
-    numbers = sorted({number for one in checked.sentences if one.outcome == outcome for number in one.citations})
+    numbers = sorted(
+        {number for sentence in checked.sentences if sentence.outcome == outcome for number in sentence.citations}
+    )
     new = [number for number in numbers if number not in shown]
     shown.update(new)
     if not new:
@@ -236,3 +234,89 @@ def _filled(text: str, width: int, start: str = "") -> str:
     later = " " * len(start)
     filled = textwrap.fill(text, width, initial_indent=start, subsequent_indent=later, break_on_hyphens=False)
     return filled.replace(_NO_BREAK, " ")
+
+
+# The page: each sentence with its citations, and the sources with cited sentences highlighted.
+
+MOST_SHOWN = 2000  # sentences of sources; if there are more, only paragraphs with a citation are shown
+_PAGE_WORDS = {"unsure": "unsure", "unsupported": "not supported"}
+
+
+def write_check_page(checked: CheckedAnswer, out: Path | str, *, title: str = "") -> None:
+    """Write the result of ``miv.check`` as one HTML file, atomically."""
+    out = Path(out)
+    check_page_name(out)
+    page = render_check(checked, title or "Checked answer")
+    with whole_file(out) as temporary:
+        temporary.write_text(page, encoding="utf-8", errors="replace")
+
+
+def render_check(checked: CheckedAnswer, title: str) -> str:
+    """Return the whole page as text."""
+    total = sum(len(source.sentences) for source in checked.sources)
+    sources = "".join(_source_html(source, checked, total > MOST_SHOWN) for source in checked.sources)
+    counts = "".join(
+        f"<li><b>{checked.count(outcome)}</b>{outcome}</li>" for outcome in OUTCOMES if checked.count(outcome)
+    )
+    body = (
+        '<a class="skip" href="#answer">Skip to the answer</a>'
+        f'<header class="top"><h1>{escape(title)}</h1><nav aria-label="Parts of the page"><ul>'
+        '<li><a href="#answer">Answer</a></li><li><a href="#sources">Sources</a></li></ul></nav></header><main>'
+        '<section id="answer" aria-labelledby="answer-heading">'
+        '<h2 id="answer-heading">Is each sentence backed by the sources?</h2>'
+        f'<p class="note">{escape(MEANING, quote=False)}</p>'
+        f'<ul class="counts">{counts}</ul><div class="answer-text">{"".join(_answer_html(checked))}</div>'
+        f'<p class="note">Checked with {escape(checked.verifier)} ({escape(checked.goal)}). [1] marks a source '
+        "sentence that supports something, (a) one that is only nearest to what is unsure or not supported.</p>"
+        "</section>"
+        '<section id="sources" aria-labelledby="sources-heading"><h2 id="sources-heading">Sources</h2>'
+        f"{sources}</section></main>"
+    )
+    return whole_page(f"{title}: miv check", body, page_part("report.css") + page_part("check.css"))
+
+
+def _answer_html(checked: CheckedAnswer) -> Iterator[str]:
+    for _, group in groupby(checked.sentences, key=lambda sentence: sentence.paragraph):
+        sentences = list(group)
+        words, mark = " ".join(_sentence_html(sentence, checked) for sentence in sentences), sentences[0].item.strip()
+        if mark.startswith("#"):
+            yield f"<p><b>{words}</b></p>"
+        else:
+            yield f"<p>{escape(mark)} {words}</p>" if mark else f"<p>{words}</p>"
+
+
+def _sentence_html(sentence: CheckedSentence, checked: CheckedAnswer) -> str:
+    if sentence.probability is None:
+        return escape(sentence.text)
+    title = f"{sentence.outcome}, probability {sentence.probability:.2f}"
+    links = "".join(
+        f'<a class="cite" href="#c{number}" title="{escape(checked.citations[number - 1].place)}; alone {alone:.2f}">'
+        f"{checked.mark(number)}</a>"
+        for number, alone in zip(sentence.citations, sentence.probabilities, strict=True)
+    )
+    if sentence.outcome in _PAGE_WORDS:
+        nearest = f' <span class="nearest">nearest: {links}</span>' if links else ""
+        links = f' <span class="mark {sentence.outcome}">{_PAGE_WORDS[sentence.outcome]}</span>{nearest}'
+    if sentence.remark:
+        links += f' <span class="nearest">({sentence.remark})</span>'
+    return f'<span class="said {sentence.outcome}" title="{title}">{escape(sentence.text)}</span>{links}'
+
+
+def _source_html(source: Source, checked: CheckedAnswer, only_cited: bool) -> str:
+    numbers = {citation.sentence: citation.number for citation in checked.citations if citation.source == source.name}
+    paragraphs = []
+    for _, group in groupby(source.sentences, key=lambda sentence: sentence.paragraph):
+        pieces = [(sentence.text, numbers.get(sentence.number)) for sentence in group]
+        if only_cited and not any(number for _, number in pieces):
+            continue
+        words = " ".join(escape(text) if number is None else _marked(number, checked) for text, number in pieces)
+        paragraphs.append(f"<p>{words}</p>")
+    shown = "".join(paragraphs) or '<p class="none">No sentence of it is cited.</p>'
+    cut = '<p class="note">Only paragraphs with a citation are shown.</p>' if only_cited and paragraphs else ""
+    return f'<article class="source"><h3>{escape(source.name)}</h3>{cut}{shown}</article>'
+
+
+def _marked(number: int, checked: CheckedAnswer) -> str:
+    citation = checked.citations[number - 1]
+    words = f"<b>{checked.mark(number)}</b> {escape(citation.text)}"
+    return f'<mark id="c{number}">{words}</mark> <small class="line">line {citation.line}</small>'

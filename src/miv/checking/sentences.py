@@ -1,17 +1,20 @@
 """Split a text or a Markdown document into sentences that can be verified one by one."""
 
+import html
 import re
+import string
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain, repeat
+from typing import Literal
 
-from miv.checking.markdown import Block, markdown_blocks, plain_blocks, without_citations, without_marks
 from miv.errors import needs_extra
 
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")  # in scripts without spaces, such as Chinese, a character
 _OPENING, _CLOSING = ('"', "'", "“", "‘", "«", "("), "\"'”’»)"
+_STOPS = (".", "!", "?", "…")
 _NO_LETTER = re.compile(r"[\W_]+")
 _LINE_END = re.compile(r"\r\n|\r|\n")  # as editors count lines
 _FEWEST_WORDS = 3  # of a claim; a shorter piece, such as "Yes.", states nothing that a source could contain
@@ -61,29 +64,28 @@ def split_sentences(
             in other texts they are often only layout.
         front_matter: whether to leave out YAML at the top, as in a Markdown file; in other texts it may be a claim.
 
-    >>> [one.text for one in split_sentences("# Bees\n\nDr. Bee flies at 5 p.m. daily. It hums.\n- A *short* item")]
+    >>> text = "# Bees\n\nDr. Bee flies at 5 p.m. daily. It hums.\n- A *short* item"
+    >>> [sentence.text for sentence in split_sentences(text)]
     ['Bees', 'Dr. Bee flies at 5 p.m. daily.', 'It hums.', 'A short item']
     """
-    found: list[Sentence] = []
     lines = _LINE_END.split(text)
-    blocks = (
-        markdown_blocks(lines, front_matter=front_matter, indented_code=indented_code)
-        if markdown
-        else plain_blocks(lines)
-    )
-    kept = (block for block in blocks if code or block.kind != "code")
-    for paragraph, block in enumerate(kept, start=1):
+    if front_matter:
+        header = _front_matter(lines)
+        lines[:header] = [""] * header
+    sentences: list[Sentence] = []
+    blocks = (block for block in _blocks(lines, markdown, indented_code) if code or block.kind != "code")
+    for paragraph, block in enumerate(blocks, start=1):
         mark = block.mark
         for piece, line in _pieces(block, markdown):
-            words = " ".join(piece.split())
-            length = word_count(words)
+            piece = " ".join(piece.split())
+            length = word_count(piece)
             if length:
-                states = block.kind in ("prose", "row") and not _is_question(words)
+                states = block.kind in ("prose", "row") and not _is_question(piece)
                 is_claim = states and length >= _FEWEST_WORDS
                 is_evidence = length >= _FEWEST_WORDS_OF_EVIDENCE
-                found.append(Sentence(words, len(found) + 1, paragraph, is_claim, is_evidence, line, mark))
+                sentences.append(Sentence(piece, len(sentences) + 1, paragraph, is_claim, is_evidence, line, mark))
                 mark = ""
-    return found
+    return sentences
 
 
 def word_count(text: str) -> int:
@@ -91,15 +93,15 @@ def word_count(text: str) -> int:
     return len(_WORD.findall(text))
 
 
-def _pieces(block: Block, markdown: bool) -> Iterator[tuple[str, int]]:
+def _pieces(block: "_Block", markdown: bool) -> Iterator[tuple[str, int]]:
     """The sentences of a block, and the line on which each begins."""
     if block.kind == "code":
         yield from zip(block.lines, range(block.line, block.line + len(block.lines)), strict=True)
         return
-    cleaned = without_marks if markdown else without_citations
-    plain = cleaned(" ".join(line.strip() for line in block.lines))
+    clean = without_marks if markdown else without_citations
+    plain = clean(" ".join(line.strip() for line in block.lines))
     # Where a sentence begins follows from the letters before it: it has neither the line breaks nor the marks.
-    ends = list(accumulate(_letters(cleaned(line)) for line in block.lines))
+    ends = list(accumulate(_letters(clean(line)) for line in block.lines))
     before = 0
     for piece in split_prose(plain) if block.kind == "prose" else [plain]:
         yield piece, block.line + min(bisect_right(ends, before), len(ends) - 1)
@@ -114,6 +116,160 @@ def _is_question(text: str) -> bool:
 def _letters(text: str) -> int:
     return len(_NO_LETTER.sub("", text))
 
+
+# Blocks: markdown-it reads them. Its inline rules are not used: their time grows with the square of hostile texts.
+
+_MOST_NESTING = 60  # lists and quotes inside each other
+_BULLET = re.compile(r"^([ \t]*)•(?=[ \t])", re.MULTILINE)
+_TASK_BOX = re.compile(r"\[[ xX]\]\s+")
+_FOOTNOTE = re.compile(r"\[\^[^\[\]\s]++\]:\s*")
+_YAML = re.compile(r"\s+\S|#|-(?:\s|$)|[\w\"'][^:]*+:(?:\s|$)")  # a line of front matter
+_AFTER_A_STOP = "*_\"'”’)] "
+# Heads are copied into every row. A table whose heads are far longer than its rows must not fill the memory.
+_MOST_GROWTH = 20  # characters of heads per character of the rows
+_ALWAYS = 2_000  # characters of heads that any table may add
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A paragraph, heading, row of a table or code block: its lines, the number of the first one, and its mark."""
+
+    lines: list[str]
+    kind: Literal["prose", "heading", "row", "code"]
+    line: int
+    mark: str = ""
+
+
+def _front_matter(lines: list[str]) -> int:
+    """Number of lines of the YAML between two rules at the top of a document, with the rules; 0 if there is none."""
+    if lines[0].rstrip() != "---":
+        return 0
+    for number, line in enumerate(lines[1:], 1):
+        if line.rstrip() in ("---", "..."):
+            return number + 1
+        if not _YAML.match(line):
+            break
+    return 0
+
+
+def _blocks(lines: list[str], markdown: bool, indented_code: bool) -> Iterator[_Block]:
+    """The blocks of a Markdown document; of a plain text, its paragraphs and list items."""
+    with needs_extra("text", "Splitting a text into sentences", "markdown-it-py"):
+        from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark" if markdown else "zero", {"maxNesting": _MOST_NESTING})
+    parser.enable("table" if markdown else "list").disable(["inline"] if indented_code else ["inline", "code"])
+    mark, depth, heading = "", 0, ""
+    table: list[tuple[int, list[str]]] | None = None  # line and cells of each row
+    for token in parser.parse(_BULLET.sub(r"\1-", "\n".join(lines))):
+        first = token.map[0] + 1 if token.map else 0
+        if token.type == "list_item_open":
+            mark = f"{'  ' * depth}{token.info}{token.markup} "
+            depth += 1
+        elif token.type == "list_item_close":
+            mark, depth = "", depth - 1
+        elif token.type == "heading_open":
+            heading = token.markup
+        elif token.type == "table_open":
+            table = []
+        elif token.type == "tr_open" and table is not None:
+            table.append((first, []))
+        elif token.type == "table_close" and table is not None:
+            yield from _table_blocks(table)
+            table = None
+        elif token.type == "inline" and table is not None:
+            table[-1][1].append(token.content)
+        elif token.type == "inline":
+            content = token.content.split("\n")
+            if heading and (heading[0] == "#" or (len(content) == 1 and not _is_sentence(content[0]))):
+                level = {"=": 1, "-": 2}.get(heading[0], len(heading))
+                yield _Block(content, "heading", first, "#" * level + " ")
+            else:
+                start = (_TASK_BOX if mark else _FOOTNOTE).match(content[0]) if markdown else None
+                content[0] = content[0][start.end() if start else 0 :]
+                yield _Block(content, "prose", first, mark)
+            mark, heading = "", ""
+        elif token.type in ("fence", "code_block"):
+            yield _Block(token.content.split("\n"), "code", first + (token.type == "fence"))
+        elif token.type == "html_block":
+            text, comment = token.content, ""
+            if text.lstrip().startswith("<!--"):
+                comment, _, text = text.partition("-->")
+            yield _Block(text.split("\n"), "prose", first + comment.count("\n"), mark)
+
+
+def _is_sentence(line: str) -> bool:
+    """Whether a line ends as sentences do, and headings do not."""
+    return line.rstrip(_AFTER_A_STOP).endswith(_STOPS)
+
+
+def _table_blocks(table: list[tuple[int, list[str]]]) -> Iterator[_Block]:
+    """Rows such as ``Country: France; Capital: Paris``; the heads as a heading if there is no row."""
+    (line, heads), *rows = table
+    if not rows:
+        yield _Block(["; ".join(filter(None, heads))], "heading", line)
+    heads = [head.rstrip(": ") for head in heads]
+    size = sum(len(cell) for _, cells in rows for cell in cells)
+    if len(rows) * sum(map(len, heads)) > _ALWAYS + _MOST_GROWTH * size:
+        heads = []
+    for line, cells in rows:
+        pairs = zip(chain(heads, repeat("")), cells, strict=False)
+        yield _Block(["; ".join(f"{head}: {cell}" if head else cell for head, cell in pairs if cell)], "row", line)
+
+
+# Marks inside a block. Texts come from anywhere, so no expression may look past the next mark of its kind: the time
+# stays linear.
+
+_CODE = re.compile(r"(?<![\\`])(`{1,3}+)(?!`)((?:(?!(?<!`)\1(?!`)).)++)\1")
+_ESCAPE = re.compile(rf"\\([{re.escape(string.punctuation)}])")
+_MASKED = {ord(mark): 0xE100 + ord(mark) for mark in string.punctuation}  # stands for the mark, and marks nothing
+_UNMASKED = {masked: mark for mark, masked in _MASKED.items()}
+_NO_TEXT = dict.fromkeys(_UNMASKED)
+_COMMENT = re.compile(r"<!--(?:[^-<]|-(?!->))*+-->")
+_ADDRESS = re.compile(r"<((?:https?://|mailto:)[^<>\s]++|[\w.+-]++@[\w.-]++)>")
+_TAG = re.compile(
+    r"</?(?:(?P<breaks>br|hr|p|div|li|ul|ol|td|th|tr|table|h[1-6]|summary|details|dt|dd)|a|abbr|b|big|blockquote|caption"
+    r"|center|cite|code|dl|del|em|figcaption|figure|font|i|img|ins|kbd|mark|picture|pre|q|s|samp|section|small|source"
+    r"|span|strike|strong|sub|sup|tbody|tfoot|thead|tt|u|var|wbr)(?:\s[^<>]*+)?/?>",
+    re.IGNORECASE,
+)
+_ENTITY = re.compile(r"&(?:\w{1,31}|#\d{1,7}|#[xX][\da-fA-F]{1,6});")
+_LINK = re.compile(
+    r"!?\[([^\[\]]*+)\]\([^()\s]*+(?:\([^()\s]*+\)[^()\s]*+)*+(?:\s++\"[^\"]*+\")?\)|\[([^\[\]]++)\]\[\]"
+)
+_STRONG = re.compile(r"(\*\*|__(?!\w{1,40}__))(?=\S)((?:(?!\1).)++)(?<=\S)\1")  # __init__ is a name
+_EMPHASIS = re.compile(r"(?<!\w)([*_])(?=\S)([^*_]++)(?<=\S)\1(?!\w)")
+_CITATION = re.compile(r" ?\[(?:[1-9]\d{0,2}|\^[^\[\]\s]++)\](?=[\s.,;:!?\[]|$)")  # they count from 1: `a[0]` is code
+_NUMBERED = re.compile(r"(?:\[\d{1,3}\])+$")
+_IDENTIFIER = re.compile(r"^\W*[^\W\d]$|_|\w\(|\w\.\w")  # an index follows: a[1], my_list[1], f(x)[1], sys.argv[1]
+_LONGEST_IDENTIFIER = 80
+
+
+def without_marks(text: str) -> str:
+    """The text of a block without marks of Markdown and numbered citations; code spans stay as they are."""
+    text = _CODE.sub(lambda span: span[2].translate(_MASKED), " ".join(text.split()).translate(_NO_TEXT))
+    text = _ESCAPE.sub(lambda escape: escape[1].translate(_MASKED), text)
+    text = _TAG.sub(lambda tag: " " if tag["breaks"] else "", _ADDRESS.sub(r"\1", _COMMENT.sub("", text)))
+    text = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
+    for _ in range(2):  # an image may be a link
+        text = _LINK.sub(lambda link: link[1] or link[2] or "", text)
+    text = _EMPHASIS.sub(r"\2", _STRONG.sub(r"\2", text))
+    return without_citations(text).translate(_UNMASKED).replace("`", "")  # sentencex takes ticks for quotes
+
+
+def without_citations(text: str) -> str:
+    """A text without numbers in square brackets after a word; the index of an identifier stays."""
+    return _CITATION.sub(lambda number: number[0] if _is_index(text, number.start()) else "", text)
+
+
+def _is_index(text: str, start: int) -> bool:
+    word = text[max(0, start - _LONGEST_IDENTIFIER) : start].translate(_UNMASKED)
+    if text[start] == " " or not word or word[-1].isspace():
+        return False
+    return _IDENTIFIER.search(_NUMBERED.sub("", word.rsplit(None, 1)[-1])) is not None
+
+
+# Sentences of a paragraph: sentencex splits, and what it gets wrong in English is put right.
 
 _LANGUAGE = "en"  # of the sentence rules: miv/evidence reads English
 _ABBREVIATION = re.compile(
@@ -130,7 +286,6 @@ _BEGINS = re.compile(r"\s+(?=[^\Wa-z_]|[(\"“'‘])")  # the next sentence, aft
 _READ = 5_000  # characters for sentencex at once: its time grows with the square of what has many odd marks
 _STOP_AND_SPACE = re.compile(r"[.!?…]\W{0,3} ")
 _PARENTHESIS = re.compile(r"[()]")
-_STOPS = (".", "!", "?", "…")
 
 
 def split_prose(text: str) -> Iterator[str]:

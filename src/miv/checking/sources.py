@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from miv.checking.results import Source
 from miv.checking.sentences import Sentence, split_sentences
@@ -32,39 +32,47 @@ Text = str | PathLike[str]
 Sources = Text | Iterable[Text] | Mapping[str, str]
 
 
-def read_answer(given: Text) -> list[Sentence]:
+def read_answer(answer: Text) -> list[Sentence]:
     """Split an answer, a text or a file, into sentences."""
-    text = _text(given, "The answer")
-    sentences = _split(text, "" if isinstance(given, str) else str(given), is_file=not isinstance(given, str))
+    sentences = _split("" if isinstance(answer, str) else str(answer), answer, "The answer")
     if not sentences:
-        where = "" if isinstance(given, str) else f" {given}"
+        where = "" if isinstance(answer, str) else f" {answer}"
         raise MIVError(f"The answer{where} has no sentence. Expected a text to check.")
     return sentences
 
 
-def read_sources(given: Sources) -> tuple[Source, ...]:
+def read_sources(sources: Sources) -> tuple[Source, ...]:
     """Split sources into sentences: one or several texts or files, or texts by name. Equal ones count once."""
-    if isinstance(given, Mapping):
-        named = [(str(name), text) for name, text in given.items()]
+    if isinstance(sources, Mapping):
+        named: list[tuple[str, Text]] = [(str(name), text) for name, text in sources.items()]
     else:
-        several: list[Text] = [given] if isinstance(given, str | PathLike) else list(given)
+        several: list[Text] = [sources] if isinstance(sources, str | PathLike) else list(sources)
         named = [
-            (f"source {number}" if isinstance(one, str) else str(Path(one)), one)
-            for number, one in enumerate(several, 1)
+            (f"source {number}" if isinstance(text, str) else str(Path(text)), text)
+            for number, text in enumerate(several, 1)
         ]
     if not named:
         raise MIVError("There are no sources. Expected at least one text or file to check against.")
-    found = _without_repeats(_without_empty([_source(name, text) for name, text in named]))
-    total = sum(len(source.sentences) for source in found)
+    split = [Source(name, tuple(_split(name, text, "The source"))) for name, text in named]
+    distinct = _without_repeats(_without_empty(split))
+    total = sum(len(source.sentences) for source in distinct)
     if total > MOST_SENTENCES:
         raise MIVError(
             f"The sources have {total:,} sentences. Expected at most {MOST_SENTENCES:,}: give only the documents that "
             "were retrieved for this answer."
         )
-    return found
+    return distinct
 
 
-def read_file(path: Path, what: str = "The source") -> str:
+def _split(name: str, text: Text, what: str) -> list[Sentence]:
+    """Split a text or file by the rules of its name: Markdown for a Markdown file, and for a text without a name."""
+    in_file = name.lower().endswith(MARKDOWN)
+    is_markdown = in_file or (isinstance(text, str) and not name.lower().endswith(PLAIN))
+    content = text.removeprefix("\ufeff") if isinstance(text, str) else _read_file(Path(text), what)
+    return split_sentences(content, markdown=is_markdown, code=True, indented_code=in_file, front_matter=in_file)
+
+
+def _read_file(path: Path, what: str) -> str:
     """Read a text file, with an error for anything else."""
     if is_folder(path):
         raise MIVError(
@@ -96,18 +104,6 @@ def read_standard_input() -> str:
         raise MIVError(f"Standard input is not UTF-8 text (byte {error.start}). Save the answer as UTF-8.") from error
 
 
-def _source(name: str, given: Text) -> Source:
-    text = _text(given, "The source")
-    return Source(name, tuple(_split(text, name, is_file=not isinstance(given, str))))
-
-
-def _split(text: str, name: str, *, is_file: bool) -> list[Sentence]:
-    """Split a text by the rules of its name: Markdown for a Markdown file, and for a text without another name."""
-    in_file = name.lower().endswith(MARKDOWN)
-    is_markdown = in_file or not (is_file or name.lower().endswith(PLAIN))
-    return split_sentences(text, markdown=is_markdown, code=True, indented_code=in_file, front_matter=in_file)
-
-
 def _called(name: str) -> str:
     return name.capitalize() if _NUMBERED.fullmatch(name) else f"The source {name}"
 
@@ -124,87 +120,69 @@ def _without_empty(sources: list[Source]) -> list[Source]:
 
 
 def _without_repeats(sources: list[Source]) -> tuple[Source, ...]:
-    """The sources without those that say the same as an earlier one: they are no second evidence."""
+    """The sources without those that say the same as an earlier one: duplicates do not count as additional evidence."""
     first: dict[tuple[str, ...], Source] = {}
     for source in sources:
-        earlier = first.setdefault(tuple(one.text for one in source.sentences), source)
+        earlier = first.setdefault(tuple(sentence.text for sentence in source.sentences), source)
         if earlier is not source:
             which = "was given twice" if earlier.name == source.name else f"has the same text as {earlier.name}"
             warnings.warn(f"{_called(source.name)} {which}; it is counted once.", MIVWarning, stacklevel=4)
     return tuple(first.values())
 
 
-def _text(given: Text, what: str) -> str:
-    if not isinstance(given, str):
-        return read_file(Path(given), what)
-    return given.removeprefix("\ufeff")
+_EXPECTED = "a text (str), or a pathlib.Path of a file"
 
 
-_FILE = "a text (str), or a pathlib.Path of a file"
+def checked_answer_text(answer: Any) -> Text:
+    """Return the answer if it is a text or a path, and not too large."""
+    size = _checked_size(answer, "The answer")
+    if size > MOST_BYTES:
+        raise MIVError(f"The answer has {size:,} bytes. Expected at most {MOST_BYTES:,}: check it in parts.")
+    return cast("Text", answer)
 
 
-def checked_answer_text(given: Any) -> Text:
-    """The answer, if it is a text or a path, and not too large."""
-    if isinstance(given, str | PathLike):
-        _refuse_file_name(given, "The answer")
-        if _size(given) > MOST_BYTES:
-            raise MIVError(
-                f"The answer has {_size(given):,} bytes. Expected at most {MOST_BYTES:,}: check it in parts."
-            )
-        return given
-    raise MIVError(f"The answer is {short(given)}, of type {type(given).__name__}. Expected {_FILE}.{_advice(given)}")
-
-
-def checked_sources(given: Any) -> Sources:
-    """The sources, if they are texts or paths and not too large together."""
-    if isinstance(given, str | PathLike):
-        several: Sources = [given]
-    elif isinstance(given, Mapping):
-        several = given
-    elif isinstance(given, Iterable) and not isinstance(given, bytes | bytearray | memoryview):
-        several = list(given)
+def checked_sources(sources: Any) -> Sources:
+    """Return the sources if they are texts or paths and not too large together."""
+    if isinstance(sources, str | PathLike):
+        sources = [sources]
+    elif not isinstance(sources, Iterable) or isinstance(sources, bytes | bytearray | memoryview):
+        expected = f"{_EXPECTED}, a list of them, or a dict of texts by name"
+        raise MIVError(f"The sources are {_described(sources)}. Expected {expected}.{_advice(sources)}")
+    if isinstance(sources, Mapping):
+        size = sum(_checked_size(text, f"The source {name}") for name, text in sources.items())
     else:
-        raise MIVError(
-            f"The sources are {short(given)}, of type {type(given).__name__}. Expected {_FILE}, a list of them, or a "
-            f"dict of texts by name.{_advice(given)}"
-        )
-    size = 0
-    for number, (name, one) in enumerate(_named(several), start=1):
-        which = f"The source {name}" if isinstance(several, Mapping) else f"Source {number}"
-        if not isinstance(one, str | PathLike):
-            raise MIVError(f"{which} is {short(one)}, of type {type(one).__name__}. Expected {_FILE}.{_advice(one)}")
-        _refuse_file_name(one, which)
-        size += _size(one)
+        sources = list(sources)
+        size = sum(_checked_size(text, f"Source {number}") for number, text in enumerate(sources, start=1))
     if size > MOST_BYTES:
         raise MIVError(
             f"The sources have {size:,} bytes in total. Expected at most {MOST_BYTES:,}: give only the documents that "
             "were retrieved for this answer."
         )
-    return several
+    return cast("Sources", sources)
 
 
-def _named(given: Any) -> Iterable[tuple[Any, Any]]:
-    return given.items() if isinstance(given, Mapping) else ((None, one) for one in given)
-
-
-def _advice(given: Any) -> str:
-    return " Decode bytes first, as in given.decode()." if isinstance(given, bytes | bytearray) else ""
-
-
-def _refuse_file_name(given: Text, what: str) -> None:
-    line = given.strip() if isinstance(given, str) else ""
+def _checked_size(text: Any, what: str) -> int:
+    """Size in bytes of a text or file; an error for anything else, and for a text that is the name of a file."""
+    if isinstance(text, PathLike):
+        try:
+            size = Path(text).stat().st_size
+        except (OSError, ValueError):
+            return 0  # reading it says what is wrong
+        return size if size <= MOST_BYTES else 0  # reading it names the file
+    if not isinstance(text, str):
+        raise MIVError(f"{what} is {_described(text)}. Expected {_EXPECTED}.{_advice(text)}")
+    line = text.strip()
     if line.lower().endswith((*MARKDOWN, ".txt", ".text")) and len(line.splitlines()) == 1:
         raise MIVError(
             f"{what} is the text {short(line)}, which looks like the name of a file. Expected pathlib.Path(...) around "
             "the name of a file; end a text with a full stop."
         )
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
-def _size(given: Text) -> int:
-    if isinstance(given, str):
-        return len(given.encode("utf-8", "surrogatepass"))
-    try:
-        size = Path(given).stat().st_size
-    except (OSError, ValueError):
-        return 0  # reading it says what is wrong
-    return size if size <= MOST_BYTES else 0  # reading it names the file
+def _described(value: object) -> str:
+    return f"{short(value)}, of type {type(value).__name__}"
+
+
+def _advice(value: object) -> str:
+    return " Decode bytes first, as in text.decode()." if isinstance(value, bytes | bytearray) else ""

@@ -17,13 +17,7 @@ def check(
     model: Annotated[
         str, typer.Option(help="A verifier of texts: a run, a verifier folder, or a name on the hub.")
     ] = "miv/evidence",
-    citations: Annotated[
-        int,
-        typer.Option(
-            help="Maximum number of citations per sentence; also of the nearest source sentences of one that is unsure "
-            "or unsupported."
-        ),
-    ] = 3,
+    citations: Annotated[int, typer.Option(help="Maximum number of source sentences listed per sentence.")] = 3,
     threshold: Annotated[
         float | None,
         typer.Option(
@@ -50,7 +44,7 @@ def check(
     Example: miv check answer.txt page1.txt page2.md --html check.html
     """
     from miv.checking.answer_check import check as check_answer
-    from miv.checking.check_page import write_check_page
+    from miv.checking.results import write_check_page
     from miv.checking.sources import read_standard_input
     from miv.evaluation.page import check_page_name
     from miv.files.atomic import refuse_existing
@@ -59,9 +53,9 @@ def check(
     if html is not None:
         check_page_name(html)
         refuse_existing(html, overwrite=overwrite)
-    given = read_standard_input() if answer == "-" else Path(answer)
+    text = read_standard_input() if answer == "-" else Path(answer)
     checked = check_answer(
-        given, sources, verifier=model, citations=citations, threshold=threshold, progress=RichProgress()
+        text, sources, verifier=model, citations=citations, threshold=threshold, progress=RichProgress()
     )
     if html is not None:
         write_check_page(checked, html, title="Standard input" if answer == "-" else Path(answer).name)
