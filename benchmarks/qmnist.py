@@ -28,11 +28,11 @@ from miv.backbones.cache import embed_instances
 from miv.data import ExemplarSet
 from miv.evaluation import Predictions, ReportModel, ReportSource, evaluate, write_report
 from miv.evaluation.predicting import explain, predict
-from miv.explain import METHODS
 from miv.interop.onnx_export import export_onnx
 from miv.interop.onnx_verifier import OnnxVerifier
 from miv.runtime import SilentProgress
 from miv.tasks import create_task
+from miv.verifier.explain import METHODS
 
 FEW = 100
 

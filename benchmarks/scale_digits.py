@@ -10,8 +10,8 @@ from miv import Verifier
 from miv.backbones.cache import embed_instances
 from miv.data import InstancePool
 from miv.evaluation.metrics import auroc
-from miv.streaming import StreamingPass
-from miv.streaming.kept_bag import RowType, restore_rows, store_rows
+from miv.verifier.stored_bag import RowType, restore_rows, store_rows
+from miv.verifier.streaming import StreamingPass
 
 DIGITS, BAG = 10_000, 12
 

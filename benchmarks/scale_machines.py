@@ -27,8 +27,8 @@ from miv.data import InstancePool
 from miv.runtime import SilentProgress
 from miv.scoring import pool_giant
 from miv.scoring.giant_bag import ROWS as PART
-from miv.streaming import StreamingPass
 from miv.tasks import create_task
+from miv.verifier.streaming import StreamingPass
 
 CHANNELS, ROWS, QUERIES = 384, 1 << 16, 16
 ASSUMED = {

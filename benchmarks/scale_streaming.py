@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from miv import Verifier
-from miv.streaming import StreamingPass
+from miv.verifier.streaming import StreamingPass
 
 CHANNELS, QUERIES = 384, 16
 

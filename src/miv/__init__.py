@@ -82,6 +82,7 @@ rename_modules(
         "miv.decisions.operating_point": "miv.verifier.decisions",
         "miv.decisions.reference_rule": "miv.verifier.references",
         "miv.distributed": "miv.scoring",
+        "miv.explain": "miv.verifier.explain",
         "miv.inference": "miv.verifier",
         "miv.inference.prediction": "miv.evaluation.predicting",
         "miv.integrations": "miv.interop",
@@ -89,6 +90,7 @@ rename_modules(
         "miv.models": "miv.verifier",
         "miv.models.verifier": "miv.verifier.network",
         "miv.reference": "miv.training.baselines",
+        "miv.streaming": "miv.verifier.streaming",
         "miv.training.reference_fit": "miv.training.new_verifier",
     }
 )

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from miv import Bags, Verifier
-from miv.explain import contributions, explain_features
 from miv.poolings import POOLINGS
+from miv.verifier.explain import contributions, explain_features
 
 BAGS = Bags.from_list([torch.randn(4, 8), torch.randn(1, 8), torch.randn(3, 8)])
 QUERY = torch.randn(3, 8)

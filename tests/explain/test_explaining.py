@@ -15,10 +15,10 @@ from miv import Bags, Verifier, list_poolings
 from miv.errors import MIVError
 from miv.evaluation import evaluate, witness_metrics
 from miv.evaluation.predicting import explain, predict
-from miv.explain import as_shares, attention_rollout, explain_features
-from miv.explain import subsets as subsets_module
-from miv.explain.subsets import LogitFunction, score_instances, shapley
 from miv.poolings.msa import SelfAttentionPooling
+from miv.verifier import subsets as subsets_module
+from miv.verifier.explain import as_shares, attention_rollout, explain_features
+from miv.verifier.subsets import LogitFunction, score_instances, shapley
 from tests.training.tiny import tiny_sets
 
 CHANNELS = 8
@@ -77,7 +77,7 @@ def test_alone_is_the_logit_of_a_bag_of_one(pooling: str, monkeypatch: pytest.Mo
         for instance in range(len(bag))
     ]
     np.testing.assert_allclose(explain_features(verifier, query, bags, "alone"), expected, atol=1e-4)
-    monkeypatch.setattr("miv.explain.subsets.ROWS", 3)  # in several calls
+    monkeypatch.setattr("miv.verifier.subsets.ROWS", 3)  # in several calls
     np.testing.assert_allclose(explain_features(verifier, query, bags, "alone"), expected, atol=1e-4)
 
 

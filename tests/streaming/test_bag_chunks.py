@@ -15,7 +15,8 @@ from miv import MIVError, Verifier
 from miv.cli.app import app
 from miv.errors import MIVWarning
 from miv.poolings import running_sums
-from miv.streaming import ChunkReader, chunks
+from miv.verifier import chunks
+from miv.verifier.chunks import ChunkReader
 from miv.verifier.decisions import OperatingPoint
 from tests.poolings.test_kept_forms import CHANNELS, verifier_of
 from tests.streaming.test_streaming_pass import bag_and_queries, check_equal

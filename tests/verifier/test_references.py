@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from miv import Bags, ExemplarSet, InstancePool, MIVError, Verifier, list_poolings
 from miv.cli.app import app
 from miv.evaluation import explain, predict
-from miv.explain import METHODS, contributions, explain_features
+from miv.verifier.explain import METHODS, contributions, explain_features
 from miv.verifier.references import ReferenceRule
 
 REFERENCES = [[1.0, 0.2, 0.0, 0.1], [0.8, 0.0, 0.3, 0.0], [0.5, 0.5, 0.0, 0.0]]

@@ -14,7 +14,7 @@ from miv import Gallery, MIVError, Verifier, register_backbone
 from miv.backbones import create_backbone, exemplars_of_two_kinds
 from miv.data import bag_side, query_side
 from miv.scoring import score
-from miv.streaming import verifier_fingerprint
+from miv.verifier.stored_bag import verifier_fingerprint
 from tests.cli.running import run_command
 
 WORDS, PICTURE = 8, 6

@@ -13,11 +13,11 @@ from PIL import Image
 from miv import Bags, MIVError, Verifier
 from miv.errors import MIVWarning
 from miv.evaluation.predicting import predict
-from miv.explain import explain_features
 from miv.runtime import SilentProgress
 from miv.tasks import create_task
 from miv.training.run import Machine, train
 from miv.verifier.decisions import ConformalRule, OperatingPoint
+from miv.verifier.explain import explain_features
 from miv.verifier.verdict import Verdict
 from tests.training.tiny import IMAGES, tiny_sets
 

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from miv.backbones.cache import embed_instances
 from miv.data import ExemplarSet
 from miv.evaluation.predictions import Predictions
-from miv.explain import EmptyBag, as_shares, check_method
 from miv.files.json import Floats, Mask
 from miv.runtime import ProcessShare, Progress
 from miv.verifier.decisions import WitnessesBy
@@ -20,6 +19,8 @@ from miv.verifier.engine import (
     unlike_instances,
     verify_embedded,
 )
+from miv.verifier.explain import as_shares, check_method
+from miv.verifier.subsets import EmptyBag
 
 if TYPE_CHECKING:
     from miv.verifier.network import Verifier
@@ -140,7 +141,7 @@ def explain(
     Args:
         verifier: the verifier; each of its parts keeps its training or evaluation mode.
         exemplars: the set.
-        method: this and the four options below are as in ``miv.explain.explain_features``.
+        method: this and the four options below are as in ``miv.verifier.explain.explain_features``.
         features: ``(P, C)`` features of the pool, if known; otherwise the instances in use are embedded.
         exact_up_to: largest bag size with exact Shapley values.
         permutations: number of permutations to sample for larger bags.

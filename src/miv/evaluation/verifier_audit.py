@@ -236,7 +236,7 @@ def audit(
     Args:
         verifier: the verifier.
         exemplars: exemplars with witnesses; classes and groups give better queries and distractors.
-        witnesses: a method of ``miv.explain`` that says what the verifier looked at; by default attention, or
+        witnesses: a method of ``miv.verifier.explain`` that says what the verifier looked at; by default attention, or
             leave-one-out without attention.
         most: maximum number of exemplars; if there are more, a random sample of this size is used.
         seed: start of the random numbers.

@@ -20,9 +20,9 @@ from miv.gallery.snapshot import Snapshot
 from miv.gallery.store import OpenGallery, compact
 from miv.poolings import form_of
 from miv.runtime import Progress
-from miv.streaming import backbone_fingerprint, verifier_fingerprint
 from miv.verifier.engine import witnesses_by
 from miv.verifier.network import Verifier
+from miv.verifier.stored_bag import backbone_fingerprint, verifier_fingerprint
 from miv.verifier.verdict import Asked
 
 if TYPE_CHECKING:

@@ -17,16 +17,9 @@ from miv.errors import MIVError
 from miv.files.json import Floats
 from miv.runtime import Progress, SilentProgress
 from miv.scoring.ray import LOCAL, Say, connected, import_ray
-from miv.streaming import (
-    BagVariance,
-    ChunkReader,
-    NumpyFile,
-    StreamedVerdict,
-    StreamingPass,
-    check_chunk,
-    needs_variance,
-)
+from miv.verifier.chunks import ChunkReader, NumpyFile, check_chunk
 from miv.verifier.network import Verifier
+from miv.verifier.streaming import BagVariance, StreamedVerdict, StreamingPass, needs_variance
 
 ROWS = 250_000  # targets per part: 400 MB of 384 float32 numbers
 

@@ -29,10 +29,10 @@ from miv.service.batching import (
 from miv.service.errors import RefusedRequest
 from miv.service.metrics import ServiceMetrics
 from miv.service.settings import ServiceSettings
-from miv.streaming import backbone_fingerprint, verifier_fingerprint
 from miv.verifier.engine import witnesses_by
 from miv.verifier.network import Verifier
 from miv.verifier.saving import is_folder, shipped_folder
+from miv.verifier.stored_bag import backbone_fingerprint, verifier_fingerprint
 
 
 def served_names(models: Sequence[str]) -> list[str]:

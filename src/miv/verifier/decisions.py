@@ -48,7 +48,7 @@ def threshold_words(threshold: float, lower: float | None) -> str:
 
 # Rules that choose witnesses, for bags of any size.
 
-# The source of the shares that are called attention below; see ``miv.explain``.
+# The source of the shares that are called attention below; see ``miv.verifier.explain``.
 WitnessesBy = Literal["attention", "alone", "leave_one_out", "shapley", "rollout"]
 
 # Lower limit of attention: if all but one instance get exactly 0, as with the pooling `baseline`, the probability of

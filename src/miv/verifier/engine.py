@@ -13,10 +13,10 @@ from torch import Tensor
 from miv.bags import Bags
 from miv.data import csr
 from miv.errors import MIVError, MIVWarning
-from miv.explain import as_shares, check_method, contributions, explain_features
 from miv.files.json import Floats
 from miv.runtime import Progress, SilentProgress, evaluating
 from miv.verifier.decisions import OperatingPoint, StatedRule
+from miv.verifier.explain import as_shares, check_method, contributions, explain_features
 from miv.verifier.network import Verifier
 from miv.verifier.out_of_distribution import UnlikeInstances
 from miv.verifier.reading import GivenPlaces
@@ -164,7 +164,7 @@ def reference_logits(
 def explain_embedded(
     verifier: Verifier, exemplars: EmbeddedExemplars, method: str, progress: Progress | None = None, **options: Any
 ) -> Floats:
-    """Scores ``(T,)`` of all targets; method and options as in ``miv.explain.explain_features``."""
+    """Scores ``(T,)`` of all targets; method and options as in ``miv.verifier.explain.explain_features``."""
 
     def scores(query: Tensor | Bags, bags: Bags) -> Tensor:
         return explain_features(verifier, query, bags, method, **options)

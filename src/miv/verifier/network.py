@@ -31,7 +31,8 @@ from miv.verifier.references import Pairs, ReferenceRule
 from miv.verifier.verdict import Asked, Verdict, Verdicts
 
 if TYPE_CHECKING:
-    from miv.streaming import ProjectedBag, RowType, StreamedVerdict
+    from miv.verifier.stored_bag import ProjectedBag, RowType
+    from miv.verifier.streaming import StreamedVerdict
 
 
 @dataclass(frozen=True)
@@ -278,9 +279,9 @@ class Verifier(
                 centre, or ``pad`` it with black. Without it, files and Pillow images are converted as the training
                 images were (black and white, size), if the verifier records how; else such an image is an error.
             witnesses: how to choose witnesses: ``attention``, ``alone``, ``leave_one_out``, ``shapley`` or ``rollout``
-                (see ``miv.explain``), or ``none`` for the verdict only. The default is the method that the witness
-                rule was calibrated on; without calibration, attention if the pooling has it, else leave-one-out. For
-                another method than the calibrated one, the default rule chooses witnesses, with a warning.
+                (see ``miv.verifier.explain``), or ``none`` for the verdict only. The default is the method that the
+                witness rule was calibrated on; without calibration, attention if the pooling has it, else
+                leave-one-out. For another method, the default rule chooses witnesses, with a warning.
 
         >>> verifier = Verifier("baseline", channels=2)
         >>> verdict = verifier.verify([1.0, 0.0], [[0.0, 1.0], [1.0, 0.1], [0.5, 0.5]])
@@ -343,7 +344,7 @@ class Verifier(
         >>> verdicts[0].size, verdicts[0].leading[0].index
         (3, 1)
         """
-        from miv.streaming import verify_stream
+        from miv.verifier.streaming import verify_stream
 
         return verify_stream(self, queries, bag, top, resize, progress)
 
@@ -365,7 +366,7 @@ class Verifier(
             resize: as for ``verify``.
             progress: reports the progress of reading.
         """
-        from miv.streaming import keep_bag
+        from miv.verifier.streaming import keep_bag
 
         return keep_bag(self, bag, Path(folder), rows, resize, progress)
 

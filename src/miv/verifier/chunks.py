@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,8 @@ from miv.errors import MIVError, needs_extra
 from miv.files.images import Fit
 from miv.files.instances import is_file, is_folder, is_text_file
 from miv.poolings.kept_form import Rows
+from miv.verifier.network import Verifier
 from miv.verifier.reading import DistinctInstances, GivenPlaces, bag_vectors, is_finite, query_vectors, with_folders
-
-if TYPE_CHECKING:
-    from miv.verifier.network import Verifier
 
 CHUNK_BYTES = 1 << 20  # stays in the cache from reading to pooling
 _INSTANCES = 256  # images or texts that are read and embedded together
@@ -50,7 +48,7 @@ class ChunkReader:
         resize: as for ``Verifier.verify``.
     """
 
-    def __init__(self, verifier: "Verifier", resize: Fit | None = None) -> None:
+    def __init__(self, verifier: Verifier, resize: Fit | None = None) -> None:
         self.verifier, self.backbone, self.resize = verifier, verifier.backbone, resize
 
     def read(self, source: Any) -> BagChunks:

@@ -11,13 +11,13 @@ from torch.nn import functional
 from miv.bags import Bags
 from miv.data import csr
 from miv.errors import MIVError, unknown_name
-from miv.explain.subsets import EmptyBag, leave_one_out, logits_alone, score_instances, shapley
 from miv.files.json import Floats
 from miv.poolings import Pooling
 from miv.poolings.msa import EncoderLayer, SelfAttentionPooling
 from miv.poolings.pooling_base import check_count
 from miv.verifier.decisions import WitnessesBy
 from miv.verifier.references import Pairs, ReferenceRule
+from miv.verifier.subsets import EmptyBag, leave_one_out, logits_alone, score_instances, shapley
 
 METHODS: tuple[str, ...] = get_args(WitnessesBy)
 _MOST_EXACT = 16  # 65,536 subsets of one bag
@@ -78,9 +78,9 @@ def explain_features(
         method: one of ``METHODS``. ``alone``, ``leave_one_out`` and ``shapley`` are in units of the logit and may be
             negative; ``attention`` and ``rollout`` are shares, which sum to 1 in each bag.
         exact_up_to: largest bag size with exact Shapley values, from ``2 ** N`` subsets.
-        permutations: number of permutations to sample for larger bags; see ``miv.explain.subsets.shapley``.
+        permutations: number of permutations to sample for larger bags; see ``miv.verifier.subsets.shapley``.
         seed: random seed of the sample; the scores of a bag do not depend on the other bags.
-        empty_bag: the verdict on an empty bag; see ``miv.explain.subsets.score_instances``.
+        empty_bag: the verdict on an empty bag; see ``miv.verifier.subsets.score_instances``.
 
     >>> from miv import Verifier
     >>> verifier = Verifier("mi_net", channels=4).eval()

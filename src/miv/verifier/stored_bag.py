@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.lib import format as numpy_format
@@ -17,11 +17,9 @@ from miv.files.json import Floats, read_json_object, write_json
 from miv.files.weights import add_weights
 from miv.poolings.kept_form import Rows
 from miv.registry import options_of
-from miv.streaming.chunks import NumpyFile
+from miv.verifier.chunks import NumpyFile
+from miv.verifier.network import Verifier
 from miv.verifier.out_of_distribution import UNLIKE
-
-if TYPE_CHECKING:
-    from miv.verifier.network import Verifier
 
 RowType = Literal["float32", "float16", "int8"]
 MANIFEST = "kept_bag.json"
@@ -48,7 +46,7 @@ class ProjectedBag:
         verifier: the verifier that it was made with; another is an error.
     """
 
-    def __init__(self, folder: Path, verifier: "Verifier") -> None:
+    def __init__(self, folder: Path, verifier: Verifier) -> None:
         if not is_kept_bag(folder):
             raise _no_kept_bag(folder)
         about = read_json_object(folder / MANIFEST, _REMEDY)
@@ -70,12 +68,12 @@ class ProjectedBag:
                 f"{folder / _SCALES} is {self._scales.shape}. Expected {(self.size, 1)}: one scale per row. {_REMEDY}"
             )
 
-    def check_verifier(self, verifier: "Verifier") -> None:
+    def check_verifier(self, verifier: Verifier) -> None:
         """Raise an error unless the rows were made with this verifier."""
         if self._about.get("verifier") != verifier_fingerprint(verifier):
             raise MIVError(f"The bag {self.folder} was kept with another verifier, so its rows do not fit. {_REMEDY}")
 
-    def all_unlike(self, verifier: "Verifier") -> bool:
+    def all_unlike(self, verifier: Verifier) -> bool:
         """Whether all targets are beyond the verifier's limit, which may have been calibrated since."""
         limit = verifier.unlike
         if limit is None:
@@ -111,7 +109,7 @@ def _no_kept_bag(path: Path) -> MIVError:
     )
 
 
-def kept_bag_for(verifier: "Verifier", source: ProjectedBag | str | PathLike[str]) -> ProjectedBag:
+def kept_bag_for(verifier: Verifier, source: ProjectedBag | str | PathLike[str]) -> ProjectedBag:
     """A kept bag, or the one in a folder; an error if it was made with another verifier."""
     if not isinstance(source, ProjectedBag):
         return ProjectedBag(Path(source), verifier)
@@ -168,7 +166,7 @@ def check_keepable(folder: Path, kind: str) -> None:
 
 
 def write_manifest(
-    folder: Path, verifier: "Verifier", size: int, kind: RowType, variance: Floats | None, least_distance: float
+    folder: Path, verifier: Verifier, size: int, kind: RowType, variance: Floats | None, least_distance: float
 ) -> None:
     """Describe a finished bag; ``least_distance`` of a target to the training data, if the verifier measures it."""
     limit = verifier.unlike
@@ -213,13 +211,13 @@ def restore_rows(stored: NDArray[Any], scales: NDArray[np.float32] | None) -> Ro
     return rows if scales is None else np.multiply(rows, scales[:, None], out=rows)
 
 
-def backbone_fingerprint(verifier: "Verifier") -> str:
+def backbone_fingerprint(verifier: Verifier) -> str:
     """Equal if equal instances get equal features."""
     form = None if verifier.instances is None else verifier.instances.document()
     return hashlib.sha256(f"{verifier.backbone.fingerprint()} {json.dumps(form)}".encode()).hexdigest()
 
 
-def verifier_fingerprint(verifier: "Verifier") -> str:
+def verifier_fingerprint(verifier: Verifier) -> str:
     """Equal if equal exemplars get equal logits. The operating point does not count: it changes no feature."""
     pooling, query_backbone = verifier.pooling, verifier.query_backbone
     made_of = [_KEPT_SINCE, backbone_fingerprint(verifier), type(pooling).__qualname__, options_of(pooling)]

@@ -1,0 +1,458 @@
+"""One pass over a bag of any size, for several queries at once."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from miv.errors import MIVError
+from miv.files.atomic import whole_folder
+from miv.files.images import Fit
+from miv.files.json import Floats, Mask
+from miv.poolings import POOLINGS, PartialPooling, Pooling, form_of
+from miv.poolings.kept_form import PooledBag, Rows
+from miv.runtime import Progress, SilentProgress, evaluating
+from miv.verifier.chunks import (
+    BagChunks,
+    ChunkReader,
+    check_chunk,
+    check_queries,
+    check_top,
+    check_width,
+    query_features,
+)
+from miv.verifier.decisions import Decision, decision_of, threshold_words
+from miv.verifier.engine import warn_of_other_sizes, witnesses_by
+from miv.verifier.network import Verifier
+from miv.verifier.out_of_distribution import UNLIKE
+from miv.verifier.stored_bag import (
+    BagWriter,
+    ProjectedBag,
+    RowType,
+    check_keepable,
+    is_kept_bag,
+    kept_bag_for,
+    write_manifest,
+)
+from miv.verifier.verdict import Witness
+
+# The verdict on a bag that was read in chunks.
+
+
+@dataclass(frozen=True)
+class StreamedVerdict:
+    """The verdict on one query and a bag of ``N`` targets, of which only the leading ones are named.
+
+    Args:
+        verdict: whether the bag holds something of the query's class.
+        probability: probability that it does, calibrated if the verifier is.
+        threshold: the verdict is yes if the probability is at least this.
+        logit: before calibration.
+        leading: the targets with the largest shares of attention, largest first, as many as were asked for.
+        witnesses: those of ``leading`` that the verifier's witness rule chooses.
+        size: ``N``.
+        lower_threshold: as in ``Verdict``.
+        reason: why no answer is given, if the query or the whole bag is unlike the training data.
+    """
+
+    verdict: bool
+    probability: float
+    threshold: float
+    logit: float
+    leading: tuple[Witness, ...]
+    witnesses: tuple[Witness, ...]
+    size: int
+    lower_threshold: float | None
+    reason: str | None
+
+    @property
+    def decision(self) -> Decision:
+        """``yes``, ``no`` or ``unsure``, as in ``Verdict``."""
+        return "unsure" if self.reason else decision_of(self.verdict, self.probability, self.lower_threshold)
+
+    def __bool__(self) -> bool:
+        return self.verdict
+
+    def __str__(self) -> str:
+        words = threshold_words(self.threshold, self.lower_threshold)
+        because = f" ({self.reason})" if self.reason else ""
+        lines = [f"{self.decision.capitalize()}{because}: probability {self.probability:.3f}, {words}."]
+        lines.append(f"Bag of {self.size:,}, {len(self.leading)} leading by attention:" if self.leading else "")
+        witnesses = {witness.index for witness in self.witnesses}
+        mark = "witness" if self.verdict else "candidate"
+        for target in self.leading:
+            word = mark if target.index in witnesses else ""
+            lines.append(f"{target.index:>12}  {target.score:.6f}  {word}".rstrip())
+        return "\n".join(line for line in lines if line)
+
+    def document(self) -> dict[str, Any]:
+        """Return plain values, for JSON, with the bounds and the error that an exact answer has."""
+        return {
+            "verdict": self.verdict,
+            "decision": self.decision,
+            "probability": self.probability,
+            "probability_bounds": [self.probability, self.probability],
+            "standard_error": 0.0,
+            "threshold": self.threshold,
+            "lower_threshold": self.lower_threshold,
+            "logit": self.logit,
+            "size": self.size,
+            "compared": self.size,
+            "leading": [asdict(target) for target in self.leading],
+            "witnesses": [asdict(target) for target in self.witnesses],
+            "reason": self.reason,
+        }
+
+
+def check_logits(logit: Floats) -> None:
+    """Raise an error unless the logits ``(R,)`` of all queries are finite."""
+    if not np.isfinite(logit).all():
+        raise MIVError(
+            f"The verifier's logit for query {int((~np.isfinite(logit)).argmax())} is NaN or infinite, so there is no "
+            "verdict. The instances contain numbers far outside the range of the training data, or the verifier's "
+            "weights are damaged."
+        )
+
+
+def warn_of_size(verifier: Verifier, size: int) -> None:
+    """Warn if the verifier was calibrated on bags of other sizes."""
+    warn_of_other_sizes(verifier.operating_point, np.array([0, size]), None)
+
+
+def streamed_verdicts(
+    verifier: Verifier, pooled: PooledBag, size: int, unlike_query: Mask, all_unlike: bool
+) -> list[StreamedVerdict]:
+    """Apply the operating point to the answers for ``R`` queries on a bag of ``size``."""
+    check_logits(pooled.logit)
+    point = verifier.operating_point
+    if len(pooled.places[0]) and (by := witnesses_by(verifier, None)) != "attention":
+        raise MIVError(
+            f"The verifier's witness rule was calibrated on {by}, but a bag in chunks has only attention. Use top=0, "
+            "or calibrate with --witnesses attention."
+        )
+    probability = point.probability(pooled.logit)
+    verdicts = []
+    for query, (places, shares) in enumerate(zip(pooled.places, pooled.shares, strict=True)):
+        of_query = float(probability[query])
+        reason = f"the query is {UNLIKE}" if unlike_query[query] else None
+        reason = reason or (f"every instance of the bag is {UNLIKE}" if all_unlike else None)
+        leading = tuple(Witness(int(place), float(share)) for place, share in zip(places, shares, strict=True))
+        marked = point.witness_rule.chosen(of_query, not point.rejected(of_query), shares, size)
+        verdicts.append(
+            StreamedVerdict(
+                bool(point.verdict(of_query)) and reason is None,
+                of_query,
+                point.threshold,
+                float(pooled.logit[query]),
+                leading,
+                tuple(witness for witness, is_marked in zip(leading, marked, strict=True) if is_marked),
+                size,
+                point.lower_threshold,
+                reason,
+            )
+        )
+    return verdicts
+
+
+_ROWS = 4096  # normed and projected together
+
+
+class StreamingPass:
+    """Pools one bag for ``R`` queries, chunk by chunk; parts of the bag can be pooled apart and merged.
+
+    Args:
+        verifier: the verifier.
+        queries: features ``(R, C)``.
+        top: number of targets to name per query.
+        variance: ``(C,)``, from ``BagVariance`` over the whole bag, if ``needs_variance``.
+        log_sums: ``(h, R)``, from the ``log_sums`` of a first pass over the whole bag, if that ``needs_second_pass``.
+
+    >>> from miv import Verifier
+    >>> verifier = Verifier("cap_dba_l2", channels=4).eval()
+    >>> random = np.random.default_rng(0)
+    >>> bag, query = (random.normal(size=(size, 4)).astype(np.float32) for size in (9, 1))
+    >>> first, second = StreamingPass(verifier, query), StreamingPass(verifier, query)
+    >>> first.update(bag[:5])
+    >>> second.update(bag[5:], first=5)
+    >>> first.merge(second)
+    >>> bool(np.isclose(first.finish()[0].probability, verifier.verify(query[0], bag).probability))
+    True
+    """
+
+    def __init__(
+        self,
+        verifier: Verifier,
+        queries: Rows,
+        top: int = 10,
+        variance: Floats | None = None,
+        log_sums: Floats | None = None,
+    ) -> None:
+        queries, top = check_queries(queries, verifier.pooling.channels), check_top(top)
+        self.verifier, self.size = verifier, 0
+        with torch.inference_mode(), evaluating(verifier):
+            self.pooled = _partial_pooling(verifier.pooling, queries, top, variance, log_sums)
+        limit = verifier.unlike
+        self._unlike_query: Mask = np.zeros(len(queries), bool) if limit is None else limit.unlike(queries)
+        self._all_unlike = limit is not None  # until a target is like the training data
+
+    def update(self, features: Rows, first: int | None = None) -> None:
+        """Add the features ``(N, C)`` of targets.
+
+        Args:
+            features: their features.
+            first: place of the first of them in the bag; by default they follow those added before.
+        """
+        first = self.size if first is None else first
+        check_width(features, self.verifier.pooling.channels)
+        with torch.inference_mode(), evaluating(self.verifier):
+            for start in range(0, len(features), _ROWS):
+                part = np.asarray(features[start : start + _ROWS], np.float32)
+                if self._all_unlike and self.verifier.unlike is not None:
+                    self._all_unlike = bool(self.verifier.unlike.unlike(part).all())
+                self.pooled.update(self.pooled.rows(part), first + start)
+        self.size += len(features)
+
+    def update_kept(self, rows: Rows, first: int | None = None, all_unlike: bool = False) -> None:
+        """Add targets by their kept rows ``(N, K)``; ``all_unlike`` if all of them are unlike the training data."""
+        with torch.inference_mode(), evaluating(self.verifier):
+            self.pooled.update(rows, self.size if first is None else first)
+        self.size += len(rows)
+        self._all_unlike &= all_unlike
+
+    def rows(self, features: Rows) -> Rows:
+        """What the pass reads of features ``(N, C)``, and a kept bag stores: ``(N, K)``."""
+        with torch.inference_mode(), evaluating(self.verifier):
+            return self.pooled.rows(np.asarray(features, np.float32))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Sums and leading targets only: what is sent can be merged into a pass, but has no verifier to go on with."""
+        return {**self.__dict__, "verifier": None}
+
+    def merge(self, other: "StreamingPass") -> None:
+        """Add another part of the same bag, pooled for the same queries."""
+        if self.verifier is None:
+            self.verifier = other.verifier
+            self.pooled.adopt(other.pooled)
+        if other.size:
+            self.pooled.merge(other.pooled)
+            self.size += other.size
+            self._all_unlike &= other._all_unlike
+
+    @property
+    def needs_second_pass(self) -> bool:
+        """Whether a second pass is needed to name the leading targets, as may be with many heads."""
+        return any(leading.is_lost for leading in self.pooled.leading)
+
+    @property
+    def log_sums(self) -> Floats:
+        """The logarithms ``(h, R)`` of the sums of the softmax over the targets so far, for a second pass."""
+        return self.pooled.log_sums_so_far()
+
+    def finish(self) -> list[StreamedVerdict]:
+        """The verdicts for all queries."""
+        if self.verifier is None:
+            raise MIVError(
+                "An unpickled pass has no verifier. Merge it into a pass with the same queries that has its verifier, "
+                "such as a new one."
+            )
+        if self.needs_second_pass:
+            raise MIVError(
+                "With this many heads, too many targets could be among the leading ones to name them in one pass. Use "
+                "top=0, or read the bag again with a StreamingPass that has the log_sums of this one."
+            )
+        if not self.size:
+            raise MIVError("The bag is empty. Expected at least one instance.")
+        with torch.inference_mode(), evaluating(self.verifier):
+            pooled = self.pooled.finish()
+        warn_of_size(self.verifier, self.size)
+        return streamed_verdicts(self.verifier, pooled, self.size, self._unlike_query, self._all_unlike)
+
+
+def _partial_pooling(
+    pooling: Pooling, queries: Rows, top: int, variance: Floats | None, log_sums: Floats | None
+) -> PartialPooling:
+    partial = form_of(pooling).partial_pooling(queries, top, variance, log_sums)
+    if partial is not None:
+        return partial
+    name = POOLINGS.name_of(type(pooling)) or type(pooling).__name__
+    order = " with order=position" if getattr(pooling, "position", None) is not None else ""
+    raise MIVError(
+        f"The pooling {name}{order} needs the whole bag at once, so it cannot read one in chunks. Expected a verifier "
+        "with a pooling that can, such as cap_dba_l2 (without positions), nearest or gabmil."
+    )
+
+
+def needs_variance(verifier: Verifier) -> bool:
+    """Whether a bag must be read twice: for its variance, then for everything else."""
+    return form_of(verifier.pooling).needs_variance
+
+
+class BagVariance:
+    r"""Count, mean and squared deviations of the normed features of a part of a bag.
+
+    Parts are joined by the formula of Chan, Golub and LeVeque (1979), which loses no digits to a large mean:
+
+    .. math:: M = M_a + M_b + \delta^2 \, \frac{n_a n_b}{n_a + n_b}, \qquad \delta = \mu_b - \mu_a
+
+    Args:
+        verifier: the verifier whose pooling is VEMA.
+    """
+
+    def __init__(self, verifier: Verifier) -> None:
+        self.verifier = verifier
+        self.count = 0
+        self.mean: Floats = np.zeros(verifier.pooling.channels)
+        self._deviations: Floats = np.zeros(verifier.pooling.channels)
+
+    def update(self, features: Rows) -> None:
+        """Add the features ``(N, C)`` of targets."""
+        if not len(features):
+            return
+        with torch.inference_mode(), evaluating(self.verifier):
+            values = torch.from_numpy(np.require(features, np.float32, requirements=["C", "W"]))
+            normed = self.verifier.pooling.norm(values.to(self.verifier.device, self.verifier.dtype)).double()
+            mean = normed.mean(dim=0)
+            deviations = (normed - mean).square().sum(dim=0)
+        self._join(len(features), mean.cpu().numpy(), deviations.cpu().numpy())
+
+    def merge(self, other: "BagVariance") -> None:
+        """Add another part of the bag."""
+        self._join(other.count, other.mean, other._deviations)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A part that is sent to be merged needs no verifier."""
+        return {**self.__dict__, "verifier": None}
+
+    def finish(self) -> Floats:
+        """The population variance ``(C,)``."""
+        return np.asarray(self._deviations / max(self.count, 1))
+
+    def _join(self, count: int, mean: NDArray[np.float64], deviations: NDArray[np.float64]) -> None:
+        total = self.count + count
+        if not total:
+            return
+        gap = mean - self.mean
+        self._deviations = self._deviations + deviations + gap**2 * (self.count * count / total)
+        self.mean = self.mean + gap * (count / total)
+        self.count = total
+
+
+# From queries and one bag of any size to verdicts.
+
+
+def verify_stream(
+    verifier: Verifier,
+    queries: Any,
+    source: Any,
+    top: int = 10,
+    resize: Fit | None = None,
+    progress: Progress | None = None,
+) -> list[StreamedVerdict]:
+    """Verify queries against one bag that is read in chunks; see ``Verifier.verify_stream``."""
+    reader, progress = ChunkReader(verifier, resize), progress or SilentProgress()
+    features = query_features(reader, queries)
+    check_queries(features, verifier.pooling.channels)  # before a pass for the variance, which may take long
+    if is_kept_bag(source):
+        return _over_kept(verifier, features, kept_bag_for(verifier, source), top, progress)
+    bag = reader.read(source)
+    variance = _variance(verifier, bag, progress)
+
+    def read(state: StreamingPass) -> None:
+        for chunk in _checked(verifier, bag, progress, "Reading the bag"):
+            state.update(chunk)
+
+    return _in_one_pass_or_two(verifier, features, top, variance, read, bag.once)
+
+
+def keep_bag(
+    verifier: Verifier,
+    source: Any,
+    folder: Path,
+    rows: RowType = "float16",
+    resize: Fit | None = None,
+    progress: Progress | None = None,
+) -> ProjectedBag:
+    """Project a bag once and keep it on disk; see ``Verifier.keep_bag``."""
+    check_keepable(folder, rows)
+    if is_kept_bag(source):
+        raise MIVError("The bag is a kept bag, whose rows are projected already. Expected the bag that it was made of.")
+    reader, progress = ChunkReader(verifier, resize), progress or SilentProgress()
+    bag = reader.read(source)
+    variance = _variance(verifier, bag, progress)
+    some_query = np.zeros((1, verifier.pooling.channels), np.float32)  # rows do not depend on it
+    maker = StreamingPass(verifier, some_query, 0, variance)
+    least_distance = math.inf
+    with whole_folder(folder) as temporary:
+        writer = BagWriter(temporary, verifier.pooling.channels, rows)
+        for chunk in _checked(verifier, bag, progress, "Keeping the bag"):
+            if verifier.unlike is not None and len(chunk):
+                least_distance = min(least_distance, float(verifier.unlike.distance(chunk).min()))
+            writer.add(maker.rows(chunk))
+        writer.close()
+        if not writer.size:
+            raise MIVError("The bag is empty. Expected at least one instance.")
+        write_manifest(temporary, verifier, writer.size, rows, variance, least_distance)
+    return ProjectedBag(folder, verifier)
+
+
+def _over_kept(
+    verifier: Verifier, features: Rows, bag: ProjectedBag, top: int, progress: Progress
+) -> list[StreamedVerdict]:
+    """Verify queries with the features ``(R, C)`` against a kept bag, by the exact pass."""
+    all_unlike = bag.all_unlike(verifier)
+
+    def read(state: StreamingPass) -> None:
+        with progress.step("Reading the kept bag", total=bag.size) as advance:
+            for rows in bag.rows():
+                state.update_kept(rows, all_unlike=all_unlike)
+                advance(len(rows))
+
+    return _in_one_pass_or_two(verifier, features, top, bag.variance, read, once=False)
+
+
+def _in_one_pass_or_two(
+    verifier: Verifier,
+    features: Rows,
+    top: int,
+    variance: Floats | None,
+    read: Callable[[StreamingPass], None],
+    once: bool,
+) -> list[StreamedVerdict]:
+    """Let ``read`` fill a pass, and a second one if only that can name the leading targets."""
+    state = StreamingPass(verifier, features, top, variance)
+    read(state)
+    if state.needs_second_pass and not once:
+        state = StreamingPass(verifier, features, top, variance, state.log_sums)
+        read(state)
+    return state.finish()
+
+
+def _variance(verifier: Verifier, bag: BagChunks, progress: Progress) -> Floats | None:
+    """The variance of the bag, by a pass of its own, if the pooling needs it."""
+    if not needs_variance(verifier):
+        return None
+    if bag.once:
+        raise MIVError(
+            "cap_vema reads a bag twice, first for its variance, but this iterator can be read only once. Give a file, "
+            "an array, a list of chunks, or a function that returns a new iterator."
+        )
+    variance = BagVariance(verifier)
+    for chunk in _checked(verifier, bag, progress, "Reading the variance of the bag"):
+        variance.update(chunk)
+    return variance.finish()
+
+
+def _checked(verifier: Verifier, bag: BagChunks, progress: Progress, text: str) -> Iterator[Rows]:
+    """The chunks, as long as they have the verifier's channels and all numbers are finite."""
+    place = 0
+    with progress.step(text, total=bag.size) as advance:
+        for chunk in bag.open():
+            check_chunk(chunk, verifier.pooling.channels, place)
+            yield chunk
+            place += len(chunk)
+            advance(len(chunk))
