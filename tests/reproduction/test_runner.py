@@ -18,9 +18,8 @@ from miv.errors import MIVError, StoppedByUser
 from miv.reproduction import cells, runner
 from miv.reproduction.grids import EXPERIMENTS, Cell, Setup
 from miv.reproduction.jobs import Job, JobFolders
-from miv.reproduction.outcomes import Cost, cost_of
 from miv.reproduction.ray_runner import check_address, compute_remotely
-from miv.reproduction.results import RESULT, Result, find_result
+from miv.reproduction.results import RESULT, find_result
 from miv.reproduction.runner import run_jobs
 from tests.reproduction.examples import answers_of, document_of, finish, job_of
 
@@ -197,16 +196,6 @@ def test_the_process_of_a_cell_leaves_one_that_is_done_or_under_way_alone(
     other = Job(Cell("qmnist", Setup("baseline", "baseline", {"heads": 7}), 0), "smoke")
     assert cells.main(json.loads(cells.command(other, places, 1)[-1])) == cells.FAILED
     assert "pooling_options was {} and is {'heads': 7}" in capsys.readouterr().err
-
-
-def test_the_stage_that_cells_share_is_not_a_cost_of_each(tmp_path: Path) -> None:
-    document = {"seconds": 1700.0, "stage_seconds": {"contrast": 1300.0, "frozen": 300.0, "all": 100.0}}
-    result = Result(job_of(), tmp_path, document)
-    assert cost_of(result) == Cost(400.0, 1300.0)
-    assert cost_of(result, spent=1850.0) == Cost(550.0, 1300.0)  # with data and answers
-    assert cost_of(result, spent=30.0) == Cost(400.0, 1300.0)  # it went on with a training
-    assert cost_of(Result(job_of(), tmp_path, {"seconds": 1700.0})) is None  # nobody timed its stages
-    assert cost_of(Result(job_of(task="claims"), tmp_path, {"seconds": 80.0})) == Cost(80.0)
 
 
 def test_an_address_where_nobody_answers_is_refused_at_once() -> None:

@@ -72,7 +72,7 @@ def run_on_ray(
     ray = import_ray("--ray", address)
     with connected(ray, address, say):
         share = ClusterShare.of(living_machines(ray), parallel)
-        clock = Clock.of(waiting, done, share.cells)
+        clock = Clock(len(waiting), share.cells, [result.document["seconds"] for result in done])
         say(
             f"{len(done)} of {len(jobs)} cells are done; {len(waiting)} go to Ray, {share.cells} at a time, each with "
             f"{share.cores} cores and {share.gpus:g} GPUs{clock.estimate()}."

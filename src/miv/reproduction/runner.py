@@ -38,7 +38,7 @@ def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -
     done, waiting = split_jobs(jobs, places.results)
     if not waiting:
         return []
-    clock = Clock.of(waiting, done, parallel)
+    clock = Clock(len(waiting), parallel, [result.document["seconds"] for result in done])
     say(f"{len(done)} of {len(jobs)} cells are done; computing {len(waiting)}{clock.estimate()}.")
     threads = threads_of_each(parallel)
     running: dict[Job, _Running] = {}
@@ -49,7 +49,7 @@ def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -
             while len(running) < parallel and (job := _next(waiting, running, places.work, looked, say)):
                 waiting.remove(job)
                 if job.digest in looked and find_result(job, places.results) is not None:
-                    clock.ended(job.shared_stage, None)
+                    clock.ended(None)
                     say(f"Done by another command: {job}.")
                     continue
                 waits = " It shares a contrast stage with a running cell, and waits for it."
