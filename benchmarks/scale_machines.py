@@ -26,7 +26,7 @@ from miv.backbones.cache import embed_instances
 from miv.data import InstancePool
 from miv.runtime import SilentProgress
 from miv.scoring import pool_giant
-from miv.scoring.giant_bag import ROWS as PART
+from miv.scoring.ray import ROWS as PART
 from miv.tasks import create_task
 from miv.verifier.streaming import StreamingPass
 

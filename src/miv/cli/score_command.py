@@ -51,7 +51,7 @@ def score(
     ] = None,
     gpus: Annotated[float, typer.Option(min=0, help="GPUs per worker; a fraction if workers share one.")] = 0.0,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace what another table, verifier or setting left in --out.")
+        bool, typer.Option("--overwrite", help="Overwrite results of a different table, verifier or settings.")
     ] = False,
     json: JsonOption = False,
 ) -> None:

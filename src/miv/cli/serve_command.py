@@ -18,7 +18,10 @@ def serve(
         list[str], typer.Argument(help="Verifiers: runs, verifier folders, or names such as miv/digits.")
     ],
     host: Annotated[
-        str, typer.Option(help="Address to listen on; 0.0.0.0 is all of them. Others than 127.0.0.1 need a token.")
+        str,
+        typer.Option(
+            help="Address to listen on. Use 0.0.0.0 for all interfaces. Any address except 127.0.0.1 requires a token."
+        ),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 chooses a free one.")] = 8000,
     token_file: Annotated[
@@ -28,7 +31,7 @@ def serve(
     allowed_host: Annotated[
         list[str] | None,
         typer.Option(
-            help="A name by which the service is reached, as in http://NAME:8000; addresses need none. Repeatable.",
+            help="Host name that clients use, as in http://NAME:8000. Not needed for IP addresses. Repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -41,11 +44,11 @@ def serve(
     ] = None,
     gallery_bytes: Annotated[int, typer.Option(help="Maximum size of all galleries.", min=1)] = 10_000_000_000,
     keep: Annotated[
-        Path | None, typer.Option(help="Folder for bags that are kept.", show_default="a folder in ~/.cache/miv")
+        Path | None, typer.Option(help="Folder for stored bags.", show_default="a folder in ~/.cache/miv")
     ] = None,
-    keep_days: Annotated[float, typer.Option(help="Remove a kept bag after this many days.")] = 7.0,
+    keep_days: Annotated[float, typer.Option(help="Remove a stored bag after this many days.")] = 7.0,
     keep_bytes: Annotated[
-        int, typer.Option(help="Maximum size of all kept bags; the oldest make room for new ones.", min=1)
+        int, typer.Option(help="Maximum size of all stored bags; the oldest make room for new ones.", min=1)
     ] = 1_000_000_000,
     max_bytes: Annotated[int, typer.Option(help="Maximum size of a request.", rich_help_panel=LIMITS)] = 32_000_000,
     max_exemplars: Annotated[int, typer.Option(help="Exemplars per request.", rich_help_panel=LIMITS)] = 256,
@@ -54,10 +57,8 @@ def serve(
     max_pixels: Annotated[int, typer.Option(help="Pixels per image.", rich_help_panel=LIMITS)] = 25_000_000,
     max_seconds: Annotated[float, typer.Option(help="Seconds per request.", rich_help_panel=LIMITS)] = 30.0,
     max_waiting: Annotated[int, typer.Option(help="Requests that wait per model.", rich_help_panel=LIMITS)] = 128,
-    batching: Annotated[
-        bool, typer.Option("--batching/--no-batching", help="Verify requests that wait together.")
-    ] = True,
-    stop_seconds: Annotated[int, typer.Option(help="Seconds to finish running requests when it stops.")] = 30,
+    batching: Annotated[bool, typer.Option("--batching/--no-batching", help="Batch waiting requests.")] = True,
+    stop_seconds: Annotated[int, typer.Option(help="Graceful shutdown timeout in seconds.")] = 30,
 ) -> None:
     """Serve verifiers over HTTP, with a page to try them in a browser.
 

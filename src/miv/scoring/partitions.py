@@ -1,68 +1,46 @@
-"""Divide exemplars into partitions that any worker can read alone: a place in a file, a count, and a hash."""
+"""Divide exemplars into partitions that any worker can read and score alone: a row of a file, a count, and a hash."""
 
 import hashlib
+import json
+import platform
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
+import torch
 
 from miv.backbones.features import Features
-from miv.data import ExemplarSet, InstanceKind, InstancePool
+from miv.data import ExemplarSet, InstancePool
 from miv.data.folder import TABLE
 from miv.data.manifest import NAME as MANIFEST_NAME
 from miv.errors import MIVError
 from miv.files.atomic import sha256_of
+from miv.files.images import Fit
 from miv.files.instances import is_file
 from miv.files.tables import TABLE_SUFFIXES, Record, RowStart, parse_id, read_records, read_records_from
-from miv.runtime import Progress
+from miv.runtime import Advance, Progress
+from miv.verifier.network import Verifier
 from miv.verifier.reading import KIND_WORDS, GivenPlaces
-from miv.verifier.table_reading import REQUIRED, ExemplarRow, Named, Survey, exemplar_rows, instances_of
+from miv.verifier.table_reading import (
+    REQUIRED,
+    ExemplarRow,
+    Named,
+    Survey,
+    exemplar_rows,
+    instances_by_id,
+    instances_of,
+)
+from miv.verifier.table_writing import RowScoring, VerdictTally, table_writer
+from miv.verifier.verdict import Asked
 from miv.verifier.verifying import Verifying
 
+NOTE = "miv.score"  # key of what a partition's file says about itself
+_SCORED_SINCE = "0.2.0"  # first version of miv with these verdicts; raise it when a column changes
 _REMEDY = "Give the verifier that was trained on such a set."
-
-
-def check_first_exemplar(table: Path, verifying: Verifying) -> None:
-    """Raise an error unless the verifier can read the first exemplar of a table without ids."""
-    verifier = verifying.verifier
-    records = islice(read_records(table, REQUIRED), 1)
-    for row in exemplar_rows(records, table.parent, None, verifier.backbone.kind, verifier.query_kind, []):
-        places = GivenPlaces([row.place])
-        if verifier.query_backbone is None:
-            for one in row.query:
-                verifying.check(one.instance, places.query(0))
-        verifying.check(row.bag[0].instance, places.member(0, 0))
-
-
-def check_first_instance(table: Path, verifying: Verifying) -> None:
-    """Raise an error unless the verifier can read the first row of a table of instances by id."""
-    for place, record in islice(read_records(table, ["id"]), 1):
-        parse_id(record["id"], place)
-        for one in instances_of(record, table.parent, verifying.verifier.backbone.kind, place):
-            verifying.check(one.instance, f"{place}: the instance")
-        return
-    raise MIVError(f"{table}: no rows. Expected one row per instance.")
-
-
-def check_pool(folder: Path, pool: InstancePool, verifying: Verifying) -> None:
-    """Raise an error unless the verifier can read the instances of a set."""
-    backbone = verifying.verifier.backbone
-    if pool.kind != backbone.kind:
-        raise MIVError(
-            f"{folder} is a set of {KIND_WORDS[pool.kind]}s, and the verifier reads {KIND_WORDS[backbone.kind]}s. "
-            f"{_REMEDY}"
-        )
-    if isinstance(backbone, Features) and pool.values.shape[1] != backbone.channels:
-        raise MIVError(
-            f"The vectors in {folder} have {pool.values.shape[1]} numbers, and the verifier reads vectors of "
-            f"{backbone.channels}. {_REMEDY}"
-        )
-    is_colour = pool.kind == "image" and pool.values.ndim == 4
-    if is_colour and verifying.verifier.instances is None and backbone.instance_shape[:1] == (1,):
-        raise MIVError(f"{folder} is a set of colour images, and the verifier reads grey images. {_REMEDY}")
-    verifying.check(np.asarray(pool.values[0]) if pool.kind != "text" else pool.values[0], f"{folder}, instance 0")
 
 
 @dataclass(frozen=True)
@@ -90,24 +68,12 @@ class Partition:
 
 @dataclass(frozen=True)
 class ScorePlan:
-    """What is scored.
-
-    Args:
-        source: the table, the folder of tables, or the folder of an exemplar set.
-        partitions: all partitions.
-        kept: columns to copy to the output.
-        odd_label: the first label that is neither 0 nor 1.
-    """
+    """What is scored: all partitions, the columns to copy, and the first label that is neither 0 nor 1."""
 
     source: str
     partitions: list[Partition]
     kept: list[str]
     odd_label: str | None
-
-    @property
-    def exemplars(self) -> int:
-        """Number of exemplars."""
-        return sum(one.count for one in self.partitions)
 
 
 def plan_partitions(
@@ -115,20 +81,15 @@ def plan_partitions(
 ) -> ScorePlan:
     """Read everything once, and divide it; first see whether the verifier can read the first instances.
 
-    Args:
-        source: a table as for ``miv verify --bags``, a folder of such tables, or the folder of an exemplar set.
-        rows: maximum number of exemplars per partition. A partition never spans two files.
-        verifying: with the verifier that will read them.
-        progress: reports the progress of reading.
-        instances: table of instances by id, if queries and bags contain ids.
+    The arguments are those of ``score``. A partition never spans two files.
     """
     if is_set(source):
         return _plan_of_set(source, rows, verifying)
     survey, tables = Survey(), tables_of(source)
     if instances is not None:
-        check_first_instance(instances, verifying)
+        _check_first_instance(instances, verifying)
     else:
-        check_first_exemplar(tables[0], verifying)
+        _check_first_exemplar(tables[0], verifying)
     partitions: list[Partition] = []
     with progress.step("Reading exemplars") as advance:
         for table in tables:
@@ -149,18 +110,17 @@ def tables_of(source: Path) -> list[Path]:
     """The tables of a folder, or the one that is named."""
     if not source.is_dir():
         return [source]
-    found = sorted(path for path in source.iterdir() if path.suffix.lower() in TABLE_SUFFIXES)
+    tables = sorted(path for path in source.iterdir() if path.suffix.lower() in TABLE_SUFFIXES)
     splits = sorted(str(folder) for folder in source.iterdir() if is_set(folder))
     if splits:
-        what = "several splits. Expected one of them" if len(splits) > 1 else "one split of a set. Expected its folder"
-        tables = f" To score {found[0].name}, name this file." if found else ""
-        raise MIVError(f"{source} has {what}: {', '.join(splits)}.{tables}")
-    if not found:
+        hint = f" To score {tables[0].name}, name this file." if tables else ""
+        raise MIVError(f"{source} has splits of a set. Expected one of them: {', '.join(splits)}.{hint}")
+    if not tables:
         raise MIVError(
             f"{source} has no tables. Expected a folder of {', '.join(sorted(TABLE_SUFFIXES))} files with one row per "
             "exemplar, or one split of a set that `miv data` saved."
         )
-    return found
+    return tables
 
 
 def _divided(table: Path, rows: int, survey: Survey, number: int) -> Iterator[Partition]:
@@ -183,7 +143,7 @@ def _as_bytes(record: object) -> bytes:
 
 def _plan_of_set(folder: Path, rows: int, verifying: Verifying) -> ScorePlan:
     exemplars, manifest = ExemplarSet.load(folder), sha256_of(folder / MANIFEST_NAME)  # it has the hashes of all files
-    check_pool(folder, exemplars.pool, verifying)
+    _check_pool(folder, exemplars.pool, verifying)
     partitions = [
         Partition(number, str(folder), first, 0, first, min(rows, len(exemplars) - first), f"{manifest} {first}")
         for number, first in enumerate(range(0, len(exemplars), rows))
@@ -192,36 +152,140 @@ def _plan_of_set(folder: Path, rows: int, verifying: Verifying) -> ScorePlan:
     return ScorePlan(str(folder), partitions, [name for name, column in known.items() if column is not None], None)
 
 
-class PartitionReader:
-    """Reads the rows of partitions; a set is opened once.
+def _check_first_exemplar(table: Path, verifying: Verifying) -> None:
+    """Raise an error unless the verifier can read the first exemplar of a table without ids."""
+    verifier = verifying.verifier
+    records = islice(read_records(table, REQUIRED), 1)
+    for row in exemplar_rows(records, table.parent, None, verifier.backbone.kind, verifier.query_kind, []):
+        places = GivenPlaces([row.place])
+        if verifier.query_backbone is None:
+            for reference in row.query:
+                verifying.check(reference.instance, places.query(0))
+        verifying.check(row.bag[0].instance, places.member(0, 0))
+
+
+def _check_first_instance(table: Path, verifying: Verifying) -> None:
+    """Raise an error unless the verifier can read the first row of a table of instances by id."""
+    for place, record in islice(read_records(table, ["id"]), 1):
+        parse_id(record["id"], place)
+        for named in instances_of(record, table.parent, verifying.verifier.backbone.kind, place):
+            verifying.check(named.instance, f"{place}: the instance")
+        return
+    raise MIVError(f"{table}: no rows. Expected one row per instance.")
+
+
+def _check_pool(folder: Path, pool: InstancePool, verifying: Verifying) -> None:
+    """Raise an error unless the verifier can read the instances of a set."""
+    backbone = verifying.verifier.backbone
+    if pool.kind != backbone.kind:
+        raise MIVError(
+            f"{folder} is a set of {KIND_WORDS[pool.kind]}s, and the verifier reads {KIND_WORDS[backbone.kind]}s. "
+            f"{_REMEDY}"
+        )
+    if isinstance(backbone, Features) and pool.values.shape[1] != backbone.channels:
+        raise MIVError(
+            f"The vectors in {folder} have {pool.values.shape[1]} numbers, and the verifier reads vectors of "
+            f"{backbone.channels}. {_REMEDY}"
+        )
+    is_colour = pool.kind == "image" and pool.values.ndim == 4
+    if is_colour and verifying.verifier.instances is None and backbone.instance_shape[:1] == (1,):
+        raise MIVError(f"{folder} is a set of colour images, and the verifier reads grey images. {_REMEDY}")
+    verifying.check(np.asarray(pool.values[0]) if pool.kind != "text" else pool.values[0], f"{folder}, instance 0")
+
+
+@dataclass(frozen=True)
+class ScoreSettings:
+    """Everything that a worker needs besides its partitions.
 
     Args:
-        kind: kind of the instances of bags.
-        query_kind: kind of the queries.
-        known: instances by id, if queries and bags contain ids.
-        kept: columns to copy.
+        model: the verifier, under a name that means the same on every machine.
+        out: the output folder, likewise.
+        fingerprint: of the verifier, see ``fingerprint_of``.
+        kept: columns of the table to copy.
+        by_instance: write one row per instance instead of one per exemplar.
+        resize: as for ``Verifier.verify``.
+        witnesses: as for ``Verifier.verify``.
+        instances: table of instances by id, if queries and bags contain ids.
+        instances_digest: SHA-256 of that table.
+        files_below: the folders that paths in the table, and in that of instances, are relative to; ``None`` for an
+            exemplar set.
+        cores: threads of a worker; ``None`` leaves them as they are.
+        gpus: share of a GPU of a worker; 0 computes on the processor.
     """
 
-    def __init__(
-        self, kind: InstanceKind, query_kind: InstanceKind, known: dict[str, Named] | None, kept: list[str]
-    ) -> None:
-        self._kind, self._query_kind, self._known, self._kept = kind, query_kind, known, kept
-        self._sets: dict[str, ExemplarSet] = {}
+    model: str
+    out: str
+    fingerprint: str
+    kept: list[str] = field(default_factory=list)
+    by_instance: bool = False
+    resize: Fit | None = None
+    witnesses: Asked | None = None
+    instances: str | None = None
+    instances_digest: str | None = None
+    files_below: str | None = None
+    cores: int | None = None
+    gpus: float = 0.0
 
-    def rows(self, partition: Partition) -> Iterator[ExemplarRow]:
+    def decisive(self) -> dict[str, Any]:
+        """What the verdicts of equal rows depend on: the settings, and the version of miv that last changed them."""
+        elsewhere = ("model", "out", "instances", "cores", "gpus")  # names and hardware; contents have their hashes
+        chosen = {name: value for name, value in asdict(self).items() if name not in elsewhere}
+        return {"scored_since": _SCORED_SINCE, **chosen}
+
+    def key(self, partition: Partition) -> str:
+        """Equal if the output of a partition would be equal."""
+        made_of = [self.decisive(), partition.first, partition.count, partition.digest]
+        return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
+
+    def file(self, partition: Partition) -> Path:
+        """The output of a partition."""
+        return Path(self.out) / f"part-{partition.number:06d}.parquet"
+
+
+class PartitionScorer:
+    """Scores partitions with one verifier, loaded once."""
+
+    def __init__(self, settings: ScoreSettings, verifier: Verifier | None = None) -> None:
+        if settings.cores is not None:
+            torch.set_num_threads(settings.cores)
+        if verifier is None:
+            verifier = Verifier.from_pretrained(settings.model, device="cuda" if settings.gpus else None)
+            if fingerprint_of(verifier) != settings.fingerprint:
+                raise MIVError(f"{settings.model} is another verifier on {platform.node()}. Copy it there again.")
+        self.settings, self.verifier = settings, verifier
+        self._known: dict[str, Named] | None = None
+        if settings.instances is not None:
+            if sha256_of(Path(settings.instances)) != settings.instances_digest:
+                raise MIVError(f"{settings.instances} is another file on {platform.node()}. Copy it there again.")
+            self._known = instances_by_id(Path(settings.instances), verifier.backbone.kind)
+        self._set: ExemplarSet | None = None  # opened once
+
+    def score(self, partition: Partition, advance: Advance = lambda units: None) -> VerdictTally:
+        """Write the file of a partition, whole or not at all, and return its counts."""
+        settings = self.settings
+        verifying = Verifying(self.verifier, settings.resize, settings.witnesses)  # keeps the features of a partition
+        scoring = RowScoring(verifying, settings.kept, settings.by_instance)
+
+        def notes() -> dict[str, str]:
+            return {NOTE: json.dumps({"key": settings.key(partition), **vars(scoring.tally)})}
+
+        with table_writer(settings.file(partition), scoring.schema, notes) as write:
+            scoring.score(self._rows(partition), partition.first, write, advance)
+        return scoring.tally
+
+    def _rows(self, partition: Partition) -> Iterator[ExemplarRow]:
         """The rows of a partition; an error if they are not those that were planned."""
-        path = Path(partition.source)
+        path, kept = Path(partition.source), self.settings.kept
         if is_set(path):
-            yield from self._rows_of_set(partition)
-            return
-        kinds = self._kind, self._query_kind
-        yield from exemplar_rows(_checked(partition), path.parent, self._known, *kinds, self._kept)
+            return self._rows_of_set(partition)
+        kinds = self.verifier.backbone.kind, self.verifier.query_kind
+        return exemplar_rows(_checked(partition), path.parent, self._known, *kinds, kept)
 
     def _rows_of_set(self, partition: Partition) -> Iterator[ExemplarRow]:
         folder = Path(partition.source)
-        if partition.source not in self._sets:
-            self._sets[partition.source] = ExemplarSet.load(folder)
-        exemplars = self._sets[partition.source]
+        if self._set is None:
+            self._set = ExemplarSet.load(folder)
+        exemplars = self._set
         if not partition.digest.startswith(sha256_of(folder / MANIFEST_NAME)):
             raise _changed(partition.source)
         pool, values = exemplars.pool, np.asarray(exemplars.pool.values)  # a row of an np.memmap costs far more
@@ -231,10 +295,20 @@ class PartitionReader:
             return Named(name or (str(value) if pool.kind == "text" else str(row)), value)
 
         for number in range(partition.before, partition.before + partition.count):
-            kept: dict[str, str | None] = {name: str(getattr(exemplars, name)[number]) for name in self._kept}
-            asked, bag = exemplars.references(number), exemplars.bag(number)
-            place = f"{folder}, exemplar {number}"
-            yield ExemplarRow(place, [named(row) for row in asked.tolist()], [named(row) for row in bag.tolist()], kept)
+            kept: dict[str, str | None] = {name: str(getattr(exemplars, name)[number]) for name in self.settings.kept}
+            query, bag = exemplars.references(number).tolist(), exemplars.bag(number).tolist()
+            yield ExemplarRow(f"{folder}, exemplar {number}", list(map(named, query)), list(map(named, bag)), kept)
+
+
+def fingerprint_of(verifier: Verifier) -> str:
+    """Equal if equal exemplars get equal verdicts: the hash of everything that is saved with a verifier."""
+    digest = hashlib.sha256()
+    with TemporaryDirectory() as folder:
+        verifier.save_pretrained(folder)
+        for path in sorted(Path(folder).iterdir()):
+            if path.suffix != ".md":
+                digest.update(f"{path.name} {sha256_of(path)} ".encode())
+    return digest.hexdigest()
 
 
 def _checked(partition: Partition) -> Iterator[Record]:

@@ -1,27 +1,43 @@
-"""Connect to a Ray cluster, or start one on this machine, and score partitions there."""
+"""Work on a Ray cluster, or on one started on this machine: partitions of a table, and parts of one giant bag."""
 
+import copy
 import logging
 import os
 import platform
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import asdict, replace
-from ipaddress import ip_address
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from os import PathLike
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from miv.backbones.features import Features
 from miv.errors import MIVError, needs_extra
-from miv.scoring.folder import PartitionScorer, ScoreSettings
-from miv.scoring.partitions import Partition
+from miv.files.json import Floats
+from miv.runtime import Progress, SilentProgress
+from miv.scoring.partitions import Partition, PartitionScorer, ScoreSettings
+from miv.verifier.network import Verifier
+from miv.verifier.streaming import (
+    BagVariance,
+    ChunkReader,
+    NumpyFile,
+    StreamedVerdict,
+    StreamingPass,
+    check_chunk,
+    needs_variance,
+)
 
 LOCAL = "local"  # as an address: this machine alone
 _REACH_SECONDS = 10.0
-_ANY_PORT = 9
-_TOKEN_FILE = Path("~/.ray/auth_token")  # where Ray keeps a token
-_sends_home_token = Event()  # Ray reads a token once per process, and sends it to every cluster from then on
+_uses_own_token = Event()  # Ray reads a token once per process, and sends it to every cluster from then on
 _STARTS = 3  # on a busy machine, Ray gives up on its own start after 30 seconds
 _LOCAL_STORE = 200 << 20  # bytes shared between the processes of this machine; large results are written to files
 _FORMS = (
@@ -33,50 +49,22 @@ Say = Callable[[str], None]
 
 
 def import_ray(purpose: str, address: str | None) -> Any:
-    """Import the library, ready for the address; an error says what to install and for what."""
-    if address is not None:
-        _choose_token(address)
+    """Import the library, ready for the address; an error says what to install and for what.
+
+    Ray uses the token of the environment only if it is told so before it is imported; a cluster without tokens accepts
+    it as well. The token that Ray keeps for the cluster of this machine is never sent to an address.
+    """
+    if address is not None and ":" in address and _uses_own_token.is_set():
+        raise MIVError(
+            f"This process has used the Ray token of this machine, which Ray would send to {address!r} as well. "
+            "Connect to it from a new process."
+        )
+    if any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
     with needs_extra("ray", purpose, "Ray"):
         import ray
         import ray.exceptions
     return ray
-
-
-def _choose_token(address: str) -> None:
-    """Let Ray send a token if there is one that the user means for the cluster; one without tokens accepts it as well.
-
-    Ray itself uses tokens only for ``auto`` and what it starts. The file in the home folder may be that of another
-    cluster, so it is sent only to this machine.
-    """
-    host, colon, _ = address.removeprefix("ray://").rpartition(":")
-    host = host.strip("[]")
-    if _sends_home_token.is_set() and colon and not _is_here(host):
-        raise MIVError(
-            f"This process has used the token of this machine, {_TOKEN_FILE}, which Ray would send to {address!r} as "
-            "well. Connect to it from a new process."
-        )
-    if "RAY_AUTH_MODE" in os.environ:
-        return
-    if _is_token_given():
-        os.environ["RAY_AUTH_MODE"] = "token"  # Ray reads it once, when it is imported
-    elif colon and _TOKEN_FILE.expanduser().is_file() and _is_here(host):
-        os.environ["RAY_AUTH_MODE"] = "token"
-        _sends_home_token.set()
-
-
-def _is_token_given() -> bool:
-    return any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
-
-
-def _is_here(host: str) -> bool:
-    """Whether a host is this machine: what goes to its own addresses comes from them too. Nothing is sent."""
-    try:
-        family, kind, protocol, _, place = socket.getaddrinfo(host, _ANY_PORT, type=socket.SOCK_DGRAM)[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.connect(place)
-            return probe.getsockname()[0] == place[0] or ip_address(place[0]).is_loopback
-    except (OSError, ValueError):
-        return False
 
 
 def check_address(address: str) -> None:
@@ -88,19 +76,12 @@ def check_address(address: str) -> None:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_SECONDS):
             pass
     except (OSError, ValueError, OverflowError) as error:
-        raise _unreachable(address, str(error)) from error
+        raise MIVError(f"Cannot reach a Ray cluster at {address!r}: {error}. Expected {_FORMS}.") from error
 
 
 @contextmanager
 def connected(ray: Any, address: str, say: Say, cores: int | None = None) -> Iterator[None]:
-    """Connect for the length of the block, unless this process is connected already.
-
-    Args:
-        ray: the library.
-        address: host:port, ``auto``, or ``LOCAL`` to start one here.
-        say: receives a line that names the address.
-        cores: with ``LOCAL``, number of cores to use; by default all.
-    """
+    """Connect for the length of the block, unless this process is connected already; ``cores`` are for ``LOCAL``."""
     if ray.is_initialized():
         yield
         return
@@ -109,19 +90,18 @@ def connected(ray: Any, address: str, say: Say, cores: int | None = None) -> Ite
     here = {"num_cpus": cores, "include_dashboard": False, "object_store_memory": _LOCAL_STORE}
     logging.getLogger("ray").setLevel(logging.ERROR)
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # its C++ half writes notes on every start to the terminal
-    is_asked_for = "RAY_AUTH_MODE" in os.environ or _is_token_given()
+    is_asked_for = "RAY_AUTH_MODE" in os.environ
     for left in reversed(range(_STARTS if address == LOCAL else 1)):
         try:
-            ray.init(
-                address=address, log_to_driver=False, configure_logging=False, **(here if address == LOCAL else {})
-            )
+            options = here if address == LOCAL else {}
+            ray.init(address=address, log_to_driver=False, configure_logging=False, **options)
             break
         except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             ray.shutdown()
             if not left:
                 raise _refused(address, " ".join(str(error).split()).rstrip("."), ray.__version__) from error
-    if not is_asked_for and os.environ.get("RAY_AUTH_MODE") == "token":  # Ray found or made the file
-        _sends_home_token.set()
+    if not is_asked_for and os.environ.get("RAY_AUTH_MODE") == "token":  # Ray found or made its own
+        _uses_own_token.set()
     try:
         yield
     finally:
@@ -130,11 +110,7 @@ def connected(ray: Any, address: str, say: Say, cores: int | None = None) -> Ite
 
 def living_machines(ray: Any) -> list[dict[str, float]]:
     """The resources of each machine of the cluster."""
-    return [one["Resources"] for one in ray.nodes() if one["Alive"]]
-
-
-def _unreachable(address: str, reason: str) -> MIVError:
-    return MIVError(f"Cannot reach a Ray cluster at {address!r}: {reason}. Expected {_FORMS}.")
+    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
 
 
 def _refused(address: str, reason: str, version: str) -> MIVError:
@@ -176,31 +152,20 @@ class RayScorer:
         if self._scorer is not None:
             try:
                 exemplars = self._scorer.score(Partition(**row)).exemplars
-            except MIVError as found:
-                error = str(found)
+            except MIVError as failure:
+                error = str(failure)
         return {"node": ray.get_runtime_context().get_node_id(), "exemplars": exemplars, "error": error}
 
 
 def score_on_ray(
-    partitions: list[Partition],
-    settings: ScoreSettings,
-    workers: int | None,
-    address: str | None,
-    report: Callable[[dict[str, Any]], None],
-    say: Say,
-) -> None:
-    """Score partitions on a cluster. Each is written by one worker; if the worker dies, another writes it anew.
+    partitions: list[Partition], settings: ScoreSettings, workers: int | None, address: str | None, say: Say
+) -> Iterator[dict[str, Any]]:
+    """Score partitions on a cluster, and yield a report on each: its node and its number of exemplars.
 
-    Args:
-        partitions: what is left to score.
-        settings: what to do with it.
-        workers: number of workers; by default as many as the cluster has room for.
-        address: of the cluster; ``None`` starts one on this machine.
-        report: receives a report on each finished partition: its node and its number of exemplars.
-        say: receives lines on what is going on.
+    Each is written by one worker; if the worker dies, another writes it anew. ``None`` workers are as many as fit, and
+    no address starts a cluster on this machine.
     """
     ray = import_ray(RAY_PURPOSE, address)
-    settings = replace(settings, cores=settings.cores or 1)
     cores = settings.cores or 1
     needed = None if workers is None else workers * cores
     # Ray prints notes, and standard output is for results.
@@ -210,7 +175,25 @@ def score_on_ray(
             raise MIVError(f"No machine of the cluster has {cores} cores and {settings.gpus:g} GPUs. Ask for less.")
         workers = min(workers or room, room, len(partitions))
         say(f"{len(partitions):,} partitions go to {workers} workers.")
-        _run(ray, partitions, settings, workers, report)
+        from ray.data import ActorPoolStrategy, DataContext
+
+        DataContext.get_current().enable_progress_bars = False
+        for name in [name for name in logging.root.manager.loggerDict if name.startswith("ray.data")]:
+            logging.getLogger(name).setLevel(logging.ERROR)  # our own progress is enough
+        rows = ray.data.from_items(
+            [asdict(partition) for partition in partitions], override_num_blocks=min(len(partitions), _MOST_BLOCKS)
+        )
+        reports = rows.map(
+            RayScorer,
+            fn_constructor_args=(replace(settings, cores=cores),),
+            compute=ActorPoolStrategy(size=workers, max_tasks_in_flight_per_actor=_WAITING),
+            num_cpus=cores,
+            num_gpus=settings.gpus,
+        )
+        for report in reports.iter_rows():
+            if report["error"]:
+                raise MIVError(report["error"])
+            yield report
 
 
 def room_for(machines: list[dict[str, float]], cores: int, gpus: float) -> int:
@@ -227,29 +210,182 @@ def room_for(machines: list[dict[str, float]], cores: int, gpus: float) -> int:
     return sum(min(pair) for pair in zip(by_cores, by_gpus, strict=True))
 
 
-def _run(
-    ray: Any,
-    partitions: list[Partition],
-    settings: ScoreSettings,
-    workers: int,
-    report: Callable[[dict[str, Any]], None],
-) -> None:
-    from ray.data import ActorPoolStrategy, DataContext
+ROWS = 250_000  # targets per part: 400 MB of 384 float32 numbers
 
-    DataContext.get_current().enable_progress_bars = False
-    for name in [name for name in logging.root.manager.loggerDict if name.startswith("ray.data")]:
-        logging.getLogger(name).setLevel(logging.ERROR)  # our own progress is enough
-    rows = ray.data.from_items(
-        [asdict(partition) for partition in partitions], override_num_blocks=min(len(partitions), _MOST_BLOCKS)
-    )
-    reports = rows.map(
-        RayScorer,
-        fn_constructor_args=(settings,),
-        compute=ActorPoolStrategy(size=workers, max_tasks_in_flight_per_actor=_WAITING),
-        num_cpus=settings.cores,
-        num_gpus=settings.gpus,
-    )
-    for row in reports.iter_rows():
-        if row["error"]:
-            raise MIVError(row["error"])
-        report(row)
+Partial = TypeVar("Partial", BagVariance, StreamingPass)
+
+
+@dataclass(frozen=True)
+class BagPart:
+    """Consecutive rows of a ``.npy`` file; ``place`` is that of the first of them in the bag."""
+
+    path: str
+    first: int
+    last: int
+    place: int
+
+    def chunks(self, verifier: Verifier) -> Iterator[tuple[NDArray[np.float32], int]]:
+        """Features of a few targets at a time, and the place of the first of them in the bag."""
+        place = self.place
+        for rows in NumpyFile(Path(self.path)).chunks(self.first, self.last):
+            features = ChunkReader(verifier).embedded(rows)
+            check_chunk(features, verifier.pooling.channels, place)
+            yield features, place
+            place += len(features)
+
+
+def pool_giant(
+    verifier: Verifier | str | Path,
+    queries: ArrayLike,
+    bag: str | PathLike[str] | Sequence[str | PathLike[str]],
+    *,
+    top: int = 10,
+    workers: int | None = 1,
+    address: str | None = None,
+    rows: int = ROWS,
+    progress: Progress | None = None,
+    say: Say = lambda text: None,
+) -> list[StreamedVerdict]:
+    r"""Verify queries with one bag of features that need not fit in memory, exactly.
+
+    Attention is a softmax over the bag, so each part :math:`p` needs only its greatest logit :math:`m_p`, and the sums
+    :math:`\sum_n e^{l_n - m_p}` and :math:`\sum_n e^{l_n - m_p} v_n`. Two parts are merged by scaling both to the
+    greater of the two logits. What a worker returns does not grow with its part.
+
+    Args:
+        verifier: the verifier, a run, a verifier folder, or a name.
+        queries: features ``(R, C)`` of the queries, which share the pass.
+        bag: a ``.npy`` file of features ``(N, C)``, float16 or float32; several of them; or a folder of them. Workers
+            of a cluster read it under the same name.
+        top: number of targets to name per query.
+        workers: number of workers; ``None``: as many as the cluster has room for. One without an address is this
+            process.
+        address: address of a Ray cluster; by default this machine alone.
+        rows: targets per part.
+        progress: reports the progress.
+        say: receives lines on what is going on.
+    """
+    if not isinstance(verifier, Verifier):
+        verifier = Verifier.from_pretrained(verifier)
+    parts = _parts(bag, verifier.pooling.channels, rows)
+    verifier = _without_encoder(verifier)
+    asked = ChunkReader(verifier).embedded(np.atleast_2d(np.asarray(queries, np.float32)))
+    progress = progress or SilentProgress()
+    if workers == 1 and address is None:
+        return _pooled(verifier, asked, parts, top, progress, lambda work, some: map(work, some))
+    ray = import_ray("Several workers", address)
+    with connected(ray, address or LOCAL, say, workers):
+        run = ray.remote(num_cpus=1, max_retries=3)(_run_on_worker)
+
+        def on_ray(work: Callable[[BagPart], Partial], some: list[BagPart]) -> Iterator[Partial]:
+            shared, most = ray.put(work), workers or int(ray.cluster_resources().get("CPU", 1))
+            sent: list[Any] = []
+            for number, _ in enumerate(some):  # in order, so that the result does not depend on who was faster
+                while len(sent) < min(len(some), number + most):
+                    sent.append(run.remote(shared, some[len(sent)]))
+                result = ray.get(sent[number])
+                if isinstance(result, MIVError):
+                    raise result
+                yield result
+                sent[number] = None
+
+        return _pooled(verifier, asked, parts, top, progress, on_ray)
+
+
+def _pooled(
+    verifier: Verifier,
+    queries: NDArray[np.float32],
+    parts: list[BagPart],
+    top: int,
+    progress: Progress,
+    spread: Callable[..., Any],
+) -> list[StreamedVerdict]:
+    """Pool in one pass, after one for the variance if the pooling needs it, and before one that names targets."""
+    variance: Floats | None = None
+    if needs_variance(verifier):
+        variances = spread(partial(_variance_of, verifier), parts)
+        variance = _merged(BagVariance(verifier), variances, parts, progress, "Measuring").finish()
+
+    def pool(log_sums: Floats | None, text: str) -> StreamingPass:
+        state = StreamingPass(verifier, queries, top, variance, log_sums)
+        passes = spread(partial(_pass_over, verifier, queries, top, variance, log_sums), parts)
+        return _merged(state, passes, parts, progress, text)
+
+    whole = pool(None, "Pooling")
+    if whole.needs_second_pass:
+        whole = pool(whole.log_sums, "Naming targets")
+    return whole.finish()
+
+
+def _merged(whole: Partial, results: Any, parts: list[BagPart], progress: Progress, text: str) -> Partial:
+    with progress.step(text, total=sum(part.last - part.first for part in parts)) as advance:
+        for part, result in zip(parts, results, strict=True):
+            whole.merge(result)
+            advance(part.last - part.first)
+    return whole
+
+
+def _run_on_worker(work: Callable[[BagPart], Any], part: BagPart) -> Any:
+    """What a part of the work gives; its error is returned as well, because Ray puts a traceback into raised ones."""
+    torch.set_num_threads(1)
+    try:
+        return work(part)
+    except MIVError as error:
+        return MIVError(str(error))
+
+
+def _variance_of(verifier: Verifier, part: BagPart) -> BagVariance:
+    variance = BagVariance(verifier)
+    for features, _ in part.chunks(verifier):
+        variance.update(features)
+    return variance
+
+
+def _pass_over(
+    verifier: Verifier,
+    queries: NDArray[np.float32],
+    top: int,
+    variance: Floats | None,
+    log_sums: Floats | None,
+    part: BagPart,
+) -> StreamingPass:
+    state = StreamingPass(verifier, queries, top, variance, log_sums)
+    for features, place in part.chunks(verifier):
+        state.update(features, place)
+    return state
+
+
+def _without_encoder(verifier: Verifier) -> Verifier:
+    """The verifier of features without its encoder, which features do not need, so that little is sent around."""
+    if isinstance(verifier.backbone, Features):
+        return verifier
+    light = copy.copy(verifier)
+    light._modules = dict(verifier._modules)
+    light.backbone = Features(verifier.backbone.channels)
+    return light
+
+
+def _parts(bag: str | PathLike[str] | Sequence[str | PathLike[str]], channels: int, rows: int) -> list[BagPart]:
+    if rows < 1:
+        raise MIVError(f"rows is {rows}. Expected 1 or more.")
+    paths = [Path(bag)] if isinstance(bag, str | PathLike) else [Path(path) for path in bag]
+    files = [file for path in paths for file in (sorted(path.glob("*.npy")) if path.is_dir() else [path])]
+    parts: list[BagPart] = []
+    place = 0
+    for file in files:
+        try:
+            array = np.load(file, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise MIVError(f"{file} cannot be read: {error}. Expected a .npy file, which numpy.save writes.") from error
+        if array.ndim != 2 or array.shape[1] != channels or array.dtype not in (np.float16, np.float32):
+            raise MIVError(
+                f"{file} is {array.dtype} {array.shape}. Expected float16 or float32 (N, {channels}): features of the "
+                "verifier's length."
+            )
+        for first in range(0, len(array), rows):
+            last = min(first + rows, len(array))
+            parts.append(BagPart(str(file.absolute()), first, last, place + first))
+        place += len(array)
+    if not parts:
+        raise MIVError("The bag is empty. Expected at least one .npy file with at least one row.")
+    return parts

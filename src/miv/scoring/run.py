@@ -1,20 +1,36 @@
-"""Score a table of exemplars of any size, partition by partition, here or on a cluster, and resume where it stopped."""
+"""Score a table of exemplars of any size into a folder, partition by partition, and resume where it stopped.
 
-from collections.abc import Callable
-from dataclasses import dataclass
+The folder has one Parquet file per partition, and ``_score.json``, which says what they are of.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from miv.data.folder import TABLE as SET_TABLE
-from miv.errors import MIVError, StoppedByUser
-from miv.files.atomic import sha256_of
+from miv.errors import MIVError, StoppedByUser, needs_extra
+from miv.files.atomic import readable_disk_errors, remove_unfinished, sha256_of
 from miv.files.images import Fit
+from miv.files.json import read_json_object, write_json
 from miv.files.tables import require_parquet
 from miv.runtime import CTRL_C, TERMINATED, Progress, SilentProgress, Terminated
-from miv.scoring.folder import PartitionScorer, ScoreFolder, ScoreSettings, fingerprint_of
-from miv.scoring.partitions import Partition, is_set, plan_partitions, tables_of
+from miv.scoring.partitions import (
+    NOTE,
+    Partition,
+    PartitionScorer,
+    ScorePlan,
+    ScoreSettings,
+    fingerprint_of,
+    is_set,
+    plan_partitions,
+    tables_of,
+)
 from miv.scoring.ray import LOCAL, RAY_PURPOSE, Say, check_address, import_ray, score_on_ray
 from miv.verifier.network import Verifier
 from miv.verifier.table_writing import Scored, VerdictTally
@@ -23,17 +39,167 @@ from miv.verifier.verifying import Verifying
 
 ROWS = 1000  # exemplars per partition
 
+# Names that begin with _ or . are not data for pyarrow, Spark, DuckDB and their like.
+DOCUMENT, _LOCK = "_score.json", "_score.lock"
+_PARTS = re.compile(r"part-\d{6,}\.parquet")
+_FORMAT = "miv-score-1"
+
+
+_OTHER_OUT = "Choose another --out, or use --overwrite."
+_OPTIONS = {
+    "rows": "--rows",
+    "resize": "--resize",
+    "witnesses": "--witnesses",
+    "by_instance": "--by-instance",
+    "fingerprint": "the fingerprint of the verifier",
+    "instances_digest": "the SHA-256 of the table of --instances",
+    "files_below": "the folder of relative paths",
+    "kept": "the copied columns",
+    "scored_since": "the version of miv that last changed verdicts",
+}
+
+
+def setting_differences(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """What differs between the settings of the verdicts in a folder and those of this call.
+
+    >>> setting_differences({"rows": 5, "resize": None}, {"rows": 6, "resize": "crop"})
+    '--rows was 5 and is now 6; --resize was not given and is now crop'
+    """
+    return "; ".join(
+        f"{_OPTIONS.get(name, name)} was {_shown(before.get(name))} and is now {_shown(value)}"
+        for name, value in now.items()
+        if name not in before or before[name] != value
+    )
+
+
+def _shown(value: Any) -> str:
+    return "not given" if value is None else ", ".join(value) or "none" if isinstance(value, list) else str(value)
+
+
+class ScoreFolder:
+    """Verdicts in a folder. A partition is done if its file exists and has the key of the partition."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from scoring into the folder."""
+        with needs_extra("ray", "Scoring into a folder", "filelock"):
+            from filelock import FileLock, Timeout
+        with readable_disk_errors(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(self.path / _LOCK, timeout=0):
+                yield
+        except Timeout:
+            raise MIVError(
+                f"Another process is scoring into {self.path}. Wait until it has ended, or choose another --out."
+            ) from None
+
+    def check(self, *, overwrite: bool) -> None:
+        """Raise an error before the work if the folder holds something else."""
+        if self.path.exists() and not self.path.is_dir():
+            raise MIVError(f"--out {self.path} is a file. Expected a folder for the verdicts; choose another --out.")
+        if not self.path.is_dir() or (self.path / DOCUMENT).is_file():
+            return
+        foreign = sorted(path.name for path in self.path.iterdir() if path.name != _LOCK)
+        if foreign and not overwrite:
+            raise MIVError(f"{self.path} holds {foreign[0]}, which is not of `miv score`. Choose another --out.")
+
+    def begin(self, settings: ScoreSettings, plan: ScorePlan, rows: int, *, overwrite: bool) -> int:
+        """Record what is scored, and return how many finished partitions are of other rows and will be replaced.
+
+        Different settings, and verdicts of another table, are errors unless ``overwrite`` is true.
+        """
+        path, stale = self.path / DOCUMENT, [] if overwrite else self._stale(settings, plan)
+        if path.is_file() and not overwrite:
+            document, remedy = read_json_object(path, "Expected the _score.json of `miv score`."), _OTHER_OUT
+            before = document.get("settings")
+            if not isinstance(before, dict):
+                raise MIVError(f"{path} has no settings, so its verdicts may be of another table or verifier. {remedy}")
+            differences = setting_differences(before, {"rows": rows, **settings.decisive()})
+            if differences:
+                models = f" of {document.get('model')}"
+                raise MIVError(f"The verdicts{models} in {self.path} have other settings: {differences}. {remedy}")
+            if stale and document.get("source") not in (None, plan.source):
+                source = document["source"]
+                raise MIVError(f"{self.path} has the verdicts of another table, {source}, not {plan.source}. {remedy}")
+        known = {settings.file(partition).name for partition in plan.partitions}
+        is_ours = {part: _is_ours(part) for part in self._parts()}
+        foreign = [part.name for part, ours in is_ours.items() if part.name in known and not ours]
+        if foreign:
+            raise MIVError(
+                f"{self.path} holds {foreign[0]}, which is not of `miv score`, and a partition needs this name. Choose "
+                "another --out."
+            )
+        remove_unfinished(self.path)  # of workers that were killed
+        for part, ours in is_ours.items():
+            if ours and (overwrite or part.name not in known):  # unknown if the table had more rows
+                part.unlink()
+        self._write(settings, plan, rows, complete=False)
+        return len(stale)
+
+    def _stale(self, settings: ScoreSettings, plan: ScorePlan) -> list[str]:
+        """Names of the files that are whole, and not of the rows that their partitions now have."""
+        keys = {settings.file(partition).name: settings.key(partition) for partition in plan.partitions}
+        notes = ((part.name, _note_of(part)) for part in self._parts())
+        return [name for name, note in notes if note is not None and note.get("key") != keys.get(name)]
+
+    def _parts(self) -> list[Path]:
+        """What has the name of a partition's file; other programs use such names too."""
+        return sorted(path for path in self.path.iterdir() if _PARTS.fullmatch(path.name))
+
+    def finish(self, settings: ScoreSettings, plan: ScorePlan, rows: int, scored: Scored) -> None:
+        """Record that everything is done."""
+        remove_unfinished(self.path)
+        self._write(settings, plan, rows, complete=True, summary=asdict(scored))
+
+    def _write(self, settings: ScoreSettings, plan: ScorePlan, rows: int, **more: Any) -> None:
+        exemplars = sum(partition.count for partition in plan.partitions)
+        counts = {"partitions": len(plan.partitions), "exemplars": exemplars}
+        asked = {"rows": rows, **settings.decisive()}
+        names = {"format": _FORMAT, "model": settings.model, "source": plan.source}
+        write_json(self.path / DOCUMENT, {**names, "settings": asked, **counts, **more})
+
+    def done(self, settings: ScoreSettings, partitions: list[Partition]) -> dict[int, VerdictTally]:
+        """The counts of the partitions that are done, by number."""
+        tallies = {}
+        for partition in partitions:
+            note = _note_of(settings.file(partition))
+            if note is not None and note.pop("key", None) == settings.key(partition):
+                tallies[partition.number] = VerdictTally(**note)
+        return tallies
+
+
+def _note_of(path: Path) -> dict[str, Any] | None:
+    """What a partition's file says about itself; ``None`` if there is no such file, or a damaged one."""
+    try:
+        note = json.loads((_metadata_of(path) or {})[NOTE.encode()])
+    except (KeyError, ValueError):
+        return None
+    return note if isinstance(note, dict) else None
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file with the name of a partition's file has a note, or is damaged so that it cannot have one."""
+    metadata = _metadata_of(path) if path.is_file() else {}
+    return metadata is None or NOTE.encode() in metadata
+
+
+def _metadata_of(path: Path) -> dict[bytes, bytes] | None:
+    """What a Parquet file says about itself; ``None`` if there is no such file, or a damaged one."""
+    from miv.files.parquet import pa, pq
+
+    try:
+        return pq.read_metadata(path).metadata or {}
+    except (OSError, pa.ArrowInvalid):
+        return None
+
 
 @dataclass(frozen=True)
 class ScoreRun:
-    """What a scoring did.
-
-    Args:
-        scored: counts over all partitions.
-        partitions: number of partitions.
-        reused: number of partitions that were done before.
-        nodes: number of machines of a cluster that scored some; 1 without a cluster.
-    """
+    """What a scoring did: its counts, and the numbers of partitions, of those done before, and of machines."""
 
     scored: Scored
     partitions: int
@@ -125,21 +291,20 @@ def score(
         if stale:
             say(f"The table has changed: replacing {stale:,} partition{'s' * (stale != 1)} of other rows.")
         tallies = folder.done(settings, plan.partitions)
-        reused, left = len(tallies), [one for one in plan.partitions if one.number not in tallies]
+        reused, left = len(tallies), [partition for partition in plan.partitions if partition.number not in tallies]
         if reused and left:
             say(f"{reused:,} of {len(plan.partitions):,} partitions are done already.")
         shown = progress if left else SilentProgress()
-        with shown.step("Scoring", total=sum(one.count for one in left)) as advance:
+        with shown.step("Scoring", total=sum(partition.count for partition in left)) as advance:
             try:
                 if workers == 1 and address is None:
-                    _score_here(left, settings, verifier, advance)
+                    scorer = PartitionScorer(settings, verifier)
+                    for partition in left:
+                        scorer.score(partition, advance)
                 elif left:
-
-                    def report(one: dict[str, Any]) -> None:
-                        nodes.add(one["node"])
-                        advance(one["exemplars"])
-
-                    score_on_ray(left, settings, workers, address, report, say)
+                    for report in score_on_ray(left, settings, workers, address, say):
+                        nodes.add(report["node"])
+                        advance(report["exemplars"])
             except (KeyboardInterrupt, Terminated) as stop:
                 code = TERMINATED if isinstance(stop, Terminated) else CTRL_C
                 raise StoppedByUser(
@@ -147,12 +312,13 @@ def score(
                 ) from None
         tallies = folder.done(settings, plan.partitions)
         if len(tallies) < len(plan.partitions):
-            missing = min(one.number for one in plan.partitions if one.number not in tallies)
+            missing = min({partition.number for partition in plan.partitions} - tallies.keys())
             raise MIVError(
                 f"The file of partition {missing} is not in {folder.path}. Expected a folder that all machines of the "
                 "cluster share, under the same name."
             )
-        scored = _sum(list(tallies.values())).scored(verifier, verifying.by, plan.odd_label)
+        columns = zip(*(vars(tally).values() for tally in tallies.values()), strict=True)
+        scored = VerdictTally(*map(sum, columns)).scored(verifier, verifying.by, plan.odd_label)
         folder.finish(settings, plan, rows, scored)
     return ScoreRun(scored, len(plan.partitions), reused, max(1, len(nodes)))
 
@@ -170,12 +336,8 @@ def _refuse_as_output(out: Path, source: Path, instances: Path | None) -> None:
     """Raise an error if the output folder holds what is read, which verdicts could replace."""
     read = [source / SET_TABLE] if is_set(source) else tables_of(source)
     for path in read if instances is None else [*read, instances]:
-        found = path.resolve()
-        if found.parent == out.resolve():
-            raise MIVError(
-                f"--out {out} holds {found.name}, which is to be read. Expected a folder of its own for the verdicts; "
-                "choose another --out."
-            )
+        if path.resolve().parent == out.resolve():
+            raise MIVError(f"--out {out} contains the input {path.resolve().name}. Choose a separate output folder.")
 
 
 def _files_below(source: Path, instances: Path | None) -> str | None:
@@ -184,15 +346,3 @@ def _files_below(source: Path, instances: Path | None) -> str | None:
     if not is_set(source):
         folders.insert(0, source if source.is_dir() else source.parent)
     return ", ".join(map(str, folders)) or None
-
-
-def _score_here(
-    left: list[Partition], settings: ScoreSettings, verifier: Verifier, advance: Callable[[int], None]
-) -> None:
-    scorer = PartitionScorer(settings, verifier)
-    for partition in left:
-        scorer.score(partition, advance)
-
-
-def _sum(tallies: list[VerdictTally]) -> VerdictTally:
-    return VerdictTally(*(sum(counts) for counts in zip(*(vars(one).values() for one in tallies), strict=True)))
