@@ -24,16 +24,9 @@ from miv.errors import MIVError, needs_extra
 from miv.files.json import Floats
 from miv.runtime import Progress, SilentProgress
 from miv.scoring.partitions import Partition, PartitionScorer, ScoreSettings
+from miv.verifier.chunks import ChunkReader, NumpyFile, check_chunk
 from miv.verifier.network import Verifier
-from miv.verifier.streaming import (
-    BagVariance,
-    ChunkReader,
-    NumpyFile,
-    StreamedVerdict,
-    StreamingPass,
-    check_chunk,
-    needs_variance,
-)
+from miv.verifier.streaming import BagVariance, StreamedVerdict, StreamingPass, needs_variance
 
 LOCAL = "local"  # as an address: this machine alone
 _REACH_SECONDS = 10.0
