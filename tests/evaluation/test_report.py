@@ -1,101 +1,385 @@
+"""The report: one file whose data are those of the runs, and which no text in them can break out of."""
+
+import base64
+import hashlib
+import io
 import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from miv.evaluation import (
-    Predictions,
-    classification_metrics,
-    entropy_metrics,
-    evaluate,
-    group_table,
-    witness_metrics,
+from miv import MIVError
+from miv.data import ExemplarSet
+from miv.evaluation import Predictions, ReportModel, ReportSource, open_runs, write_report
+from miv.evaluation.report_exemplars import (
+    SHOWN_MEMBERS,
+    choose_exemplars,
+    error_confidence,
+    gallery,
+    shown_members,
+    telling_exemplar,
 )
+from miv.evaluation.report_sections import calibration, curves, results
+from miv.evaluation.verifier_audit import reasons
 from miv.verifier.decisions import OperatingPoint
-from tests.evaluation.examples import example_predictions
+from tests.evaluation.report_examples import HOSTILE, audited, source
+from tests.training.tiny import run_tiny, tiny_sets
 
 
-def test_it_holds_what_the_functions_say() -> None:
-    p = example_predictions()
-    found = evaluate(p)
-    assert (found.exemplars, found.positives) == (60, int(p.label.sum()))
-    assert found.classification == classification_metrics(p.label, p.probability)
-    assert p.attention is not None
-    assert p.witness is not None
-    assert p.group is not None
-    assert found.witnesses == witness_metrics(p.ptr, p.witness, p.attention, p.label)
-    assert found.entropy == entropy_metrics(p.ptr, p.attention, p.label)
-    assert found.groups == group_table(p.label, p.probability, p.group)
-    first, second = ["auroc", "accuracy", "precision", "recall", "f1"], ["i_auroc", "i_ap", "i_mrr", "i_top1"]
-    assert list(found.metrics) == first + second
+class Page(HTMLParser):
+    """What a browser would see: the elements, and what the scripts hold."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.content: dict[str, list[str]] = {"script": [], "style": []}
+        self._inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._inside = tag
+        if tag in self.content:
+            self.content[tag].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside in self.content:
+            self.content[self._inside][-1] += data
 
 
-def test_parts_that_cannot_be_measured_are_left_out() -> None:
-    found = evaluate(Predictions([1.0, -1.0], [1, 0], [0, 2, 3]))
-    assert (found.witnesses, found.entropy, found.groups) == (None, None, None)
-    assert list(found.metrics) == ["auroc", "accuracy", "precision", "recall", "f1"]
-    assert "attention" not in found.text()
+def written(given: ReportSource, folder: Path, **options: Any) -> Page:
+    write_report(given, folder / "report.html", **options)
+    return Page((folder / "report.html").read_text(encoding="utf-8"))
 
 
-def test_logits_of_any_size_keep_their_order() -> None:
-    # As probabilities all four would be 1.
-    assert evaluate(Predictions([50.0, 60.0, 70.0, 80.0], [0, 0, 1, 1], np.arange(5))).metrics["auroc"] == 1.0
+@pytest.mark.parametrize("kind", ["image", "text", "features"])
+def test_hostile_texts_stay_texts(kind: str, tmp_path: Path) -> None:
+    hostile, harmless = (written(source(kind, words), tmp_path) for words in (HOSTILE, "harmless"))
+    assert [tag for tag, _ in hostile.tags] == [tag for tag, _ in harmless.tags]
+    assert not any(name.startswith("on") for _, attributes in hostile.tags for name in attributes)
+    data = json.loads(hostile.content["script"][0])
+    assert data["classes"][0].endswith(HOSTILE)
+    assert any(HOSTILE in group for group in data["groups"])
 
 
-def test_what_is_undefined_is_null_in_json_and_a_dash_in_the_table() -> None:
-    found = evaluate(Predictions([1.0], [1], [0, 1], [1.0], [True]))
-    document = found.document()
-    assert json.loads(json.dumps(document, allow_nan=False)) == document
-    assert document["classification"]["auroc"] is None
-    names = ("i_auroc", "i_ap", "i_mrr", "i_top1", "i_ap_chance", "i_mrr_chance", "i_top1_chance")
-    assert document["witnesses"] == {**dict.fromkeys(names), "exemplars": 0, "undefined": 1}
-    assert "nan" not in found.text()
+def test_nothing_but_its_own_style_and_script_may_run_and_nothing_is_fetched(tmp_path: Path) -> None:
+    page = written(source(), tmp_path)
+    policy = next(a["content"] for tag, a in page.tags if tag == "meta" and "http-equiv" in a) or ""
+    assert policy.startswith("default-src 'none'; img-src data:;")
+    assert "unsafe" not in policy
+    for kind, text in (("style", page.content["style"][0]), ("script", page.content["script"][1])):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+    addresses = [a[name] or "" for _, a in page.tags for name in ("src", "href", "data", "action") if name in a]
+    assert all(address.startswith("#") for address in addresses)
+    assert all("style" not in attributes for _, attributes in page.tags)  # the policy would refuse it
 
 
-def test_the_table() -> None:
-    answers = Predictions(
-        [2.0, -1.0, 1.0], [1, 0, 0], [0, 2, 4, 5], [0.9, 0.1, 0.5, 0.5, 1.0], [True] + [False] * 4, ["3", "3", "10"]
-    )
-    assert evaluate(answers).text().splitlines() == [
-        "3 exemplars, 1 positive (33.3%)",
-        "",
-        " AUROC  accuracy  precision  recall      F1  i-AUROC    i-AP   i-MRR  i-top1",
-        "────────────────────────────────────────────────────────────────────────────",
-        "1.0000    0.6667     0.7500  0.7500  0.6667   1.0000  1.0000  1.0000  1.0000",
-        "",
-        "i-AUROC, i-AP, i-MRR and i-top1 over 1 positive exemplars; a random order gives 0.5000, 0.7500, 0.7500 and "
-        "0.5000.",
-        "",
-        "witnesses ranked by          i-AUROC    i-AP   i-MRR  i-top1",
-        "────────────────────────────────────────────────────────────",
-        "attention, as in the paper    1.0000  1.0000  1.0000  1.0000",
-        "its own score                 1.0000  1.0000  1.0000  1.0000",
-        "first choice only (one-hot)   1.0000  1.0000  1.0000  1.0000",
-        "",
-        "attention  exemplars  entropy   log N  evenness",
-        "───────────────────────────────────────────────",
-        "all                2   0.5091  0.6931    0.7345",
-        "positive           1   0.3251  0.6931    0.4690",
-        "negative           1   0.6931  0.6931    1.0000",
-        "",
-        "group  exemplars  TP  TN  FP  FN  accuracy",
-        "──────────────────────────────────────────",
-        "3              2   1   1   0   0    1.0000",
-        "10             1   0   0   1   0    0.0000",
-    ]
+def test_every_part_can_be_reached_and_has_a_name(tmp_path: Path) -> None:
+    page = written(source(), tmp_path)
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    links = {a["href"] or "" for tag, a in page.tags if tag == "a"}
+    assert links == {"#results", "#exemplars", "#reasons", "#curves", "#calibration", "#training", "#runs"}
+    assert {link[1:] for link in links} <= set(ids)
+    assert next(a for tag, a in page.tags if tag == "html")["lang"] == "en"
+    assert all(a.get("aria-label") for tag, a in page.tags if tag == "svg")
+    assert [tag for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)][:2] == ["h1", "h2"]
 
 
-def test_undefined_bags_are_refused_where_asked() -> None:
-    with pytest.raises(ValueError, match="only witnesses"):
-        evaluate(Predictions([1.0], [1], [0, 1], [1.0], [True]), undefined="error")
+def test_the_gallery_holds_what_the_models_said() -> None:
+    data = gallery(source(), 10)
+    shown = {number: place for place, number in enumerate(data["exemplar"])}
+    first, second = data["models"]
+    assert sorted(shown) == [0, 1, 2, 3]
+    assert data["telling"] == shown[0]
+    here = shown[0]
+    rows = slice(data["ptr"][here], data["ptr"][here + 1])
+    assert [data["number"][row] for row in data["bag"][rows]] == [1, 2]
+    assert data["number"][data["query"][here]] == 0
+    assert (data["witness"][rows], first["attention"][rows], first["found"][rows]) == ([1, 0], [900, 100], [1, 0])
+    assert (first["verdict"][here], second["verdict"][here]) == (1, 0)
+    assert first["probability"][here] == 881  # the sigmoid of 2, in thousandths
+    assert (first["i_auroc"][here], first["i_ap"][shown[1]]) == (1000, None)
+    assert second["attention"] is None
+    assert data["number"][0] == data["number"][data["query"][0]]  # the first exemplar is on the first sheet
 
 
-def test_a_calibrated_verifier_is_measured_at_its_operating_point_too() -> None:
-    # Probabilities 0.88, 0.62, 0.73, 0.27: at 0.7 the second positive is rejected and the first negative accepted.
-    answers = Predictions([2.0, 0.5, 1.0, -1.0], label=[1, 1, 0, 0], ptr=[0, 1, 2, 3, 4])
-    found = evaluate(answers, point=OperatingPoint(threshold=0.7, goal="far"))
-    expected = {"goal": "far", "threshold": 0.7, "accuracy": 0.5, "false_accepts": 1, "negatives": 2}
-    assert found.document()["operating_point"] == expected | {"false_rejects": 1, "positives": 2}
-    assert found.classification["accuracy"] == 0.75
-    assert "0.7000    0.5000  1 of 2 (50.0%)  1 of 2 (50.0%)" in found.text()
-    assert "operating_point" not in evaluate(answers, point=OperatingPoint.default()).document()
+def test_the_sheet_shows_each_instance_once_as_it_is() -> None:
+    given = source()
+    data = gallery(given, 10)
+    pictures = data["pictures"]
+    assert (pictures["width"], pictures["height"], len(pictures["sheets"])) == (5, 4, 1)
+    png = base64.b64decode(pictures["sheets"][0].removeprefix("data:image/png;base64,"))
+    pixels = np.asarray(Image.open(io.BytesIO(png)))
+    for place, instance in enumerate(data["number"]):
+        np.testing.assert_array_equal(pixels[:4, 5 * place : 5 * place + 5], given.exemplars.pool.values[instance])
+
+
+def test_most_confident_errors_come_first() -> None:
+    given = source()
+    # Wrong: exemplar 1 by the second model (0.98, so 0.96 of the way), 2 by the first (0.05), 3 by the first (0.73),
+    # 0 by the second (0.27). The sigmoids of 4, -3, 1 and -1.
+    assert error_confidence(given).round(2).tolist() == [0.46, 0.96, 0.91, 0.46]
+    assert choose_exemplars(given, 3).tolist() == [1, 2, 0]
+    one = source(models=1)
+    assert error_confidence(one)[0] < 0  # its only model is right
+    assert choose_exemplars(one, 4).tolist() == [2, 3, 1, 0]  # of the right ones, -1.0 is nearer to a mistake than 2.0
+
+
+def test_of_a_long_bag_witnesses_and_the_highest_attention_are_shown() -> None:
+    size = 3 * SHOWN_MEMBERS
+    given = source("features")
+    witness = np.zeros(size, bool)
+    witness[-1] = True
+    bag = ExemplarSet.from_lists(given.exemplars.pool, [0], [[1] * size], [1], [witness])
+    attention = np.linspace(2, 0, size) / size
+    model = ReportModel("one", Predictions.of(bag, [1.0], attention), OperatingPoint(), {}, {}, None)
+    long = ReportSource("data", "test", bag, [model])
+    assert shown_members(long, 0).tolist() == [*range(SHOWN_MEMBERS - 1), size - 1]
+    assert gallery(long, 5)["size"] == [size]
+
+
+def test_a_page_that_cannot_show_all_witnesses_still_knows_them_and_where_each_model_looked() -> None:
+    """Forty witnesses of fifty, and two models that look most at two others, which stand last."""
+    given = source("features")
+    witness = np.arange(50) < 40
+    bag = ExemplarSet.from_lists(given.exemplars.pool, [0], [[1] * 50], [1], [witness])
+    models = []
+    for top in (48, 49):
+        attention = np.full(50, 0.9 / 49)
+        attention[top] = 0.1
+        models.append(ReportModel(str(top), Predictions.of(bag, [1.0], attention), OperatingPoint(), {}, {}, None))
+    data = gallery(ReportSource("data", "test", bag, models), 5)
+    assert data["place"] == [*range(SHOWN_MEMBERS - 2), 48, 49]
+    assert (data["witnesses"], sum(data["witness"])) == ([40], SHOWN_MEMBERS - 2)
+    assert [model["looked_right"] for model in data["models"]] == [[0], [0]]
+
+
+def test_the_gallery_judges_reasons_as_the_table_does() -> None:
+    """Bags of twenty have attentions that are equal in thousandths, and differ."""
+    random = np.random.default_rng(0)
+    exemplars = 100
+    pool = source("features").exemplars.pool
+    witness = random.random((exemplars, 20)) < 0.3
+    given = ExemplarSet.from_lists(pool, [0] * exemplars, [[1] * 20] * exemplars, [1] * exemplars, list(witness))
+    attention = random.dirichlet(np.full(20, 200.0), exemplars).ravel()
+    answers = Predictions.of(given, random.normal(size=exemplars), attention)
+    one = ReportSource("data", "test", given, [ReportModel("one", answers, OperatingPoint(), {}, {}, None)])
+    model = gallery(one, exemplars)["models"][0]
+    shown = sum(yes and looked == 1 for yes, looked in zip(model["verdict"], model["looked_right"], strict=True))
+    assert shown == reasons(answers, one.models[0].verdict, witness.ravel(), attention)["verdict_right_witness_right"]
+    by_hand = 0
+    for number in range(exemplars):
+        row = attention[20 * number : 20 * number + 20]
+        by_hand += bool(answers.logit[number] >= 0 and witness[number][row.argmax()])
+    assert shown == by_hand
+
+
+@pytest.mark.parametrize(("logits", "threshold"), [([2.0, -1.0, -3.0, 1.0], 0.8), ([0.0, -1.0, -3.0, -1.0], 0.5)])
+def test_one_page_has_one_decision_rule(logits: list[float], threshold: float) -> None:
+    """Only the first of the labels 1, 0, 1, 0 gets a yes: one false reject, so three of four are right."""
+    exemplars = source().exemplars
+    answers = Predictions.of(exemplars, logits)
+    model = ReportModel("one", answers, OperatingPoint(threshold=threshold), {}, {}, None)
+    page = results(ReportSource("data", "test", exemplars, [model]))
+    cells = [re.sub("<.*?>", "", cell) for cell in re.findall("<td>(.*?)</td>", page)]
+    assert cells[1:5] == ["0.750", "0.733", "0.0% (0 of 2)", "50.0% (1 of 2)"]  # accuracy, F1 and the errors
+    assert cells[5:] == ["1", "1.000", "3", "0.667"]  # exemplars and accuracy of each group
+
+
+def test_a_page_tells_unsure_from_wrong(tmp_path: Path) -> None:
+    """Probabilities 0.88, 0.27, 0.05, 0.73 of the labels 1, 0, 1, 0: yes, unsure, no, unsure."""
+    given = source(models=1)
+    two = replace(given.models[0], point=OperatingPoint(threshold=0.8, lower_threshold=0.2, goal="two rates"))
+    given = replace(given, models=[two])
+    shown = results(given)
+    cells = [re.sub("<.*?>", "", cell) for cell in re.findall("<td>(.*?)</td>", shown)]
+    assert [cell for cell in cells if " of " in cell] == ["0.0% (0 of 2)", "50.0% (1 of 2)", "50.0% (2 of 4)"]
+    assert "0.2 and 0.8" in calibration(given)
+    data = json.loads(written(given, tmp_path).content["script"][0])
+    model = data["models"][0]
+    assert [model["unsure"][data["exemplar"].index(e)] for e in range(4)] == [0, 1, 0, 1]
+    assert data["exemplar"][0] == 2  # the only error
+
+
+def test_a_page_withholds_verdicts_on_what_is_unlike_the_training_data(tmp_path: Path) -> None:
+    """Probabilities 0.88, 0.27, 0.05, 0.73 of the labels 1, 0, 1, 0; the last, a false accept, is withheld."""
+    given = source(models=1)
+    model = replace(given.models[0], withheld=np.array([False, False, False, True]))
+    given = replace(given, models=[model])
+    shown = results(given)
+    cells = [re.sub("<.*?>", "", cell) for cell in re.findall("<td>(.*?)</td>", shown)]
+    assert [cell for cell in cells if " of " in cell] == ["0.0% (0 of 2)", "50.0% (1 of 2)", "25.0% (1 of 4)"]
+    assert "unsure on 1 out-of-distribution exemplar." in shown
+    data = json.loads(written(given, tmp_path).content["script"][0])
+    assert [data["models"][0]["unlike"][data["exemplar"].index(e)] for e in range(4)] == [0, 0, 0, 1]
+    assert data["models"][0]["unsure"] == data["models"][0]["unlike"]
+
+
+def test_a_page_says_whether_promised_rates_hold() -> None:
+    """At 0.7, the negatives with probabilities 0.27 and 0.73 have one false accept."""
+    given = source(models=1)
+    goal = "false-accept rate <= 0.1, false-reject rate <= 0.9"
+    promised = replace(given.models[0], point=OperatingPoint(threshold=0.7, goal=goal))
+    page = calibration(replace(given, models=[promised]))
+    flagged = re.findall('<span class="wrong">(.*?)</span>', page)
+    assert len(flagged) == 1
+    assert flagged[0].startswith("goal far &lt;= 0.1 missed: 0.500 [")
+    assert "goal frr &lt;= 0.9 met: 0.500" in page
+    assert "2 classes" in flagged[0]
+    assert "goal" not in re.sub("<.*?>", "", calibration(given)).replace("Goal", "").replace("your goal", "")
+
+
+def test_ten_models_can_be_told_apart_in_every_chart() -> None:
+    given = source(witnesses=False)
+    models = [replace(given.models[0], name=f"model {number}") for number in range(12)]
+    page = curves(ReportSource("data", "test", given.exemplars, models))
+    charts = page.split("<svg")[1:]
+    assert len(charts) == 2
+    for one in charts:
+        drawn = re.findall(r'<path class="line (m\d)"', one)
+        assert len(set(drawn[:10])) == 10
+        letters = re.findall(r'<text class="letter (m\d)" x="([\d.]+)" y="([\d.]+)" text-anchor="middle">(.)<', one)
+        assert [letter for *_, letter in letters] == list("ABCDEFGHIJKL")
+        assert [style for style, *_ in letters] == drawn
+        assert len({place[1:3] for place in letters}) == 12  # equal curves, and yet no letter hides another
+    style = files("miv.evaluation").joinpath("page_files", "report.css").read_text(encoding="utf-8")
+    assert len(set(re.findall(r"\.line\.m\d \{ stroke-dasharray: ([\d ]+);", style))) == 9  # the first is not dashed
+
+
+def test_charts_say_in_words_what_they_show() -> None:
+    page = calibration(source())
+    said = next(label for label in re.findall('aria-label="(.*?)"', page) if "trade-off" in label)
+    # Of the first model: probabilities 0.88 and 0.05 of positives, 0.27 and 0.73 of negatives, threshold 0.5.
+    assert "cap  50.0%, and at its threshold 50.0% accepted, 50.0% rejected" in said
+
+
+def texts_made(value: Any, known: tuple[str, ...], words: str) -> Any:
+    """A document with the words at the end of each text that is not one of the known."""
+    if isinstance(value, dict):
+        return {key: texts_made(inner, known, words) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [texts_made(inner, known, words) for inner in value]
+    return value + words if isinstance(value, str) and value not in known else value
+
+
+def test_hostile_texts_in_an_audit_stay_texts(tmp_path: Path) -> None:
+    pages = []
+    for words in (HOSTILE, "harmless"):
+        given, report = audited(tmp_path, words)
+        document = report.document()
+        for model in document["models"].values():
+            model["unit_tests"] = {f"test {words}": {"train_auroc": 1, "test_auroc": 1, "runs": [{"test_auroc": 1}]}}
+        known = (document["about"]["fingerprint"], "default", *(m["weights"] for m in document["models"].values()))
+        changed = texts_made(document, known, words)
+        for model in changed["models"].values():
+            model["unit_tests"][f"test {words}"]["outcome"] = words
+        (tmp_path / "audit.json").write_text(json.dumps(changed))
+        pages.append(written(given, tmp_path, audit=tmp_path / "audit.json"))
+    hostile, harmless = pages
+    assert [tag for tag, _ in hostile.tags] == [tag for tag, _ in harmless.tags]
+    assert not any(name.startswith("on") for _, attributes in hostile.tags for name in attributes)
+
+
+def test_an_audit_is_shown_under_the_names_and_letters_of_the_report(tmp_path: Path) -> None:
+    given, report = audited(tmp_path)
+    report.save(tmp_path / "audit.json")
+    write_report(given, tmp_path / "report.html", audit=tmp_path / "audit.json")
+    page = (tmp_path / "report.html").read_text()
+    assert "sets/tiny , test: 4 exemplars, 2 positive, 2.0 instances per bag. Seed 0." in page
+    shown = page[page.index(">Summary<") :]
+    names = [re.sub("<.*?>", "", name).strip() for name in re.findall('<th scope="row">(.*?)</th>', shown)][:2]
+    assert names == ["A baseline", "B mi_net"]  # audited in the other order, as runs/mi_net and runs/baseline
+
+
+def test_an_audit_of_something_else_is_refused(tmp_path: Path) -> None:
+    given, report = audited(tmp_path)
+    report.save(tmp_path / "audit.json")
+    others = given.exemplars.subset([0, 1, 2])
+    answers = [replace(model, answers=model.answers.take([0, 1, 2])) for model in given.models]
+    calibrated = [replace(model, point=OperatingPoint(threshold=0.7)) for model in given.models]
+    for changed, message in (
+        (ReportSource("tiny", "test", others, answers), "not an audit of the exemplars of tiny, split test"),
+        (replace(given, models=given.models[:1]), "audits runs/mi_net , which is not in this report"),
+        (replace(given, models=calibrated), "before it was recalibrated"),
+        (source("features"), "which is not in this report"),  # the same data, but not these verifiers
+    ):
+        with pytest.raises(MIVError, match=message):
+            write_report(changed, tmp_path / "report.html", audit=tmp_path / "audit.json")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_the_telling_exemplar_is_one_where_models_disagree() -> None:
+    assert telling_exemplar(source()) == 0
+
+
+@pytest.mark.parametrize("witnesses", [True, False])
+@pytest.mark.parametrize("models", [1, 2])
+def test_whatever_is_not_known_is_left_out(witnesses: bool, models: int, tmp_path: Path) -> None:
+    page = written(source("text", witnesses=witnesses, models=models), tmp_path, exemplars=2)
+    data = json.loads(page.content["script"][0])
+    assert len(data["exemplar"]) == 2
+    assert (data["witness"] is None) == (not witnesses)
+
+
+def test_runs_are_reported_from_their_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from miv.data import save_splits
+
+    monkeypatch.chdir(tmp_path)
+    for name, pooling in (("one", "cap_dba_l2"), ("two", "gabmil")):
+        run_tiny("features", tmp_path / name, pooling=pooling, max_epochs=2)
+    save_splits(tiny_sets("features"), tmp_path / "sets", builder="tiny", options={}, seed=0)
+    runs = [tmp_path / "one", tmp_path / "two"]
+    found = open_runs(runs, data=tmp_path / "sets")
+    assert [model.name for model in found.models] == ["cap_dba_l2", "gabmil"]
+    page = written(found, tmp_path)
+    assert len(json.loads(page.content["script"][0])["exemplar"]) == 400
+    with pytest.raises(MIVError, match="--data DIR"):
+        open_runs(runs)
+    save_splits(tiny_sets("features", 30), tmp_path / "others", builder="tiny", options={}, seed=0)
+    with pytest.raises(MIVError, match="is not the data of"):
+        open_runs(runs, data=tmp_path / "others")
+    with pytest.raises(MIVError, match="split with answers"):
+        open_runs(runs, split="train", data=tmp_path / "sets")
+    with pytest.raises(MIVError, match="not a run"):
+        open_runs([tmp_path / "sets"])
+
+
+def test_what_cannot_be_written_is_refused_and_what_was_there_stays(tmp_path: Path) -> None:
+    audit = tmp_path / "audit.json"
+    audit.write_text('{"models": {"one": {}}}')
+    (tmp_path / "report.html").write_text("older")
+    given, report = audited(tmp_path)
+    with pytest.raises(MIVError, match="is not an audit"):
+        write_report(given, tmp_path / "report.html", audit=audit)
+    damaged = report.document()
+    damaged["models"]["runs/baseline "]["mean_bag"] = 10**400
+    audit.write_text(json.dumps(damaged))
+    with pytest.raises(MIVError, match="is not an audit: OverflowError"):
+        write_report(given, tmp_path / "report.html", audit=audit)
+    with pytest.raises(MIVError, match=r"ends in \.html"):
+        write_report(source(), tmp_path / "report.pdf")
+    with pytest.raises(MIVError, match="Expected 1 to 20,000"):
+        write_report(source(), tmp_path / "report.html", exemplars=0)
+    assert (tmp_path / "report.html").read_text() == "older"
+
+
+def test_witnesses_are_shown_by_every_ranking(tmp_path: Path) -> None:
+    """The baseline of the two has scores beside its one-hot attention; the other has no attention."""
+    given, _ = audited(tmp_path)
+    page = results(given)
+    below = page.split("<summary>Witnesses, all models scored alike</summary>")[1].split("</details>")[0]
+    ranked = re.findall(r"<td>(attention, as in the paper|its own score|first choice only \(one-hot\))</td>", below)
+    assert ranked == ["attention, as in the paper", "its own score", "first choice only (one-hot)"]
+    assert "scored alike" not in results(source("features", witnesses=False))

@@ -24,9 +24,9 @@ SIZE = 8  # instances in a bag
 MARKED = 8  # channels that say nothing of the class; only poison has something there
 CHANNELS = 32
 STEPS, BATCH, RATE = 600, 64, 3e-3
-MEASURED = 2000  # exemplars, freshly drawn under each law
+MEASURED = 2000  # exemplars, freshly drawn from each distribution
 SEEDS = 3  # trainings of each test
-LEARNT = 0.7  # mean AUROC under the training law below which there is nothing to judge
+LEARNT = 0.7  # mean AUROC on the training distribution below which there is nothing to judge
 NEAR = 0.05  # how far a test AUROC may be below that of training and still pass
 
 
@@ -34,11 +34,8 @@ NEAR = 0.05  # how far a test AUROC may be below that of training and still pass
 class Law:
     """How exemplars are drawn: the number of each kind in a bag, for negatives and for positives.
 
-    Args:
-        witnesses: instances of the query's class.
-        near_misses: instances of another class that is like the query's (a cosine of 0.4).
-        poison: instances with a mark, the same in every bag, whatever the query.
-        noise: standard deviation of the instances of a class, per channel; that of the classes is 1.
+    Witnesses are of the query's class, near misses of a class with a cosine of 0.4 to it; poison has a mark, the same
+    in every bag. ``noise`` is the standard deviation of the instances of a class, per channel; that of classes is 1.
     """
 
     witnesses: tuple[int, int]
@@ -47,38 +44,14 @@ class Law:
     noise: float = 0.3
 
 
-@dataclass(frozen=True)
-class UnitTest:
-    """A test: the training distribution with a shortcut, and the test distribution that exposes it."""
-
-    name: str
-    meaning: str
-    train: Law
-    test: Law
-
-
-UNIT_TESTS = (
-    UnitTest(
-        "poison",
-        "One witness makes a bag positive. In training a marked instance is in every negative bag and in no positive "
-        "one; in the test it is the other way round. An instance must not speak for no.",
-        train=Law(witnesses=(0, 1), poison=(1, 0), noise=1.0),
-        test=Law(witnesses=(0, 1), poison=(0, 1), noise=1.0),
-    ),
-    UnitTest(
-        "threshold",
-        "Three witnesses make a bag positive, one does not: the pooling has to count. Poison as before.",
-        train=Law(witnesses=(1, 3), poison=(1, 0), noise=0.5),
-        test=Law(witnesses=(1, 3), poison=(0, 1), noise=0.5),
-    ),
-    UnitTest(
-        "false_frequency",
-        "One witness makes a bag positive. In training positives have four and negatives one near miss; in the test "
-        "positives have one and negatives four near misses. Much that is a little like the query is not a witness.",
-        train=Law(witnesses=(0, 4), near_misses=(1, 0)),
-        test=Law(witnesses=(0, 1), near_misses=(4, 0)),
-    ),
-)
+UNIT_TESTS = {  # the training distribution with a shortcut, and the test distribution that exposes it
+    # One witness makes a bag positive. A marked instance is in every negative bag; in the test in every positive one.
+    "poison": (Law((0, 1), poison=(1, 0), noise=1.0), Law((0, 1), poison=(0, 1), noise=1.0)),
+    # Three witnesses make a bag positive, one does not: the pooling has to count. Poison as before.
+    "threshold": (Law((1, 3), poison=(1, 0), noise=0.5), Law((1, 3), poison=(0, 1), noise=0.5)),
+    # Positives have four witnesses, negatives a near miss; in the test positives have one, negatives four near misses.
+    "false_frequency": (Law((0, 4), near_misses=(1, 0)), Law((0, 1), near_misses=(4, 0))),
+}
 
 
 def draw(law: Law, exemplars: int, channels: int, generator: torch.Generator) -> tuple[Tensor, Bags, Tensor]:
@@ -106,9 +79,9 @@ def draw(law: Law, exemplars: int, channels: int, generator: torch.Generator) ->
 
 def run_unit_tests(
     pooling: str,
-    pooling_options: dict[str, Any] | None = None,
+    options: dict[str, Any],
     *,
-    tests: Sequence[UnitTest] = UNIT_TESTS,
+    tests: Sequence[str] = tuple(UNIT_TESTS),
     steps: int = STEPS,
     seed: int = 0,
     seeds: int = SEEDS,
@@ -116,35 +89,24 @@ def run_unit_tests(
 ) -> dict[str, dict[str, Any]]:
     """Train new verifiers with a pooling for each test, on features drawn on the fly.
 
-    Args:
-        pooling: a name from ``miv.list_poolings()``.
-        pooling_options: its options.
-        tests: which tests.
-        steps: number of training steps, each on a fresh batch.
-        seed: start of the random numbers.
-        seeds: number of training runs, starting with ``seed``.
-        progress: reports progress.
-
-    Returns:
-        For each test: ``train_auroc`` and ``test_auroc`` on fresh exemplars of the training and the test distribution,
-        means over the training runs; each run under ``runs``; and the ``outcome`` of ``judge``.
+    Returns the mean ``train_auroc`` and ``test_auroc`` on fresh exemplars of both distributions, each training under
+    ``runs``, and the ``outcome`` of ``judge``, by test.
     """
-    found: dict[str, dict[str, Any]] = {}
+    outcomes: dict[str, dict[str, Any]] = {}
     with (progress or SilentProgress()).step(f"Unit tests of {pooling}", total=len(tests) * seeds) as advance:
         for test in tests:
             runs = []
             for number in range(seed, seed + seeds):
-                runs.append(_run(pooling, pooling_options or {}, test, steps, number))
+                runs.append(_run(pooling, options, *UNIT_TESTS[test], steps, number))
                 advance(1)
             means = {name: sum(run[name] for run in runs) / seeds for name in ("train_auroc", "test_auroc")}
-            found[test.name] = {**means, "outcome": judge(runs), "runs": runs}
-    return found
+            outcomes[test] = {**means, "outcome": judge(runs), "runs": runs}
+    return outcomes
 
 
 def judge(runs: Sequence[dict[str, Any]]) -> str:
-    """The outcome of a test, from the ``train_auroc`` and ``test_auroc`` of each training run.
+    """``not learnt`` if the mean train AUROC is below 0.7, ``fail`` if the mean test AUROC is below 0.5.
 
-    ``not learnt`` if the mean is below 0.7 even on the training distribution; ``fail`` if the test mean is below 0.5;
     ``pass`` if no training run lost more than 0.05; else ``weak``.
 
     >>> judge([{"train_auroc": 0.99, "test_auroc": 0.96}, {"train_auroc": 0.99, "test_auroc": 0.70}])
@@ -157,24 +119,24 @@ def judge(runs: Sequence[dict[str, Any]]) -> str:
     return "pass" if all(run["test_auroc"] >= run["train_auroc"] - NEAR for run in runs) else "weak"
 
 
-def _run(pooling: str, options: dict[str, Any], test: UnitTest, steps: int, seed: int) -> dict[str, Any]:
-    channels = -(-CHANNELS // options.get("heads", 1)) * options.get("heads", 1)  # heads divide the channels
+def _run(pooling: str, options: dict[str, Any], train: Law, test: Law, steps: int, seed: int) -> dict[str, Any]:
+    heads = options.get("heads", 1)
+    channels = -(-CHANNELS // heads) * heads  # heads divide the channels
     generator = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         verifier = Verifier(pooling, channels=channels, pooling_options=options).train()
         optimiser = torch.optim.AdamW(verifier.parameters(), lr=RATE, weight_decay=0.0)
         for _ in range(steps):
-            query, bags, label = draw(test.train, BATCH, channels, generator)
+            query, bags, label = draw(train, BATCH, channels, generator)
             logit = verifier.verify_features(query, bags).logit
-            loss = functional.binary_cross_entropy_with_logits(logit, label.float())
             optimiser.zero_grad()
-            loss.backward()
+            functional.binary_cross_entropy_with_logits(logit, label.float()).backward()
             optimiser.step()
     verifier.eval()
     measured: dict[str, Any] = {"seed": seed}
     with torch.inference_mode():
-        for name, law in (("train_auroc", test.train), ("test_auroc", test.test)):
+        for name, law in (("train_auroc", train), ("test_auroc", test)):
             query, bags, label = draw(law, MEASURED, channels, generator)
             measured[name] = auroc(label.numpy(), verifier.verify_features(query, bags).logit.numpy())
     return measured

@@ -170,7 +170,7 @@ def _withheld(found: dict[str, Any], exemplars: int) -> list[str]:
     if "withheld" not in found:
         return []
     share = found["withheld"] / exemplars
-    return [f"Unlike the training data, and so unsure: {found['withheld']:,} of {exemplars:,} ({share:.1%})."]
+    return [f"Out of distribution, and so unsure: {found['withheld']:,} of {exemplars:,} ({share:.1%})."]
 
 
 def _goals(found: dict[str, Any]) -> list[str]:

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
@@ -15,15 +15,7 @@ from miv.errors import MIVError
 
 
 def whole_page(title: str, body: str, style: str, script: str = "", data: str = "") -> str:
-    """Return a page as text.
-
-    Args:
-        title: title of the page, as plain text.
-        body: its content, as HTML.
-        style: its style sheet.
-        script: its script, if it has one.
-        data: an element with data for the script, as HTML.
-    """
+    """Return a page as text; ``title`` is plain text, ``body`` and ``data`` (an element for the script) are HTML."""
     scripts = f"script-src '{_hash(script)}'; " if script else ""
     policy = (
         f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; {scripts}base-uri 'none'; form-action 'none'"
@@ -58,7 +50,6 @@ def _hash(text: str) -> str:
 # The letter, colour and dashes that identify a model on the page.
 
 NONE = '<span class="none">–</span>'  # a missing figure
-STYLES = 10  # .m0 to .m9 in report.css; letters distinguish more models
 
 
 def letter(number: int) -> str:
@@ -72,13 +63,33 @@ def letter(number: int) -> str:
 
 def style(number: int) -> str:
     """The CSS class with the colour and, for lines, the dashes."""
-    return f"m{number % STYLES}"
+    return f"m{number % 10}"  # .m0 to .m9 in report.css; letters distinguish more models
 
 
 def badge(number: int, name: str = "") -> str:
     """The letter on its colour, and the model's name if given."""
     made = f'<span class="badge {style(number)}" aria-hidden="true">{letter(number)}</span>'
     return f"{made} {escape(name)}" if name else made
+
+
+def legend(names: Iterable[str]) -> str:
+    """The letter and colour of each model."""
+    return f'<ul class="legend">{"".join(f"<li>{badge(n, name)}</li>" for n, name in enumerate(names))}</ul>'
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str, wide: bool = True) -> str:
+    """A table with HTML cells; the first column names the row, the others hold numbers."""
+    head = "".join(f'<th scope="col">{cell}</th>' for cell in heads)
+    body = "".join(
+        f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{cell}</td>" for cell in row[1:])}</tr>' for row in rows
+    )
+    # A table wider than the screen scrolls, and its title stays in place. The script makes it focusable while it can
+    # scroll.
+    return (
+        f'<p class="title">{escape(caption)}</p><div class="scroll" data-label="{escape(caption)}">'
+        f'<table aria-label="{escape(caption)}"{"" if wide else " class=narrow"}><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
 
 
 # Small SVG charts that follow the page's colours, light or dark.
@@ -91,15 +102,7 @@ MOST_POINTS = 400  # of one line; more would not be visible
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a chart.
-
-    Args:
-        name: name for screen readers.
-        points: from left to right.
-        style: number of the model, which sets colour, dashes and letter; ``None`` for a neutral reference line.
-        dots: whether to mark every point.
-        mark: a single point to mark.
-    """
+    """One line of a chart; ``style`` is the number of its model, ``None`` for a neutral line, ``mark`` one point."""
 
     name: str
     points: Sequence[Point]
@@ -128,31 +131,30 @@ def chart(title: str, summary: str, x: Axis, y: Axis, lines: Sequence[Line], not
         f'<figure class="chart"><figcaption><h3>{escape(title)}</h3></figcaption>',
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(f"{title}. {summary}")}">',
     ]
+    bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
     for value, text in x.ticks:
-        place = _x(x, value)
-        parts.append(f'<path class="grid" d="M{place:.1f} {TOP}V{HEIGHT - BOTTOM}"/>')
-        parts.append(
-            f'<text class="tick" x="{place:.1f}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">{escape(text)}</text>'
-        )
+        across = _x(x, value)
+        parts.append(f'<path class="grid" d="M{across:.1f} {TOP}V{bottom}"/>')
+        parts.append(_text("tick", f'x="{across:.1f}" y="{bottom + 15}"', text))
     for value, text in y.ticks:
-        place = _y(y, value)
-        parts.append(f'<path class="grid" d="M{LEFT} {place:.1f}H{WIDTH - RIGHT}"/>')
-        parts.append(f'<text class="tick" x="{LEFT - 6}" y="{place + 4:.1f}" text-anchor="end">{escape(text)}</text>')
-    middle = (LEFT + WIDTH - RIGHT) / 2
-    parts.append(f'<text class="axis" x="{middle}" y="{HEIGHT - 6}" text-anchor="middle">{escape(x.name)}</text>')
-    upright = (TOP + HEIGHT - BOTTOM) / 2
-    parts.append(
-        f'<text class="axis" transform="translate(12 {upright}) rotate(-90)" text-anchor="middle">'
-        f"{escape(y.name)}</text>"
-    )
+        up = _y(y, value)
+        parts.append(f'<path class="grid" d="M{LEFT} {up:.1f}H{right}"/>')
+        parts.append(_text("tick", f'x="{LEFT - 6}" y="{up + 4:.1f}"', text, "end"))
+    parts.append(_text("axis", f'x="{(LEFT + right) / 2}" y="{HEIGHT - 6}"', x.name))
+    parts.append(_text("axis", f'transform="translate(12 {(TOP + bottom) / 2}) rotate(-90)"', y.name))
     drawn = [_pixels(x, y, line.points) for line in lines]
     parts += [_line(x, y, line, pixels) for line, pixels in zip(lines, drawn, strict=True)]
     of_models = [(line.style, pixels) for line, pixels in zip(lines, drawn, strict=True) if line.style is not None]
-    for place, (number, pixels) in enumerate(of_models):
+    for number, (model, pixels) in enumerate(of_models):
         if len(of_models) > 1 and pixels:  # at different positions, because curves often end in the same corner
-            parts.append(_letter(number, pixels, (place + 0.5) / len(of_models)))
+            a, b = _point_along(pixels, (number + 0.5) / len(of_models))
+            parts.append(_text(f"letter {style(model)}", f'x="{a:.1f}" y="{b + 4:.1f}"', letter(model)))
     note = f'<p class="note">{escape(note)}</p>' if note else ""
     return "".join([*parts, f"</svg>{note}</figure>"])
+
+
+def _text(kind: str, where: str, text: str, anchor: str = "middle") -> str:
+    return f'<text class="{kind}" {where} text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def nice_axis(name: str, values: Sequence[float], *, whole: bool = False, count: int = 5) -> Axis:
@@ -200,16 +202,13 @@ def _line(x: Axis, y: Axis, line: Line, pixels: list[Point]) -> str:
     return "".join(parts)
 
 
-def _letter(number: int, pixels: list[Point], share: float) -> str:
-    """The model's letter on its line, at this share of its length."""
-    steps = [math.dist(one, other) for one, other in pairwise(pixels)]
-    left, (a, b) = share * sum(steps), pixels[0]
-    for step, (one, other) in zip(steps, pairwise(pixels), strict=True):
+def _point_along(pixels: list[Point], share: float) -> Point:
+    """The point of a line at this share of its length."""
+    steps = [math.dist(start, end) for start, end in pairwise(pixels)]
+    left = share * sum(steps)
+    for step, (start, end) in zip(steps, pairwise(pixels), strict=True):
         if left <= step:
             part = left / step if step else 0.0
-            a, b = one[0] + part * (other[0] - one[0]), one[1] + part * (other[1] - one[1])
-            break
+            return start[0] + part * (end[0] - start[0]), start[1] + part * (end[1] - start[1])
         left -= step
-    return (
-        f'<text class="letter {style(number)}" x="{a:.1f}" y="{b + 4:.1f}" text-anchor="middle">{letter(number)}</text>'
-    )
+    return pixels[0]

@@ -14,7 +14,6 @@ from miv.evaluation.predicting import explain
 from miv.evaluation.report_source import ReportModel, ReportSource
 from miv.evaluation.verifier_audit import looked_right
 from miv.evaluation.witnesses import witness_scores
-from miv.files.json import Integers, Mask
 from miv.verifier.network import Verifier
 
 # Choose the exemplars that a report shows, their order, and the members of a long bag.
@@ -25,8 +24,8 @@ SHOWN_MEMBERS = 32  # of one bag; a longer bag shows how many more there are
 def error_confidence(source: ReportSource) -> NDArray[np.float64]:
     """Confidence ``(E,)`` of the most confident wrong model, from 0 to 1; below 0 if no model is wrong.
 
-    Confidence is the distance from the threshold, or the nearer of two, as a share of the distance to the end of the
-    scale. Among exemplars that all models get right, the one closest to an error has the highest value.
+    Confidence is the distance from the nearer threshold as a share of the distance to the end of the scale. Among
+    exemplars that all models get right, the one closest to an error has the highest value.
     """
     surest_wrong = np.full(len(source.exemplars), -np.inf)
     least_sure = np.full(len(source.exemplars), np.inf)
@@ -98,11 +97,6 @@ def shown_members(source: ReportSource, exemplar: int) -> NDArray[np.int64]:
 MOST_REFERENCES = 12  # of one query
 
 
-def shown_references(exemplars: ExemplarSet, exemplar: int) -> NDArray[np.int64]:
-    """The references of an exemplar that the page shows: the first ones."""
-    return exemplars.references(exemplar)[:MOST_REFERENCES]
-
-
 def match_rows(
     model: ReportModel, exemplars: ExemplarSet, chosen: NDArray[np.int64], places: list[NDArray[np.int64]]
 ) -> list[list[list[float]] | None] | None:
@@ -113,9 +107,9 @@ def match_rows(
     if not exemplars.has_references or model.verifier is None:
         return None
     several = [place for place, exemplar in enumerate(chosen) if len(exemplars.references(int(exemplar))) > 1]
-    found: list[list[list[float]] | None] = [None] * len(chosen)
+    matrices: list[list[list[float]] | None] = [None] * len(chosen)
     if not several:
-        return found
+        return matrices
     some = exemplars.subset(chosen[several]).compact()
     scores = explain(Verifier.from_pretrained(model.verifier), some.by_reference(), "alone")
     first = 0
@@ -123,8 +117,8 @@ def match_rows(
         references, size = len(some.references(number)), int(some.bag_sizes[number])
         matrix = model.point.probability(scores[first : first + references * size]).reshape(references, size)
         first += references * size
-        found[place] = matrix[:MOST_REFERENCES, places[place]].round(3).tolist()
-    return found
+        matrices[place] = matrix[:MOST_REFERENCES, places[place]].round(3).tolist()
+    return matrices
 
 
 # Combine many small pictures into a few large sheets, which a browser decodes on demand.
@@ -192,19 +186,23 @@ def gallery(source: ReportSource, most: int) -> dict[str, Any]:
         chosen = np.append(chosen[: max(0, most - 1)], telling)
     places = [shown_members(source, int(exemplar)) for exemplar in chosen]
     members = np.concatenate([exemplars.bag_ptr[e] + shown for e, shown in zip(chosen, places, strict=True)])
-    asked = [shown_references(exemplars, int(exemplar)) for exemplar in chosen]
-    drawn, in_bag = _interleaved(asked, exemplars.bag_index[members], [len(shown) for shown in places])
-    # In order of first use, so that the first page needs only the first sheet.
-    instances, first, row = np.unique(drawn, return_index=True, return_inverse=True)
+    references = [exemplars.references(int(exemplar))[:MOST_REFERENCES] for exemplar in chosen]
+    # Each query's references, then the shown members of its bag, in order of first use, so that the first page needs
+    # only the first sheet.
+    bags = np.split(exemplars.bag_index[members], np.cumsum([len(shown) for shown in places])[:-1])
+    parts = [part for pair in zip(references, bags, strict=True) for part in pair]
+    in_bag = np.repeat(np.arange(len(parts)) % 2 == 1, [len(part) for part in parts])
+    instances, first, row = np.unique(np.concatenate(parts), return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     rows = rank[row]
-    reference_ptr = csr.borders([len(references) for references in asked])
-    references = rows[~in_bag]
+    reference_ptr = csr.borders([len(part) for part in references])
+    reference_rows = rows[~in_bag]
     groups, group = (None, None)
     if exemplars.group is not None:
         groups, group = np.unique(exemplars.group[chosen].astype(str), return_inverse=True)
+    counts = None if exemplars.witness is None else csr.bag_sums(exemplars.witness, exemplars.bag_ptr)
     return {
         "kind": exemplars.pool.kind,
         "exemplar": chosen.tolist(),
@@ -214,49 +212,32 @@ def gallery(source: ReportSource, most: int) -> dict[str, Any]:
         "size": exemplars.bag_sizes[chosen].tolist(),
         "groups": None if groups is None else groups.tolist(),
         "group": None if group is None else group.tolist(),
-        "query": references[reference_ptr[:-1]].tolist(),
+        "query": reference_rows[reference_ptr[:-1]].tolist(),
         "reference_ptr": reference_ptr.tolist() if exemplars.has_references else None,
-        "reference": references.tolist() if exemplars.has_references else None,
+        "reference": reference_rows.tolist() if exemplars.has_references else None,
         "query_id": None if exemplars.query_id is None else exemplars.query_id[chosen].tolist(),
         "ptr": csr.borders([len(shown) for shown in places]).tolist(),
         "place": np.concatenate(places).tolist(),
         "bag": rows[in_bag].tolist(),
         "witness": None if exemplars.witness is None else exemplars.witness[members].astype(int).tolist(),
-        "witnesses": None if exemplars.witness is None else _counts(exemplars.witness, exemplars.bag_ptr, chosen),
+        "witnesses": None if counts is None else counts[chosen].tolist(),  # in the whole bag, shown or not
         "models": [
             {**_answers(number, model, chosen, members), "matches": match_rows(model, exemplars, chosen, places)}
             for number, model in enumerate(source.models)
         ],
-        **_instances(source, instances[order]),
+        **_instances(exemplars.pool, instances[order]),
     }
 
 
-def _interleaved(
-    asked: list[NDArray[np.int64]], members: NDArray[np.int64], sizes: list[int]
-) -> tuple[NDArray[np.int64], Mask]:
-    """Each query's references, then the shown members of its bag; and which of them are members."""
-    parts: list[NDArray[np.int64]] = []
-    for references, bag in zip(asked, np.split(members, np.cumsum(sizes)[:-1]), strict=True):
-        parts += [references, bag]
-    in_bag = np.repeat(np.arange(len(parts)) % 2 == 1, [len(part) for part in parts])
-    return np.concatenate(parts), in_bag
-
-
-def _counts(witness: Mask, ptr: Integers, chosen: Integers) -> list[int]:
-    """Number of witnesses in the whole bag, shown or not."""
-    counts: list[int] = csr.bag_sums(witness, ptr)[chosen].tolist()
-    return counts
-
-
 def _answers(number: int, model: ReportModel, chosen: NDArray[np.int64], members: NDArray[np.int64]) -> dict[str, Any]:
-    answers, found = model.answers, model.found
+    answers, witnesses = model.answers, model.witnesses
     attention, witness = answers.attention, answers.witness
     ranks = looked = None
     if attention is not None and witness is not None:
         ranks = witness_scores(answers.ptr, witness, attention)
         # Decided here from all members at full precision; the page has only some of them, in thousandths.
-        tells, right = looked_right(answers.ptr, answers.label, witness, attention)
-        looked = [int(right[e]) if tells[e] else None for e in chosen]
+        informative, right = looked_right(answers.ptr, answers.label, witness, attention)
+        looked = [int(right[e]) if informative[e] else None for e in chosen]
     return {
         "name": model.name,
         "letter": letter(number),
@@ -269,7 +250,7 @@ def _answers(number: int, model: ReportModel, chosen: NDArray[np.int64], members
         "probability": _parts(model.probability[chosen]),
         "verdict": model.verdict[chosen].astype(int).tolist(),
         "attention": None if attention is None else _parts(attention[members]),
-        "found": None if found is None else found[members].astype(int).tolist(),
+        "found": None if witnesses is None else witnesses[members].astype(int).tolist(),
         "i_auroc": None if ranks is None else _known_parts(ranks.i_auroc[chosen]),
         "i_ap": None if ranks is None else _known_parts(ranks.i_ap[chosen]),
     }
@@ -285,14 +266,13 @@ def _known_parts(shares: NDArray[np.float64]) -> list[int | None]:
     return [None if np.isnan(share) else round(float(share) * PARTS) for share in shares]
 
 
-def _instances(source: ReportSource, instances: NDArray[np.int64]) -> dict[str, Any]:
-    pool = source.exemplars.pool
-    classes = None if pool.classes is None else [str(pool.classes[i]) for i in instances]
-    names = None if pool.names is None else [str(pool.names[i]) for i in instances]
-    found: dict[str, Any] = {"number": instances.tolist(), "classes": classes, "names": names}
+def _instances(pool: InstancePool, instances: NDArray[np.int64]) -> dict[str, Any]:
+    shown: dict[str, Any] = {"number": instances.tolist()}
+    for name, column in (("classes", pool.classes), ("names", pool.names)):
+        shown[name] = None if column is None else [str(column[i]) for i in instances]
     if pool.kind == "text":
         texts = [str(pool.values[i]) for i in instances]
-        return found | {"texts": [t if len(t) <= SHOWN_LETTERS else t[:SHOWN_LETTERS] + "…" for t in texts]}
+        shown["texts"] = [t if len(t) <= SHOWN_LETTERS else t[:SHOWN_LETTERS] + "…" for t in texts]
     if pool.kind == "image":
-        return found | {"pictures": picture_sheets(pool, instances)}
-    return found
+        shown["pictures"] = picture_sheets(pool, instances)
+    return shown

@@ -1,7 +1,6 @@
 """The static parts of a report: tables and curves that need no script."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from html import escape
 from typing import Any
@@ -14,21 +13,21 @@ from miv.evaluation.calibration_fits import bag_size_classes, expected_calibrati
 from miv.evaluation.curves import read_history
 from miv.evaluation.error_curve import ErrorCurve
 from miv.evaluation.evaluation import TITLES, Evaluation, check_words, evaluate, goal_checks
+from miv.evaluation.goals import EqualErrors
 from miv.evaluation.metrics import auroc, classification_metrics, group_table
-from miv.evaluation.page import NONE, Axis, Line, badge, chart, letter, nice_axis
+from miv.evaluation.page import NONE, Axis, Line, badge, chart, legend, letter, nice_axis, table
 from miv.evaluation.report_source import ReportModel, ReportSource
 from miv.evaluation.witnesses import RANKED_BY, WITNESS_METRICS
 
-# The reference rows in the table of results: plain methods on the same data.
-
-PLAIN_WORDS = (
+MOST_GROUPS = 60
+_BASELINE_NOTE = (
     " Rows marked plain are simple methods on the same data. They give a score, not a verdict, and a model should "
     "beat them. The letters name the models that provided the features."
 )
 
 
-def plain_rows(source: ReportSource) -> list[tuple[str, dict[str, float]]]:
-    """The plain methods, each with its head; a method with the same figures for several models appears once."""
+def _baseline_rows(source: ReportSource) -> list[tuple[str, dict[str, float]]]:
+    """The baselines, each with its head; a method with the same figures for several models appears once."""
     owners: dict[tuple[str, Figures], list[int]] = {}
     for number, model in enumerate(source.models):
         for method, figures in model.reference.items():
@@ -42,35 +41,10 @@ def plain_rows(source: ReportSource) -> list[tuple[str, dict[str, float]]]:
     ]
 
 
-MOST_GROUPS = 60
-
-
-def legend(source: ReportSource) -> str:
-    """The letter and colour of each model."""
-    return (
-        '<ul class="legend">' + "".join(f"<li>{badge(n, m.name)}</li>" for n, m in enumerate(source.models)) + "</ul>"
-    )
-
-
 def title_of(metric: str) -> str:
     """The name of a metric as a heading."""
     title = TITLES.get(metric, metric.replace("_", " "))
     return title if title.startswith("i-") else title[:1].upper() + title[1:]
-
-
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str, wide: bool = True) -> str:
-    """A table with HTML cells; the first column names the row, the others hold numbers."""
-    head = "".join(f'<th scope="col">{cell}</th>' for cell in heads)
-    body = "".join(
-        f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{cell}</td>" for cell in row[1:])}</tr>' for row in rows
-    )
-    # A table wider than the screen scrolls, and its title stays in place. The script makes it focusable while it can
-    # scroll.
-    return (
-        f'<p class="title">{escape(caption)}</p><div class="scroll" data-label="{escape(caption)}">'
-        f'<table aria-label="{escape(caption)}"{"" if wide else " class=narrow"}><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
 
 
 def thresholds_of(model: ReportModel) -> str:
@@ -81,29 +55,32 @@ def thresholds_of(model: ReportModel) -> str:
 
 def results(source: ReportSource) -> str:
     """The metrics of every model, the best of each in bold, and the errors at its threshold."""
-    found = [_at_threshold(model) for model in source.models]
-    plain = plain_rows(source)
-    measured = [one.metrics for one in found] + [figures for _, figures in plain]
+    evaluations = [_at_threshold(model) for model in source.models]
+    plain = _baseline_rows(source)
+    measured = [evaluation.metrics for evaluation in evaluations] + [figures for _, figures in plain]
     shown = ("auroc", "accuracy", "f1", *WITNESS_METRICS)
-    names = [name for name in shown if any(name in one for one in measured)]
+    names = [name for name in shown if any(name in figures for figures in measured)]
     two = any(model.can_be_unsure for model in source.models)
     heads = ["Model", *(escape(title_of(name)) for name in names), "False accepts", "False rejects"]
     heads += ["Unsure"] if two else []
-    best = {name: max(round(float(np.nan_to_num(one.get(name, -1.0))), 3) for one in measured) for name in names}
-    several = {name: sum(name in one for one in measured) > 1 for name in names}
+    best = {
+        name: max(round(float(np.nan_to_num(figures.get(name, -1.0))), 3) for figures in measured)
+        for name in names
+        if sum(name in figures for figures in measured) > 1
+    }
     rows = []
-    for number, (model, one) in enumerate(zip(source.models, found, strict=True)):
-        cells = [_metric(one.metrics, name, best[name], several=several[name]) for name in names]
-        label = source.exemplars.label == 1
+    label = source.exemplars.label == 1
+    for number, (model, evaluation) in enumerate(zip(source.models, evaluations, strict=True)):
+        cells = [_metric(evaluation.metrics, name, best.get(name)) for name in names]
         wrong = [_share(int((model.wrong & of).sum()), int(of.sum())) for of in (~label, label)]
         wrong += [_share(int(model.unsure.sum()), len(label))] if two else []
         rows.append([badge(number, model.name), *cells, *wrong])
     rows += [
-        [head, *(_metric(one, n, best[n], several=several[n]) for n in names), *([NONE] * (3 if two else 2))]
-        for head, one in plain
+        [head, *(_metric(figures, n, best.get(n)) for n in names), *([NONE] * (3 if two else 2))]
+        for head, figures in plain
     ]
     caption = f"How well the models verify ({source.split}, {len(source.exemplars):,} exemplars)"
-    chance = next((one.witnesses for one in found if one.witnesses), None)
+    chance = next((evaluation.witnesses for evaluation in evaluations if evaluation.witnesses), None)
     words = (
         "AUROC: how often a bag that holds the query’s class scores above one that does not; 0.5 is chance. "
         "Accuracy, F1, false accepts and false rejects are those of the verdicts at each model’s threshold ("
@@ -118,45 +95,45 @@ def results(source: ReportSource) -> str:
     for number, model in enumerate(source.models):
         if model.withheld is not None:
             count = int(model.withheld.sum())
-            them = "exemplar because it is" if count == 1 else "exemplars because they are"
-            words += f" {letter(number)} is unsure on {count:,} {them} unlike the training data."
+            words += f" {letter(number)} is unsure on {count:,} out-of-distribution exemplar{'s' * (count != 1)}."
     if chance is not None:
         words += (
             " i-AUROC, i-AP, i-MRR and i-top1: does the attention rank true witnesses above the rest of their bag? "
             f"A random order gives 0.5, {chance['i_ap_chance']:.3f}, {chance['i_mrr_chance']:.3f} and "
             f"{chance['i_top1_chance']:.3f}."
         )
-    words += PLAIN_WORDS if plain else ""
-    below = _rankings(found, source.models) + _groups(found, source.models)
+    words += _BASELINE_NOTE if plain else ""
+    below = _rankings(evaluations, source.models) + _groups(evaluations, source.models)
     return table(heads, rows, caption) + f'<p class="note">{escape(words)}</p>' + below
 
 
 def _at_threshold(model: ReportModel) -> Evaluation:
     """All metrics. Those that need a verdict use the model's own, so that the page has one decision rule."""
     answers, verdict = model.answers, model.verdict.astype(np.float64)
-    found = evaluate(answers)
-    decided = classification_metrics(answers.label, verdict) | {"auroc": found.classification["auroc"]}
+    evaluation = evaluate(answers)
+    decided = classification_metrics(answers.label, verdict) | {"auroc": evaluation.classification["auroc"]}
     groups = None if answers.group is None else group_table(answers.label, verdict, answers.group)
-    return replace(found, classification=decided, groups=groups)
+    return replace(evaluation, classification=decided, groups=groups)
 
 
-def _metric(found: dict[str, float], name: str, best: float, *, several: bool) -> str:
-    value = found.get(name)
+def _metric(figures: dict[str, float], name: str, best: float | None = None) -> str:
+    """A figure, in bold if it is as good as the best of several."""
+    value = figures.get(name)
     if value is None or np.isnan(value):
         return NONE
-    return f"<b>{value:.3f}</b>" if several and round(value, 3) >= best else f"{value:.3f}"
+    return f"<b>{value:.3f}</b>" if best is not None and round(value, 3) >= best else f"{value:.3f}"
 
 
 def _share(count: int, of: int) -> str:
     return f"{count / of:.1%} <small>({count:,} of {of:,})</small>" if of else "–"
 
 
-def _rankings(found: list[Evaluation], models: list[ReportModel]) -> str:
+def _rankings(evaluations: list[Evaluation], models: list[ReportModel]) -> str:
     """The witnesses by every way to rank instances: attention alone would count ties against one-hot attention."""
     rows = []
-    for number, (model, evaluation) in enumerate(zip(models, found, strict=True)):
-        for by, one in (evaluation.rankings or {}).items():
-            cells = [_metric(one, name, 0.0, several=False) for name in WITNESS_METRICS]
+    for number, (model, evaluation) in enumerate(zip(models, evaluations, strict=True)):
+        for by, figures in (evaluation.rankings or {}).items():
+            cells = [_metric(figures, name) for name in WITNESS_METRICS]
             rows.append([badge(number, model.name), escape(RANKED_BY[by]), *cells])
     if not rows:
         return ""
@@ -170,15 +147,15 @@ def _rankings(found: list[Evaluation], models: list[ReportModel]) -> str:
     return f'<details><summary>{title}</summary>{inner}<p class="note">{words}</p></details>'
 
 
-def _groups(found: list[Evaluation], models: list[ReportModel]) -> str:
-    if any(one.groups is None for one in found):
+def _groups(evaluations: list[Evaluation], models: list[ReportModel]) -> str:
+    if any(evaluation.groups is None for evaluation in evaluations):
         return ""
-    by_group = {row.group: row.exemplars for row in found[0].groups or []}
+    by_group = {row.group: row.exemplars for row in evaluations[0].groups or []}
     if not 1 < len(by_group) <= MOST_GROUPS:
         return ""
     rows = []
     for group, exemplars in by_group.items():
-        accuracies = [next(r.accuracy for r in one.groups or [] if r.group == group) for one in found]
+        accuracies = [next(r.accuracy for r in e.groups or [] if r.group == group) for e in evaluations]
         rows.append([escape(group), f"{exemplars:,}", *(f"{accuracy:.3f}" for accuracy in accuracies)])
     heads = ["Group", "Exemplars", *(badge(n, model.name) for n, model in enumerate(models))]
     inner = table(heads, rows, "Accuracy by group, at each model’s threshold", wide=False)
@@ -211,7 +188,7 @@ def curves(source: ReportSource) -> str:
         averages.append(f"{model.name} {average_precision_score(label, logit):.3f}")
     note = "The dot is the model’s threshold; the dotted line is chance."
     return (
-        legend(source)
+        legend(model.name for model in source.models)
         + '<div class="charts">'
         + chart("ROC", "Area under the curve: " + ", ".join(areas) + ".", Axis("negatives answered yes"),
                 Axis("positives answered yes"), roc, note)
@@ -242,7 +219,7 @@ def history(source: ReportSource) -> str:
         )
         last = ", ".join(f"{line.name} ends at {line.points[-1][1]:.3f}" for line in lines)
         charts.append(chart(title, f"{last}.", x, y, lines))
-    return f'{legend(source)}<div class="charts">{"".join(charts)}</div>'
+    return f'{legend(model.name for model in source.models)}<div class="charts">{"".join(charts)}</div>'
 
 
 def settings(source: ReportSource) -> str:
@@ -258,13 +235,13 @@ def settings(source: ReportSource) -> str:
     rows = [[escape(n), *(_setting(m.config.get(n)) for m in source.models)] for n in differing]
     shared = [[escape(n), _setting(source.models[0].config.get(n))] for n in names if n not in differing]
     versions = source.models[0].about.get("versions") or {}
-    told = ", ".join(f"{name} {version}" for name, version in versions.items())
+    libraries = ", ".join(f"{name} {version}" for name, version in versions.items())
     parts = [table(heads, [*facts, *rows], "The runs and their differences", wide=False)]
     if shared:
         inner = table(["Setting", "Value"], shared, "Settings that all runs share", wide=False)
         parts.append(f"<details><summary>Settings that all runs share ({len(shared)})</summary>{inner}</details>")
-    if told:
-        parts.append(f'<p class="note">Trained with {escape(told)}.</p>')
+    if libraries:
+        parts.append(f'<p class="note">Trained with {escape(libraries)}.</p>')
     return "".join(parts)
 
 
@@ -278,7 +255,7 @@ _RATES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.4)  # ticks of the error trade-off
 _FEW = 50  # minimum number of exemplars for a reliability curve of one bag size
 
 
-def calibration_section(source: ReportSource) -> str:
+def calibration(source: ReportSource) -> str:
     """Reliability, error trade-off and operating point of every model."""
     label = source.exemplars.label
     if not 0 < label.sum() < len(label):
@@ -309,7 +286,8 @@ def calibration_section(source: ReportSource) -> str:
         if len(names) > 1 and chosen.sum() >= _FEW:
             charts.append(_reliability(f"Reliability, bags of {name}", source, chosen))
     made = table(heads, rows, f"Operating points, and their calibration on {source.split}")
-    return f'{made}{_goals(source)}{note}{legend(source)}<div class="charts">{"".join(charts)}</div>'
+    letters = legend(model.name for model in source.models)
+    return f'{made}{_goals(source)}{note}{letters}<div class="charts">{"".join(charts)}</div>'
 
 
 def _goals(source: ReportSource) -> str:
@@ -349,7 +327,7 @@ def _trade_off(source: ReportSource) -> str:
     for number, model in enumerate(source.models):
         curve = ErrorCurve.of(model.probability, source.exemplars.label)
         accepts, rejects = curve.false_accept_rate, curve.false_reject_rate
-        said.append(f"{model.name} {_equal_errors(accepts, rejects):.1%}, {_errors_here(model, source)}")
+        said.append(f"{model.name} {float(EqualErrors().rate(curve)):.1%}, {_errors_here(model, source)}")
         inside = (accepts > 0) & (rejects > 0) & (accepts < 0.5) & (rejects < 0.5)  # 0 and 1 are infinitely far away
         pairs = zip(ndtri(accepts[inside]).tolist(), ndtri(rejects[inside]).tolist(), strict=True)
         lines.append(Line(model.name, list(pairs), number, mark=_here(model, source)))
@@ -361,11 +339,6 @@ def _trade_off(source: ReportSource) -> str:
         lines,
         "Closer to the lower left is better; the dot is the threshold.",
     )
-
-
-def _equal_errors(accepts: NDArray[np.float64], rejects: NDArray[np.float64]) -> float:
-    nearest = int(np.abs(accepts - rejects).argmin())
-    return float(accepts[nearest] + rejects[nearest]) / 2
 
 
 def _errors_here(model: ReportModel, source: ReportSource) -> str:

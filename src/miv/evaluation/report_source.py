@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from miv.backbones.cache import embed_exemplars
 from miv.data import ExemplarSet, load_splits
@@ -16,7 +15,7 @@ from miv.evaluation.predicting import withheld
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.runs import RunFolder, refuse_unfinished
 from miv.files.cache import feature_folder
-from miv.files.json import Mask
+from miv.files.json import Floats, Mask
 from miv.runtime import Progress, SilentProgress
 from miv.tasks import build_once, list_tasks
 from miv.verifier.decisions import ConformalRule, OperatingPoint
@@ -36,9 +35,9 @@ class ReportModel:
         about: seed, versions and time of the run; empty if unknown.
         history: the CSV file of its metrics by epoch, if any.
         verifier: its folder, which identifies it in an audit; without it there can be no audit.
-        reference: results of plain methods on the same features; empty if not scored.
-        withheld: ``(E,)``, the exemplars without a yes or no, because they are unlike the training data; ``None`` if
-            the verifier has no limit for that.
+        reference: results of the baselines on the same features; empty if not scored.
+        withheld: ``(E,)``, the exemplars that are unsure because they are out of distribution; ``None`` if the
+            verifier has no such check.
     """
 
     name: str
@@ -52,40 +51,40 @@ class ReportModel:
     withheld: Mask | None = None
 
     @property
-    def probability(self) -> NDArray[np.float64]:
+    def probability(self) -> Floats:
         """``(E,)``, calibrated if the verifier is."""
         return self.point.probability(self.answers.logit)
 
     @property
-    def verdict(self) -> NDArray[np.bool_]:
-        """``(E,)``."""
-        return self._given(self.point.verdict(self.probability))
+    def verdict(self) -> Mask:
+        """``(E,)`` where the decision is yes."""
+        return self._decided(self.point.verdict(self.probability))
 
     @property
-    def rejected(self) -> NDArray[np.bool_]:
+    def rejected(self) -> Mask:
         """``(E,)`` where the decision is no; an unsure one is neither accepted nor rejected."""
-        return self._given(self.point.rejected(self.probability))
+        return self._decided(self.point.rejected(self.probability))
 
-    def _given(self, answered: Mask) -> Mask:
-        return answered if self.withheld is None else answered & ~self.withheld
+    def _decided(self, mask: Mask) -> Mask:
+        return mask if self.withheld is None else mask & ~self.withheld
 
     @property
     def can_be_unsure(self) -> bool:
-        """Whether it has two thresholds, or a limit for inputs unlike the training data."""
+        """Whether it has two thresholds, or an out-of-distribution check."""
         return self.point.lower_threshold is not None or self.withheld is not None
 
     @property
-    def unsure(self) -> NDArray[np.bool_]:
+    def unsure(self) -> Mask:
         """``(E,)`` where the decision is unsure."""
         return ~self.verdict & ~self.rejected
 
     @property
-    def wrong(self) -> NDArray[np.bool_]:
+    def wrong(self) -> Mask:
         """``(E,)`` where the decision is yes or no, and wrong."""
         return np.where(self.answers.label == 1, self.rejected, self.verdict)
 
     @property
-    def found(self) -> NDArray[np.bool_] | None:
+    def witnesses(self) -> Mask | None:
         """Its witnesses ``(T,)`` by attention; ``None`` without attention, or if it uses other shares."""
         rule = self.point.witness_rule
         if self.answers.attention is None or (isinstance(rule, ConformalRule) and rule.by != "attention"):
@@ -125,13 +124,8 @@ def open_runs(
 ) -> ReportSource:
     """Open runs of ``miv train`` evaluated on the same split.
 
-    Args:
-        paths: the folders of the runs.
-        split: the split to report on.
-        data: the folder of splits; by default the data recorded in the first run.
-        cache: the folder with the built sets of tasks, and with features, which a verifier with a limit for inputs
-            unlike the training data needs again.
-        progress: reports progress if a set must be built or embedded again.
+    ``data`` is the folder of splits, by default the data recorded in the first run. ``cache`` has the built sets of
+    tasks, and features, which a verifier with an out-of-distribution check needs again.
     """
     progress = progress or SilentProgress()
     runs = [RunFolder(path) for path in paths]
@@ -141,43 +135,47 @@ def open_runs(
             raise MIVError(f"{run.path} is not a run of `miv train`: {problem}. `miv runs list` lists runs.")
         refuse_unfinished(run.path)
         if not run.predictions(split).is_file():
-            known = [file.stem for file in run.predictions(split).parent.glob("*.parquet")]
-            raise unknown_name(f"split with answers in {run.path}", split, known)
+            splits = [file.stem for file in run.predictions(split).parent.glob("*.parquet")]
+            raise unknown_name(f"split with answers in {run.path}", split, splits)
     abouts = [run.read() for run in runs]
-    wanted = [about["data"]["fingerprints"].get(split) for about in abouts]
-    for run, fingerprint in zip(runs, wanted, strict=True):
-        if fingerprint != wanted[0]:
+    fingerprints = [about["data"]["fingerprints"].get(split) for about in abouts]
+    for run, fingerprint in zip(runs, fingerprints, strict=True):
+        if fingerprint != fingerprints[0]:
             raise MIVError(
                 f"{run.path} and {runs[0].path} were evaluated on different data. Report on each separately."
             )
-    told = abouts[0]["data"]
-    exemplars = _find_exemplars(told, split, data, cache, progress)
-    if exemplars.fingerprint != wanted[0]:
+    recorded = abouts[0]["data"]
+    exemplars = _find_exemplars(recorded, split, data, cache, progress)
+    if exemplars.fingerprint != fingerprints[0]:
         raise MIVError(
-            f"The split {split!r} of {data or told['name']} is not the data of {runs[0].path}; it was "
+            f"The split {split!r} of {data or recorded['name']} is not the data of {runs[0].path}; it was "
             "changed or rebuilt. Pass the folder of the original data: --data DIR."
         )
     models = [
-        ReportModel(name, Predictions.load(run.predictions(split)), OperatingPoint.load(run.verifier),
-                    run.read_config(), about, run.metrics if run.metrics.is_file() else None, run.verifier,
-                    _reference(run, split), _withheld(run.verifier, exemplars, cache, progress))
+        ReportModel(
+            name,
+            Predictions.load(run.predictions(split)),
+            OperatingPoint.load(run.verifier),
+            run.read_config(),
+            about,
+            run.metrics if run.metrics.is_file() else None,
+            run.verifier,
+            Baselines.load(run.reference).splits.get(split, {}) if run.reference.is_file() else {},
+            _withheld(run.verifier, exemplars, cache, progress),
+        )
         for name, run, about in zip(_names(runs), runs, abouts, strict=True)
-    ]  # fmt: skip
-    return ReportSource(Path(str(told["name"])).name or "data", split, exemplars, models)
+    ]
+    return ReportSource(Path(str(recorded["name"])).name or "data", split, exemplars, models)
 
 
-def _reference(run: RunFolder, split: str) -> Mapping[str, Figures]:
-    return Baselines.load(run.reference).splits.get(split, {}) if run.reference.is_file() else {}
-
-
-def _withheld(verifier: Path, exemplars: ExemplarSet, cache: Path | None, progress: Progress) -> Mask | None:
+def _withheld(folder: Path, exemplars: ExemplarSet, cache: Path | None, progress: Progress) -> Mask | None:
     """Computed here, because the answers of a run are older than the limit of its verifier."""
-    if not (verifier / UNLIKE_NAME).is_file():
+    if not (folder / UNLIKE_NAME).is_file():
         return None
-    opened = Verifier.from_pretrained(verifier)
-    folder = None if cache is None else feature_folder(cache)
-    features = embed_exemplars(opened.backbone, exemplars, folder, progress)
-    return withheld(opened, exemplars, features, progress)
+    verifier = Verifier.from_pretrained(folder)
+    features_in = None if cache is None else feature_folder(cache)
+    features = embed_exemplars(verifier.backbone, exemplars, features_in, progress)
+    return withheld(verifier, exemplars, features, progress)
 
 
 def _names(runs: list[RunFolder]) -> list[str]:
@@ -191,14 +189,15 @@ def _names(runs: list[RunFolder]) -> list[str]:
 
 
 def _find_exemplars(
-    told: dict[str, Any], split: str, data: Path | None, cache: Path | None, progress: Progress
+    recorded: dict[str, Any], split: str, data: Path | None, cache: Path | None, progress: Progress
 ) -> ExemplarSet:
-    name = str(told["name"])
+    name = str(recorded["name"])
     folder = data if data is not None else Path(name)
     if data is None and (not name or not folder.is_dir()):
         if name not in list_tasks() or cache is None:
             raise MIVError(f"The data of the run, {name or 'without a name'}, is missing. Pass its folder: --data DIR.")
-        options = {key: Path(value) if key == "raw" else value for key, value in (told.get("options") or {}).items()}
+        options = recorded.get("options") or {}
+        options = {key: Path(value) if key == "raw" else value for key, value in options.items()}
         sets = build_once(name, options, cache / "sets", progress)
     else:
         sets = load_splits(folder, verify=True)

@@ -67,9 +67,9 @@
   /* One exemplar: its query, its bag with bars of attention, and each model's answer. */
   const truly = (e) => data.label[e] === 1;
   const says = (m, e) => models[m].verdict[e] === 1;
-  /* Between two thresholds, or unlike the training data: neither right nor wrong. */
+  /* Between two thresholds, or out of distribution: neither right nor wrong. */
   const isUnsure = (m, e) => Boolean(models[m].unsure) && models[m].unsure[e] === 1;
-  const isUnlike = (m, e) => Boolean(models[m].unlike) && models[m].unlike[e] === 1;
+  const isOutside = (m, e) => Boolean(models[m].unlike) && models[m].unlike[e] === 1;
   const word = (m, e) => (isUnsure(m, e) ? "unsure" : says(m, e) ? "yes" : "no");
   const isRight = (m, e) => !isUnsure(m, e) && says(m, e) === truly(e);
   const isWrong = (m, e) => !isUnsure(m, e) && says(m, e) !== truly(e);
@@ -121,7 +121,7 @@
       ? " (i-AUROC " + (model.i_auroc[e] / 1000).toFixed(2) + ", i-AP " + (model.i_ap[e] / 1000).toFixed(2) + ")" : "";
     return make("li", { class: "answer " + model.style },
       make("p", { class: "who" }, badge(m), " " + model.name),
-      make("p", { class: "says" }, make("span", { text: "says " + word(m, e) + (isUnlike(m, e) ? " (unlike the training data)" : "") + ", probability of yes " + percent(model.probability[e]) }),
+      make("p", { class: "says" }, make("span", { text: "says " + word(m, e) + (isOutside(m, e) ? " (out of distribution)" : "") + ", probability of yes " + percent(model.probability[e]) }),
         unsure ? null : make("span", { class: right ? "right" : "wrong", text: right ? "✓ right" : "✗ wrong" })),
       make("div", { class: "scale", "aria-hidden": "true", title: lines.length > 1 ? "probability, and the two thresholds" : "probability, and the threshold" }, fill, ...lines),
       reason + scores ? make("p", { class: "reason", text: reason + scores }) : null);

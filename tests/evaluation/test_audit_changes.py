@@ -66,8 +66,8 @@ def test_a_swapped_query_is_of_a_class_that_is_not_in_the_bag(three: ExemplarSet
 def test_distractors_come_from_negative_bags_and_not_of_the_querys_class(three: ExemplarSet) -> None:
     grown = add_distractors(three, 2, other_groups=False, random=np.random.default_rng(0))
     assert grown is not None
-    assert bags_of(grown.exemplars) == [[1, 2, 3, 3]]  # 0 is of the query's class, so 3 alone is left
-    assert grown.places.tolist() == [0]  # the others have all that there is
+    assert bags_of(grown[0]) == [[1, 2, 3, 3]]  # 0 is of the query's class, so 3 alone is left
+    assert grown[1].tolist() == [0]  # the others have all that there is
     assert add_distractors(three, 2, other_groups=True, random=np.random.default_rng(0)) is None
 
 
@@ -80,7 +80,7 @@ def test_growing_keeps_the_answer(seed: int, times: int) -> None:
     for other_groups in (False, True):
         changed = add_distractors(exemplars, times, other_groups, np.random.default_rng(seed))
         assert changed is not None
-        grown = changed.exemplars
+        grown = changed[0]
         assert (grown.bag_sizes == exemplars.bag_sizes * times).all()
         same_class = classes[grown.bag_index] == classes[grown.query][grown.owner]
         assert grown.witness is not None

@@ -12,7 +12,7 @@ import pytest
 from miv.data import ExemplarSet
 from miv.evaluation import Predictions, ReportModel, ReportSource, write_report
 from miv.verifier.decisions import OperatingPoint
-from tests.report.examples import HOSTILE, audited, source
+from tests.evaluation.report_examples import HOSTILE, audited, source
 
 playwright = pytest.importorskip("playwright.sync_api")
 CHROMIUM = os.environ.get("MIV_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")

@@ -103,14 +103,16 @@ def without_classes(exemplars: ExemplarSet) -> ExemplarSet:
 
 def test_what_is_not_known_of_the_classes_is_not_said(exemplars: ExemplarSet) -> None:
     for given, asked, come in (
-        (exemplars, "Asked for another class, ", "never of the query's class"),
-        (without_classes(exemplars), "Asked with another query, whose class is not known", "may be of the query's"),
+        (exemplars, "With a query of another class, ", "never of the query's class"),
+        (without_classes(exemplars), "With another query, whose class is not known", "may be of the query's"),
     ):
         models = {"good": perfect_verifier()}
         page = audit_models(models, given, {"data": "tiny", "split": "test"}, unit_tests=False).markdown()
         assert asked in page
         assert come in page
-        assert ("Asked for another class" in page) == ("never of the query's class" in page) == (given is exemplars)
+        assert (
+            ("With a query of another class" in page) == ("never of the query's class" in page) == (given is exemplars)
+        )
 
 
 def test_a_set_of_positives_alone_can_be_audited_and_saved(exemplars: ExemplarSet, tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_evaluate_says_how_many_exemplars_are_withheld(folder: Path) -> None:
     before = json.loads(run_command("evaluate", "model", "data", "--split", "validation", "--json"))["operating_point"]
     assert found["withheld"] == before["withheld"] + 1
     assert found["unsure"] == found["withheld"]
-    assert f"Unlike the training data, and so unsure: {found['withheld']} of 240" in run_command(
+    assert f"Out of distribution, and so unsure: {found['withheld']} of 240" in run_command(
         "evaluate", "model", "new"
     )
 
