@@ -121,9 +121,7 @@ def test_evaluate_says_how_many_exemplars_are_withheld(folder: Path) -> None:
     before = json.loads(run_command("evaluate", "model", "data", "--split", "validation", "--json"))["operating_point"]
     assert found["withheld"] == before["withheld"] + 1
     assert found["unsure"] == found["withheld"]
-    assert f"Out of distribution, and so unsure: {found['withheld']} of 240" in run_command(
-        "evaluate", "model", "new"
-    )
+    assert f"Out of distribution, and so unsure: {found['withheld']} of 240" in run_command("evaluate", "model", "new")
 
 
 def test_a_search_marks_hits_that_are_unlike_the_training_data(folder: Path) -> None:

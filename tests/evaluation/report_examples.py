@@ -26,7 +26,7 @@ def source(kind: str = "image", hostile: str = "", witnesses: bool = True, model
     else:
         values = np.eye(6, dtype=np.float32)
     classes = np.array([f"class {number} {hostile}" for number in range(6)], dtype=object)
-    pool = InstancePool(kind, values, classes)  # type: ignore[arg-type]
+    pool = InstancePool(kind, values, classes)
     known = [[True, False], [False, False, False], [False, True], [False]] if witnesses else None
     groups = [f"group {hostile}", "other", "other", "other"]
     bags = [[1, 2], [2, 3, 4], [5, 1], [4]]
