@@ -11,15 +11,15 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cache
 from inspect import cleandoc
 from io import StringIO
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
-from miv.errors import StoppedByUser
+from miv.errors import StoppedByUser, unknown_name
 
 if TYPE_CHECKING:  # commands start fast without NumPy and torch
     import numpy as np
@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # commands start fast without NumPy and torch
 # Progress of long work: silent in the library, bars on standard error in commands.
 
 Advance = Callable[[int], None]
+Made = TypeVar("Made")
 
 
 class Progress(Protocol):
@@ -346,6 +347,72 @@ def argument_lines(docstring: str) -> Mapping[str, str]:
         elif name and line.strip():
             lines[name] += " " + line.strip()
     return lines
+
+
+# Options: the fields of a dataclass, and of the dataclasses in it, as the flags of a command and arguments in Python.
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option. The line of its field under ``Args:`` is its help; the metadata of the field are the rest.
+
+    Args:
+        name: its name in Python; the flag has dashes.
+        type: its type.
+        default: its default; ``MISSING`` if it must be given.
+        help: what it does.
+        flags: all spellings on the command line, if there are several.
+        shown: the default in words.
+        least: minimum on the command line.
+    """
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+    flags: tuple[str, ...] = ()
+    shown: str = ""
+    least: int | None = None
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values of a ``Literal``; empty for other types."""
+        return next((get_args(part) for part in (self.type, *get_args(self.type)) if get_origin(part) is Literal), ())
+
+
+def options_of_class(options: type[Any]) -> dict[str, Option]:
+    """The options of a dataclass by name; those of a dataclass in it take the place of its field."""
+    types, helps = get_type_hints(options), argument_lines(options.__doc__ or "")
+    found: dict[str, Option] = {}
+    for part in fields(options):
+        if is_dataclass(types[part.name]):
+            found |= options_of_class(types[part.name])
+            continue
+        if part.name not in helps:
+            raise TypeError(f"The option {part.name!r} of {options.__name__} needs a line under 'Args:'.")
+        default = part.default_factory() if part.default_factory is not MISSING else part.default
+        option = Option(part.name, types[part.name], default, helps[part.name])
+        option = replace(option, **part.metadata)
+        found[option.name] = option
+    return found
+
+
+def from_options(options: type[Made], given: Mapping[str, Any]) -> Made:
+    """Make a dataclass, and the dataclasses in it, from options by name; an unknown name is an error."""
+    known = options_of_class(options)
+    for name in given:
+        if name not in known:
+            raise unknown_name("option", name, known)
+    types = get_type_hints(options)
+    values = {}
+    for part in fields(options):  # type: ignore[arg-type]  # checked above
+        name = part.metadata.get("name", part.name)
+        if is_dataclass(types[part.name]):
+            own = options_of_class(types[part.name])
+            values[part.name] = from_options(types[part.name], {key: given[key] for key in given if key in own})
+        elif name in given:
+            values[part.name] = given[name]
+    return options(**values)
 
 
 # The commit of the code that runs, if it runs from a clone.

@@ -11,7 +11,6 @@ from typer.main import get_command
 
 import miv
 from miv.cli.app import app
-from miv.data.sources import folder_source, table_source
 from miv.training.config import TrainingConfig, read_settings
 
 SETTINGS = {one.name for one in fields(TrainingConfig)}
@@ -37,8 +36,6 @@ def arguments(function: Callable[..., Any]) -> set[str]:
         # raw is one of the task's options; a command has nothing to hold out, and is never silent.
         (["train"], miv.train, {"raw", "task_option"}, {"task_options", "validation_fraction", "verbose"}),
         (["evaluate"], miv.evaluate, set(), {"verbose"}),
-        (["data", "from-folder"], folder_source, set(), set()),
-        (["data", "from-table"], table_source, set(), set()),
     ],
 )
 def test_flags_are_arguments(

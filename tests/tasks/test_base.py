@@ -75,7 +75,7 @@ def test_an_option_needs_a_default_and_its_line() -> None:
 
         seed: int = 0
 
-    with pytest.raises(TypeError, match=r"'seed' of Undocumented needs a default and its line"):
+    with pytest.raises(TypeError, match=r"'seed' of Undocumented needs a line"):
         register_task("undocumented", help="")(Undocumented)
 
 

@@ -12,7 +12,6 @@ from miv.cli import (  # noqa: F401
     evaluate_command,
     export_command,
     gallery_command,
-    own_data_command,
     poolings_command,
     report_command,
     reproduce_command,

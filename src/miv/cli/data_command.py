@@ -6,10 +6,11 @@ from typing import Annotated
 import typer
 
 from miv.cli.app import JsonOption, OverwriteOption, app, print_json
+from miv.cli.own_data_command import DataGroup
 from miv.cli.task_commands import TaskGroup
 from miv.files.atomic import refuse_existing
 
-data_app = typer.Typer(help="Build and inspect exemplar sets.", no_args_is_help=True)
+data_app = typer.Typer(help="Build and inspect exemplar sets.", cls=DataGroup, no_args_is_help=True)
 app.add_typer(data_app, name="data")
 
 build_app = typer.Typer(

@@ -5,7 +5,8 @@ from miv.data.folder import load_set, load_split, load_splits, save_set, save_sp
 from miv.data.pool import InstancePool
 from miv.data.sources.arrays import bag_side, from_arrays, query_side
 from miv.data.sources.datasets import from_dataset, to_dataset
-from miv.data.sources.own_data import set_from_folder, set_from_table
+from miv.data.sources.folder import set_from_folder
+from miv.data.sources.table import set_from_table
 from miv.data.splits import SPLITS
 from miv.files.instances import InstanceKind
 

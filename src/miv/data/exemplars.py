@@ -176,14 +176,14 @@ class ExemplarSet:
 
     @classmethod
     def from_folder(cls, root: Path | str, *, split: str | None = None, **options: Any) -> "ExemplarSet":
-        """Draw a set, or its ``split``, from one folder per class; options: ``miv.data.sources.folder_source``."""
+        """Draw a set, or its ``split``, from one folder per class; options: ``splits_from_folder``."""
         from miv.data import set_from_folder
 
         return set_from_folder(root, split, **options)
 
     @classmethod
     def from_table(cls, table: Path | str, *, split: str | None = None, **options: Any) -> "ExemplarSet":
-        """Read all rows of a table, or those of a ``split``; options: ``miv.data.sources.table_source``."""
+        """Read all rows of a table, or those of a ``split``; options: ``splits_from_table``."""
         from miv.data import set_from_table
 
         return set_from_table(table, split, **options)

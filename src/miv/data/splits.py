@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from miv.data import csr
 from miv.data.exemplars import ExemplarSet
-from miv.errors import MIVError, MIVWarning
+from miv.errors import MIVError, MIVWarning, unknown_name
 from miv.files.json import Integers
 
 SPLITS = ("train", "validation", "test")
@@ -27,7 +27,12 @@ _FEW_CLASSES = 5  # fewer in validation or test print a warning
 
 @dataclass(frozen=True)
 class Shares:
-    """The shares of validation and test; train gets the rest. A split with share 0 is left out."""
+    """The shares of validation and test; train gets the rest.
+
+    Args:
+        validation: share for validation; 0 for no validation split.
+        test: share for test; 0 for no test split.
+    """
 
     validation: float = 0.1
     test: float = 0.1
@@ -43,6 +48,13 @@ class Shares:
         """The wanted splits with their shares."""
         shares = dict(zip(SPLITS, (1 - self.validation - self.test, self.validation, self.test), strict=True))
         return {split: share for split, share in shares.items() if share > 0}
+
+
+def one_split(sets: dict[str, ExemplarSet], split: str) -> ExemplarSet:
+    """One of the sets; an unknown split is an error."""
+    if split not in sets:
+        raise unknown_name("split", split, sets)
+    return sets[split]
 
 
 def split_classes(names: Sequence[str], shares: Shares, rng: np.random.Generator) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -324,23 +324,22 @@ class ImageForm:
     """Target form of all images.
 
     Args:
-        size: ``(height, width)``; ``None`` keeps the size.
-        colour: keep colours instead of converting to grey.
-        fit: how to fit other shapes.
-        binarise: make a scan black and white at its own size, by Otsu's threshold; grey images only.
-        invert: swap black and white, such as ink on paper and chalk on a board.
+        size: resize all images to height x width, such as 64x64, or one number for both. Without it, all must have
+            the same size.
+        colour: keep colours, or convert images to grey.
+        fit: how to fit images of another shape: stretch, crop to the centre, or pad with black.
+        binarise: make scans black and white, by Otsu's threshold, before resizing.
+        invert: swap black and white, before resizing.
     """
 
-    size: tuple[int, int] | None = None
-    colour: bool = False
-    fit: Fit = "stretch"
-    binarise: bool = False
-    invert: bool = False
+    size: tuple[int, int] | int | str | None = None
+    colour: bool = field(default=False, metadata={"flags": ("--colour/--grey",)})
+    fit: Fit = field(default="stretch", metadata={"name": "resize", "flags": ("--resize", "--fit")})
+    binarise: bool = field(default=False, metadata={"flags": ("--binarise",)})
+    invert: bool = field(default=False, metadata={"flags": ("--invert",)})
 
     def __post_init__(self) -> None:
-        if self.size is not None and not all(1 <= side <= _LARGEST_SIDE for side in self.size):
-            height, width = self.size
-            raise MIVError(f"The image size is {height} × {width} pixels. Expected sides from 1 to 10,000.")
+        object.__setattr__(self, "size", parse_size(self.size))
         if self.fit not in {"stretch", "crop", "pad"}:
             raise MIVError(f"resize is {self.fit!r}. Expected stretch, crop or pad.")
         if self.binarise and self.colour:
@@ -349,5 +348,26 @@ class ImageForm:
     @property
     def steps(self) -> Steps:
         """The steps from the pixels of a file to an instance."""
-        fitting = () if self.size is None else (resize_step(self.size, self.fit),)
+        size = parse_size(self.size)
+        fitting = () if size is None else (resize_step(size, self.fit),)
         return ("otsu",) * self.binarise + ("invert",) * self.invert + fitting
+
+
+def parse_size(size: tuple[int, int] | int | str | None) -> tuple[int, int] | None:
+    """Height and width of an image: both, one number for both, or a text such as ``64x48``.
+
+    >>> parse_size(64), parse_size("64x48")
+    ((64, 64), (64, 48))
+    """
+    if size is None:
+        return None
+    if isinstance(size, str):
+        sides = size.lower().replace("×", "x").split("x")
+        if len(sides) > 2 or not all(side.strip().isdecimal() and len(side) < 6 for side in sides):
+            raise MIVError(f"Invalid size {size!r}. Expected height x width, such as 64x48, or one number, such as 64.")
+        height, width = (int(side) for side in (sides if len(sides) == 2 else sides * 2))
+    else:
+        height, width = (size, size) if isinstance(size, int) else size
+    if not (1 <= height <= _LARGEST_SIDE and 1 <= width <= _LARGEST_SIDE):
+        raise MIVError(f"The image size is {height} × {width} pixels. Expected sides from 1 to {_LARGEST_SIDE:,}.")
+    return height, width

@@ -2,7 +2,6 @@
 
 from miv.tasks.base import (
     Task,
-    TaskOption,
     build_once,
     built_folder,
     create_task,
@@ -14,7 +13,6 @@ from miv.tasks.base import (
 
 __all__ = [
     "Task",
-    "TaskOption",
     "build_once",
     "built_folder",
     "create_task",

@@ -31,11 +31,10 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any, Literal, Protocol, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Protocol, TypeVar
 
 from miv import __version__
 from miv.data import ExemplarSet, load_splits, save_splits
@@ -43,7 +42,7 @@ from miv.errors import MIVError, unknown_name
 from miv.files.cache import cache_lock, discard, ignoring_cache_errors
 from miv.files.tables import require_parquet
 from miv.registry import Registry
-from miv.runtime import Progress, argument_lines
+from miv.runtime import Option, Progress, options_of_class
 
 
 class Task(Protocol):
@@ -62,21 +61,6 @@ class Task(Protocol):
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Build the sets by split: ``train``, ``validation``, ``test``."""
         ...
-
-
-@dataclass(frozen=True)
-class TaskOption:
-    """One option of a task: its name, type, default and what it does."""
-
-    name: str
-    type: Any
-    default: Any
-    help: str
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """The values of a ``Literal`` option; empty for other options."""
-        return get_args(self.type) if get_origin(self.type) is Literal else ()
 
 
 _tasks: Registry[Task] = Registry("task")
@@ -107,7 +91,7 @@ def task_help(name: str) -> str:
     return _helps[_tasks[name].name]
 
 
-def task_options(name: str) -> list[TaskOption]:
+def task_options(name: str) -> list[Option]:
     """The options of a task, in order."""
     _import_tasks()
     return _read_options(_tasks[name].make)
@@ -127,21 +111,12 @@ def _import_tasks() -> None:
         import_module(f"miv.tasks.{module.name}")
 
 
-def _read_options(options: type[Any]) -> list[TaskOption]:
-    if not dataclasses.is_dataclass(options):
-        raise TypeError(f"{options.__name__} is not a dataclass.")
-    types = get_type_hints(options)
-    helps = argument_lines(options.__doc__ or "")
-    found = []
-    for field in dataclasses.fields(options):
-        has_factory = field.default_factory is not dataclasses.MISSING
-        default = field.default_factory() if callable(field.default_factory) and has_factory else field.default
-        if default is dataclasses.MISSING or field.name not in helps:
-            raise TypeError(
-                f"The option {field.name!r} of {options.__name__} needs a default and its line under 'Args:'."
-            )
-        found.append(TaskOption(field.name, types[field.name], default, helps[field.name]))
-    return found
+def _read_options(options: type[Any]) -> list[Option]:
+    read = list(options_of_class(options).values())
+    for option in read:
+        if option.default is dataclasses.MISSING:
+            raise TypeError(f"The option {option.name!r} of {options.__name__} needs a default.")
+    return read
 
 
 _MOST_IMAGE_BYTES = 8 << 30

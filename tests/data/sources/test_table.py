@@ -245,7 +245,7 @@ def test_splitting_by_a_group_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(MIVError, match="Did you mean 'group'"):
         FromTable(tmp_path / "a.jsonl", split_by="groups")  # type: ignore[arg-type]
     with pytest.raises(MIVError, match="Did you mean 'image'"):
-        FromTable(tmp_path / "a.jsonl", kind="images")  # type: ignore[arg-type]
+        FromTable(tmp_path / "a.jsonl", kind="images")
 
 
 @pytest.mark.parametrize("unknown", [{}, {"witnesses": None}])

@@ -3,7 +3,7 @@
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -62,29 +62,29 @@ class Drawing:
     they are never a query themselves.
 
     Args:
-        exemplars: total number; splits get shares in proportion to their classes.
+        exemplars: total number of exemplars over all splits, which get shares in proportion to their classes.
         bag_mean: mean bag size.
-        bag_min: minimum bag size; default: half the mean.
-        bag_max: maximum bag size; default: twice the mean.
+        bag_min: minimum bag size.
+        bag_max: maximum bag size.
         witness_rate: share of witnesses in a positive bag; there is always at least one.
         witnesses: exact number of witnesses per positive bag, instead of a rate.
-        hard_negatives: share of the distractors drawn from the classes most like the query's, in
-            positive and negative bags alike.
+        hard_negatives: share of the distractors drawn from the classes most similar to the query's.
         hard_classes: number of classes to draw hard negatives from.
-        references_per_query: number of instances of the query's class to ask with, the query among them; fewer if the
-            class is small, because one instance is left as a witness. They are never in the query's bags, and the same
-            for both of them.
+        references_per_query: number of reference instances of the query's class, the query among them; fewer in a
+            small class, because one instance is left as a witness.
     """
 
     exemplars: int = 1000
     bag_mean: float = 10.0
-    bag_min: int | None = None
-    bag_max: int | None = None
+    bag_min: int | None = field(default=None, metadata={"shown": "half the mean"})
+    bag_max: int | None = field(default=None, metadata={"shown": "twice the mean"})
     witness_rate: float = 0.2
-    witnesses: int | None = None
+    witnesses: int | None = field(
+        default=None, metadata={"name": "witness_count", "flags": ("--witness-count", "--witnesses")}
+    )
     hard_negatives: float = 0.0
     hard_classes: int = 5
-    references_per_query: int = 1
+    references_per_query: int = field(default=1, metadata={"least": 1})
 
     def __post_init__(self) -> None:
         if self.exemplars < 2:

@@ -1,11 +1,13 @@
 """Exemplars from one folder per class: ``root/<class>/`` with images, texts or feature vectors."""
 
 import logging
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +16,11 @@ from miv.data.exemplars import ExemplarSet
 from miv.data.kinds import KINDS, kind_of_suffix
 from miv.data.pool import InstancePool, PoolBuilder
 from miv.data.sources.drawing import Drawing
-from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, Unit, split_names, twin_names, warn_of_few_classes
+from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, Unit, one_split, split_names, twin_names, warn_of_few_classes
 from miv.errors import MIVError, unknown_name
 from miv.files.images import IMAGE_SUFFIXES, ImageForm
 from miv.files.instances import InstanceKind, check_text
-from miv.runtime import Progress
+from miv.runtime import Progress, SilentProgress, from_options
 
 # Class folders: ``root/<class>/``, with optional folders for splits or parents above them.
 
@@ -262,31 +264,27 @@ class FromFolder:
     r"""Exemplars from a folder with one subfolder per class.
 
     Every file is one instance; a ``.npy`` file of shape ``(N, C)`` is ``N`` of them. Equal instances of one
-    class count once; an instance in several classes is left out. Both print a warning.
+    class count once; an instance in several classes is left out. Both print a warning. If ``root`` contains some of
+    ``train``, ``validation`` and ``test``, each contains the class folders of that split; without ``validation``, some
+    classes of ``train`` are used for it. No class is in two splits that are drawn.
 
     Args:
-        root: the folder; ``root/<class>/`` holds images, ``.txt`` or ``.npy`` files, all of one kind. If ``root``
-            contains ``train``, ``validation`` and ``test`` (or some of them), each contains the class folders of
-            that split; without ``validation``, some classes of ``train`` are used for it.
-        images: target form of all images.
-        drawing: how exemplars are drawn.
-        shares: shares of the classes for validation and test; no class is in two splits.
+        root: folder with one subfolder per class.
         seed: random seed.
         round: index of the random draw; draws are independent.
-        split_by: what to keep within one split: each ``class``, or each ``parent``, the folder above the classes in
-            ``root/<parent>/<class>/``.
-        together_by: a regular expression; folders whose names have the same match (its first group, if it has one) stay
-            in one split, such as ``(\d+)`` for ``001`` and ``001_forg``.
-        forgeries: the ending of folders that hold forgeries, such as ``_forg``: those in ``001_forg`` imitate ``001``,
-            stay in its split, take the places of witnesses in its negative bags, and are never a query.
+        split_by: what to keep within one split: each class, or each parent in ROOT/<parent>/<class>/.
+        together_by: regular expression; folders whose names give the same match (its first group, if it has one) stay
+            in one split, such as '(\d+)' for 001 and 001_forg.
+        forgeries: suffix of folders with forgeries, such as _forg: images in 001_forg stay in the split of 001,
+            replace witnesses in its negative bags, and are never a query.
     """
 
     root: Path
     images: ImageForm = field(default_factory=ImageForm)
     drawing: Drawing = field(default_factory=Drawing)
     shares: Shares = field(default_factory=Shares)
-    seed: int = 0
-    round: int = 0
+    seed: int = field(default=0, metadata={"least": 0})
+    round: int = field(default=0, metadata={"least": 0})
     split_by: SplitFoldersBy = "class"
     together_by: str | None = None
     forgeries: str | None = None
@@ -417,3 +415,18 @@ def _name(root: Path, path: Path, row: int | None) -> str:
 def _in_several(sets: list[set[str]]) -> set[str]:
     """Items in more than one of the sets."""
     return {name for place, one in enumerate(sets) for other in sets[place + 1 :] for name in one & other}
+
+
+def splits_from_folder(root: str | PathLike[str], **options: Any) -> dict[str, ExemplarSet]:
+    """Draw exemplars from one folder per class, by split. The options are the flags of ``miv data from-folder``."""
+    return from_options(FromFolder, {"root": Path(root), **options}).build(SilentProgress())
+
+
+def set_from_folder(root: str | PathLike[str], split: str | None, **options: Any) -> ExemplarSet:
+    """Draw one set from all classes or from those of a split."""
+    if split is not None:
+        return one_split(splits_from_folder(root, **options), split)
+    sets = splits_from_folder(root, **options | {"validation": 0.0, "test": 0.0})
+    if len(sets) > 1:
+        raise MIVError(f"{os.fspath(root)} contains the splits {', '.join(sets)}. Choose one, such as split='train'.")
+    return next(iter(sets.values()))

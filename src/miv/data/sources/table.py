@@ -4,6 +4,7 @@ import logging
 from collections.abc import Hashable
 from dataclasses import astuple, dataclass, field, replace
 from difflib import get_close_matches
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from miv.data.exemplars import ExemplarSet
 from miv.data.kinds import KINDS, guess_kind, kind_named
 from miv.data.pool import InstancePool, PoolBuilder
-from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, connected, query_groups, split_clusters
+from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, connected, one_split, query_groups, split_clusters
 from miv.errors import MIVError, unknown_name
 from miv.files.images import ImageForm
 from miv.files.instances import InstanceKind
@@ -27,7 +28,7 @@ from miv.files.tables import (
     reference_cells,
     separator_hint,
 )
-from miv.runtime import Advance, Progress
+from miv.runtime import Advance, Progress, SilentProgress, from_options
 
 # The instances in the cells of a table: given directly, or by ids of a second table.
 
@@ -142,18 +143,34 @@ class InstanceTable:
 logger = logging.getLogger(__name__)
 
 
+def _column(name: str) -> Any:
+    return field(default=name, metadata={"name": f"{name}_column"})
+
+
 @dataclass(frozen=True)
 class Columns:
-    """Column names; the columns after ``label`` are optional unless renamed. ``references`` may replace ``query``."""
+    """Column names; a column that is renamed must exist.
 
-    query: str = "query"
-    bag: str = "bag"
-    label: str = "label"
-    witnesses: str = "witnesses"
-    split: str = "split"
-    group: str = "group"
-    query_id: str = "query_id"
-    references: str = "references"
+    Args:
+        query: column with the query.
+        bag: column with the bag: a list, a JSON list, or a|b|c.
+        label: column with the label, 0 or 1.
+        witnesses: column with the positions of witnesses in the bag, from 0, or one true or false per instance;
+            optional.
+        split: column with train, validation or test; optional.
+        group: column to group results by; optional.
+        query_id: column with an id shared by equivalent queries, which stay in one split; optional.
+        references: column with a list of reference instances; replaces or extends the query; optional.
+    """
+
+    query: str = _column("query")
+    bag: str = _column("bag")
+    label: str = _column("label")
+    witnesses: str = _column("witnesses")
+    split: str = _column("split")
+    group: str = _column("group")
+    query_id: str = _column("query_id")
+    references: str = _column("references")
 
     @property
     def required(self) -> tuple[tuple[str, str], str, str]:
@@ -271,6 +288,7 @@ def _warn_of(what: str, places: list[str]) -> None:
     logger.warning("%d %s, first %s; see `miv data inspect`.", len(places), what, places[0])
 
 
+_KIND_NAMES: Any = Literal.__getitem__(tuple(KINDS))  # a choice on the command line
 SplitBy = Literal["instances", "query", "group"]
 
 
@@ -279,30 +297,24 @@ class FromTable:
     """Exemplars from a CSV, JSON lines or Parquet file with one exemplar per row.
 
     Args:
-        table: the file. ``query`` is an instance, ``bag`` a list of them, ``label`` 0 or 1. ``witnesses`` are
-            positions in the bag from 0, or one true or false per instance; ``split`` is train,
-            validation or test; ``group`` is used to group results; exemplars with the same
-            ``query_id`` are never assigned to different splits. ``references`` is a list of instances to ask with,
-            in addition to the query or instead of it.
-        instances: a second table with ``id``, one of ``path``, ``text`` or ``vector``, and optionally ``class``;
-            queries and bags then contain ids.
-        kind: kind of instance; inferred from the first one by default.
-        images: target form of all images.
-        columns: the names of the columns.
-        shares: shares of validation and test if the table has no column ``split``.
-        split_by: what to keep within one split if the table has no column ``split``: an instance (and a
-            query id), a query (its id, else its class, else its instances), or a group.
+        table: a .csv, .tsv, .jsonl or .parquet file.
+        instances: table with id, one of path, text or vector, and optionally class; queries and bags then contain ids.
+        kind: kind of instance.
+        split_by: without a split column, what to keep within one split: an instance (and a query id), a query (its id,
+            else its class, else its instances), or a group.
         seed: random seed for assigning the splits.
     """
 
     table: Path
     instances: Path | None = None
-    kind: InstanceKind | None = None
+    kind: InstanceKind | None = field(
+        default=None, metadata={"shown": "inferred from the first instance", "type": _KIND_NAMES | None}
+    )
     images: ImageForm = field(default_factory=ImageForm)
     columns: Columns = field(default_factory=Columns)
     shares: Shares = field(default_factory=Shares)
     split_by: SplitBy = "instances"
-    seed: int = 0
+    seed: int = field(default=0, metadata={"least": 0})
 
     def __post_init__(self) -> None:
         if self.kind is not None:
@@ -389,3 +401,20 @@ class FromTable:
             links = [np.append(link, nodes + number) for link, number in zip(links, numbers, strict=True)]
             nodes += len(ids)
         return connected([link.tolist() for link in links], nodes)
+
+
+def splits_from_table(table: str | PathLike[str], **options: Any) -> dict[str, ExemplarSet]:
+    """Read exemplars from a table, by split. The options are the flags of ``miv data from-table``."""
+    return _source(table, options).build(SilentProgress())
+
+
+def set_from_table(table: str | PathLike[str], split: str | None, **options: Any) -> ExemplarSet:
+    """Read one set: all rows, or those of a split."""
+    source = _source(table, options)
+    return source.read(SilentProgress())[0] if split is None else one_split(source.build(SilentProgress()), split)
+
+
+def _source(table: str | PathLike[str], options: dict[str, Any]) -> FromTable:
+    instances = options.get("instances")
+    paths = {"table": Path(table)} | ({} if instances is None else {"instances": Path(instances)})
+    return from_options(FromTable, options | paths)
