@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from miv import Bags, MIVError, Verifier
-from miv.poolings import running_sums
+from miv.poolings import partial
 from miv.scoring import pool_giant
 
 QUERIES, TARGETS, CHANNELS = 3, 500, 8
@@ -60,8 +60,8 @@ def test_numbers_that_are_not_finite_are_named(bag: Path) -> None:
 
 
 def test_many_heads_are_named_in_a_second_pass(bag: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running_sums, "_MOST", 20)
-    monkeypatch.setattr(running_sums, "_PENDING", 8)
+    monkeypatch.setattr(partial, "_MOST", 20)
+    monkeypatch.setattr(partial, "_PENDING", 8)
     torch.manual_seed(0)
     assert_whole(Verifier("cap_dba_l2", channels=CHANNELS, pooling_options={"heads": 8}).eval(), bag, workers=1)
 

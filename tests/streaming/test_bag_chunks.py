@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 from miv import MIVError, Verifier
 from miv.cli.app import app
 from miv.errors import MIVWarning
-from miv.poolings import running_sums
+from miv.poolings import partial
 from miv.verifier import chunks
 from miv.verifier.chunks import ChunkReader
 from miv.verifier.decisions import OperatingPoint
-from tests.poolings.test_kept_forms import CHANNELS, verifier_of
+from tests.poolings.test_stored_forms import CHANNELS, verifier_of
 from tests.streaming.test_streaming_pass import bag_and_queries, check_equal
 
 
@@ -188,8 +188,8 @@ def test_the_command_reads_a_file_in_chunks(verifier: Verifier, tmp_path: Path) 
 
 
 def test_many_heads_need_a_second_pass_to_name_targets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running_sums, "_MOST", 20)
-    monkeypatch.setattr(running_sums, "_PENDING", 8)
+    monkeypatch.setattr(partial, "_MOST", 20)
+    monkeypatch.setattr(partial, "_PENDING", 8)
     verifier = verifier_of("cap_dba_l2", {"heads": 6}, "similar")
     bag, queries = bag_and_queries(2000)
     check_equal(verifier, queries, bag, verifier.verify_stream(queries, bag, top=7))

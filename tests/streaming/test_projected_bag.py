@@ -11,7 +11,7 @@ import torch
 from miv import MIVError
 from miv.verifier import chunks
 from miv.verifier.out_of_distribution import UnlikeLimit
-from tests.poolings.test_kept_forms import CHANNELS, verifier_of
+from tests.poolings.test_stored_forms import CHANNELS, verifier_of
 from tests.streaming.test_streaming_pass import STREAMED, bag_and_queries
 
 

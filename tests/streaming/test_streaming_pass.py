@@ -15,7 +15,7 @@ from miv.bags import Bags
 from miv.verifier.decisions import OperatingPoint
 from miv.verifier.out_of_distribution import UnlikeLimit
 from miv.verifier.streaming import BagVariance, StreamedVerdict, StreamingPass, needs_variance
-from tests.poolings.test_kept_forms import CHANNELS, VARIANTS, verifier_of
+from tests.poolings.test_stored_forms import CHANNELS, VARIANTS, verifier_of
 
 STREAMED = ["cap_vema", "cap_dba_l1", "cap_dba_l2", "cap_ma", "nearest", "baseline", "gabmil", "maxsim"]
 OPTIONS: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in STREAMED]

@@ -16,7 +16,7 @@ from miv.gallery.bag_reading import GivenBag, ReadBags, Rows, in_parts, read_bag
 from miv.gallery.manifest import GalleryManifest
 from miv.gallery.snapshot import SegmentContent, Snapshot
 from miv.gallery.store import KnownInstances, merge_small, rebatched
-from miv.poolings import KeptForm
+from miv.poolings import StoredForm
 from miv.runtime import Progress, SilentProgress, evaluating
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Adding:
         self,
         store: "OpenGallery",
         verifier: "Verifier",
-        form: KeptForm,
+        form: StoredForm,
         resize: Fit | None,
         progress: Progress | None,
         replace: bool,
@@ -167,7 +167,7 @@ def instance_batches(hashes: list[bytes], features: Rows, manifest: GalleryManif
 
 
 def kept_batches(
-    form: KeptForm, features: Rows, members: list[NDArray[np.int64]], snapshot: Snapshot, manifest: GalleryManifest
+    form: StoredForm, features: Rows, members: list[NDArray[np.int64]], snapshot: Snapshot, manifest: GalleryManifest
 ) -> Iterable[Any] | None:
     """Kept rows of new instances ``(n, C)``, or of the members of new bags; ``None`` if the features are read."""
     if not manifest.width:
@@ -177,14 +177,14 @@ def kept_batches(
     return rebatched(_of_bags(form, features, members, snapshot, manifest))
 
 
-def _of_instances(form: KeptForm, features: Rows, manifest: GalleryManifest) -> Iterator[Any]:
+def _of_instances(form: StoredForm, features: Rows, manifest: GalleryManifest) -> Iterator[Any]:
     for start in range(0, len(features), _ROWS_TOGETHER):
         part = features[start : start + _ROWS_TOGETHER]
-        yield _batch(form.keep(part, csr.borders([len(part)])), manifest)
+        yield _batch(form.rows(part, csr.borders([len(part)])), manifest)
 
 
 def _of_bags(
-    form: KeptForm, features: Rows, members: list[NDArray[np.int64]], snapshot: Snapshot, manifest: GalleryManifest
+    form: StoredForm, features: Rows, members: list[NDArray[np.int64]], snapshot: Snapshot, manifest: GalleryManifest
 ) -> Iterator[Any]:
     before, ptr = len(snapshot.features), csr.borders([len(one) for one in members])
     first = 0
@@ -195,7 +195,7 @@ def _of_bags(
         is_new = wanted >= before
         rows[is_new] = features[wanted[is_new] - before]
         rows[~is_new] = snapshot.features.take(wanted[~is_new])
-        yield _batch(form.keep(rows, ptr[first : last + 1] - ptr[first]), manifest)
+        yield _batch(form.rows(rows, ptr[first : last + 1] - ptr[first]), manifest)
         first = last
 
 

@@ -271,7 +271,7 @@ def new_manifest(verifier: "Verifier") -> GalleryManifest:
         fingerprint=verifier_fingerprint(verifier),
         backbone=backbone_fingerprint(verifier),
         channels=verifier.backbone.channels,
-        width=form.width if form.is_kept_apart else 0,
+        width=form.width if form.is_stored_apart else 0,
     )
 
 

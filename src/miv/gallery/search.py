@@ -11,7 +11,7 @@ from miv.errors import MIVError
 from miv.gallery.bag_reading import Rows
 from miv.gallery.hits import Chance, Hit, Hits, HitWitness
 from miv.gallery.snapshot import Snapshot
-from miv.poolings import KeptForm, PreparedQueries
+from miv.poolings import StoredForm, StoredQueries
 from miv.runtime import evaluating
 from miv.verifier.engine import EmbeddedExemplars, decide
 from miv.verifier.verdict import Asked, Verdict, Verdicts
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from miv.verifier.network import Verifier
 
 
-def search(verifier: "Verifier", form: KeptForm, snapshot: Snapshot, references: Rows, top: int, by: Asked) -> Hits:
+def search(verifier: "Verifier", form: StoredForm, snapshot: Snapshot, references: Rows, top: int, by: Asked) -> Hits:
     """Find the ``top`` best bags for the features ``(R, C)`` of the references of one query."""
     rule = verifier.reference_rule
     queries = rule.queries(references)  # with the mean of several
@@ -51,7 +51,7 @@ def search(verifier: "Verifier", form: KeptForm, snapshot: Snapshot, references:
     )
 
 
-def exact_logits(prepared: PreparedQueries, snapshot: Snapshot) -> NDArray[np.float32]:
+def exact_logits(prepared: StoredQueries, snapshot: Snapshot) -> NDArray[np.float32]:
     """Logits ``(R, B)`` of all bags, removed ones included, in one pass over the kept rows."""
     found = []
     ptr = snapshot.ptr if snapshot.per != "bag" else np.arange(snapshot.bags + 1)

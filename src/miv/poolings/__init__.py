@@ -14,18 +14,19 @@ from miv.poolings.nearest import NearestPooling  # isort: skip
 from miv.poolings.maxsim import MaxSimPooling, TokenSimilarity  # isort: skip
 from miv.poolings.cap_tokens import CapTokensPooling, MatchedProduct  # isort: skip
 from miv.poolings.cap import CrossAttentionPooling
-from miv.poolings.kept_form import KeptForm, PartialPooling, PreparedQueries
-from miv.poolings.plain_forms import form_of
+from miv.poolings.partial import PartialBag
 from miv.poolings.pooling_base import (
     POOLINGS,
     Pooling,
     PoolingOutput,
     WeightedProduct,
     create_pooling,
+    form_of,
     list_poolings,
     register_pooling,
 )
 from miv.poolings.similar import AlignedNorm, ScaledProduct
+from miv.poolings.stored import Rows, StoredForm, StoredQueries
 
 __all__ = [
     "POOLINGS",
@@ -37,7 +38,6 @@ __all__ = [
     "DistancePooling",
     "EuclideanPooling",
     "GatedAttentionPooling",
-    "KeptForm",
     "MINetPooling",
     "ManhattanPooling",
     "MatchedProduct",
@@ -45,12 +45,14 @@ __all__ = [
     "MultiheadAttentionPooling",
     "MultiplicativePooling",
     "NearestPooling",
-    "PartialPooling",
+    "PartialBag",
     "Pooling",
     "PoolingOutput",
-    "PreparedQueries",
+    "Rows",
     "ScaledProduct",
     "SelfAttentionPooling",
+    "StoredForm",
+    "StoredQueries",
     "TokenSimilarity",
     "VarianceExcitedPooling",
     "WeightedProduct",

@@ -2,8 +2,8 @@ from torch import Tensor
 
 from miv.bags import Bags
 from miv.poolings.best_target import BestTargetForm
-from miv.poolings.kept_form import KeptForm
 from miv.poolings.pooling_base import Pooling, PoolingOutput, register_pooling
+from miv.poolings.stored import StoredForm
 
 
 @register_pooling("baseline", section="4.2.1")
@@ -25,5 +25,5 @@ class BaselinePooling(Pooling):
         attention = is_maximum / bags.expand(bags.sum(is_maximum))  # (T, 1)
         return PoolingOutput(query, bags.sum(attention * targets), attention, similarity[:, 0])
 
-    def kept_form(self) -> KeptForm:
+    def stored_form(self) -> StoredForm:
         return BestTargetForm(self)

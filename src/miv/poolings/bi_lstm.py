@@ -3,9 +3,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from miv.bags import Bags
-from miv.poolings.kept_form import KeptForm
-from miv.poolings.plain_forms import BagVectorForm
 from miv.poolings.pooling_base import Pooling, PoolingOutput, check_count, register_pooling
+from miv.poolings.stored import BagVectorForm, StoredForm
 
 
 @register_pooling("bi_lstm", section="4.2")
@@ -41,5 +40,5 @@ class BidirectionalLSTMPooling(Pooling):
             _, (states, _) = self.lstm(packed)
         return PoolingOutput(query, self.to_output(torch.cat([states[0], states[1]], dim=-1)), None)
 
-    def kept_form(self) -> KeptForm:
+    def stored_form(self) -> StoredForm:
         return BagVectorForm(self)

@@ -6,9 +6,9 @@ from torch import Tensor, nn
 
 from miv.bags import Bags
 from miv.poolings.cap import CrossAttentionPooling
-from miv.poolings.cap_forms import CrossAttentionForm
-from miv.poolings.kept_form import KeptForm
+from miv.poolings.cap_stored import CrossAttentionForm
 from miv.poolings.pooling_base import register_pooling
+from miv.poolings.stored import StoredForm
 
 
 class DistancePooling(CrossAttentionPooling):
@@ -34,8 +34,8 @@ class DistancePooling(CrossAttentionPooling):
         distances = keys.distance(query, keys.values, self.distance_weight, self.power, self.heads)  # (T, h)
         return (c - distances) / s
 
-    def distance_form(self) -> KeptForm | None:
-        """The kept form; with positions there is none, as a key then depends on its place."""
+    def stored_form(self) -> StoredForm | None:
+        """With positions there is none, as a key then depends on its place."""
         if self.position is not None:
             return None
         return CrossAttentionForm(self, self.distance_weight / self.constants(self.head_channels)[1], self.power)
@@ -53,8 +53,7 @@ class ManhattanPooling(DistancePooling):
     def constants(self, channels: int) -> tuple[float, float]:
         return math.sqrt(4 / math.pi) * channels, math.sqrt((2 - 4 / math.pi) * channels)
 
-    def kept_form(self) -> KeptForm | None:
-        return self.distance_form()
+    stored_form = DistancePooling.stored_form
 
 
 @register_pooling("cap_dba_l2", section="4.1.2")
@@ -69,5 +68,4 @@ class EuclideanPooling(DistancePooling):
     def constants(self, channels: int) -> tuple[float, float]:
         return 2.0 * channels, math.sqrt(8 * channels)
 
-    def kept_form(self) -> KeptForm | None:
-        return self.distance_form()
+    stored_form = DistancePooling.stored_form

@@ -4,9 +4,9 @@ from torch import Tensor
 
 from miv.bags import Bags
 from miv.poolings.cap import CrossAttentionPooling
-from miv.poolings.cap_forms import CrossAttentionForm
-from miv.poolings.kept_form import KeptForm
+from miv.poolings.cap_stored import CrossAttentionForm
 from miv.poolings.pooling_base import register_pooling
+from miv.poolings.stored import StoredForm
 
 
 @register_pooling("cap_ma", section="6.4")
@@ -19,5 +19,5 @@ class MultiplicativePooling(CrossAttentionPooling):
     def scores(self, query: Tensor, keys: Bags, targets: Bags) -> Tensor:
         return keys.dot(query, keys.values, self.heads) / math.sqrt(self.head_channels)  # (T, h)
 
-    def kept_form(self) -> KeptForm | None:
+    def stored_form(self) -> StoredForm | None:
         return CrossAttentionForm(self) if self.position is None else None

@@ -4,10 +4,10 @@ from torch import Tensor
 
 from miv.bags import Bags
 from miv.poolings.cap import CrossAttentionPooling
-from miv.poolings.cap_forms import CrossAttentionForm
-from miv.poolings.kept_form import KeptForm
+from miv.poolings.cap_stored import CrossAttentionForm
 from miv.poolings.layers import Excitation
 from miv.poolings.pooling_base import register_pooling
+from miv.poolings.stored import StoredForm
 
 
 @register_pooling("cap_vema", section="4.1.2")
@@ -29,5 +29,5 @@ class VarianceExcitedPooling(CrossAttentionPooling):
         delta = self.delta(targets.var(targets.values) - 1)  # (B, C)
         return keys.dot(query * delta, keys.values, self.heads) / math.sqrt(self.head_channels)  # (T, h)
 
-    def kept_form(self) -> KeptForm | None:
+    def stored_form(self) -> StoredForm | None:
         return CrossAttentionForm(self, delta=self.delta) if self.position is None else None

@@ -2,12 +2,9 @@ import numpy as np
 from torch import Tensor, nn
 
 from miv.bags import Bags
-from miv.poolings.kept_form import KeptForm, PartialPooling, PooledBag, Rows, as_rows
-from miv.poolings.plain_forms import BagVectorForm, QuerySimilarity
+from miv.poolings.partial import Floats, PartialBag, RunningSums
 from miv.poolings.pooling_base import Pooling, PoolingOutput, check_count, register_pooling
-from miv.poolings.running_sums import Floats, RunningSums
-
-_ROWS = 2048  # gated together
+from miv.poolings.stored import BagVectorForm, BagVectorQueries, Rows, StoredForm, as_rows
 
 
 @register_pooling("gabmil", section="4.2.2")
@@ -36,57 +33,40 @@ class GatedAttentionPooling(Pooling):
         hidden = self.content(targets).tanh() * self.gate(targets).sigmoid()  # (T, H)
         return self.score(hidden)
 
-    def kept_form(self) -> KeptForm:
+    def stored_form(self) -> StoredForm:
         return GatedForm(self)
 
 
-class GatedForm(BagVectorForm[GatedAttentionPooling]):
+class GatedForm(BagVectorForm):
     """The bag vector, which a bag in chunks gives too."""
 
-    def partial_pooling(
+    def rows_of_part(self, features: Rows) -> Rows:
+        return as_rows(self.normed(features))
+
+    def partial_bag(
         self, queries: Rows, top: int, variance: Floats | None = None, log_sums: Floats | None = None
-    ) -> PartialPooling:
-        return PartialGated(self, queries, top)
+    ) -> PartialBag:
+        return PartialBag(GatedQueries(self, queries), top, self.pooling.channels)
 
 
-class PartialGated(PartialPooling):
-    """GABMIL: one attention for all queries, and one sum of the targets.
+class GatedQueries(BagVectorQueries):
+    """All queries with their one attention, for a bag in chunks."""
 
-    Args:
-        form: the kept form.
-        queries: features ``(R, C)``.
-        top: number of targets to name.
-    """
+    step = 2048
 
-    of_pooling = ("form", "query")
+    def __init__(self, form: StoredForm, queries: Rows) -> None:
+        super().__init__(form, queries)
+        self.count = 1
 
-    def __init__(self, form: GatedForm, queries: Rows, top: int) -> None:
-        super().__init__(1, 1, top)
-        self.form, self.count = form, len(queries)
-        self.query = form.normed(queries)
-        self.sums = RunningSums((1, 1))
-        self.vector: Floats = np.zeros(form.pooling.channels)
+    def scores(self, rows: Rows) -> tuple[Rows, None]:
+        """Scores ``(1, 1, N)`` of normed features ``(N, C)``."""
+        return as_rows(self.pooling.scores(self.form.tensor(rows))).reshape(1, 1, -1), None
 
-    def rows(self, features: Rows) -> Rows:
-        return as_rows(self.form.normed(features))
+    def summed(self, weights: Rows, terms: None, rows: Rows) -> Rows:
+        """Sum of the normed features, ``(1, 1, C)``."""
+        return weights @ rows
 
-    def update(self, rows: Rows, first: int) -> None:
-        for start in range(0, len(rows), _ROWS):
-            part = rows[start : start + _ROWS]
-            scores = as_rows(self.form.pooling.scores(self.form.tensor(part))).reshape(1, 1, -1)  # (1, 1, N)
-            self.lead(scores, first + start)
-            weights, factor = self.sums.weights(scores)
-            self.vector = self.vector * factor[0, 0] + weights[0, 0] @ part
-
-    def merge(self, other: PartialPooling) -> None:
-        assert isinstance(other, PartialGated)  # noqa: S101 - of one pass
-        here, there = self.sums.merge(other.sums)
-        self.vector = self.vector * here[0, 0] + other.vector * there[0, 0]
-        self.merge_leading(other)
-
-    def finish(self) -> PooledBag:
-        similarity = QuerySimilarity(self.form.pooling, self.query)
-        vector = (self.vector / self.sums.total[0, 0]).astype(np.float32)[None]
-        logit = np.concatenate([similarity.logits(vector, query) for query in range(self.count)])
-        places, shares = self.leading[0].shares(self.sums.log_sums[:, 0])
-        return PooledBag(logit.astype(np.float64), [places] * self.count, [shares] * self.count)
+    def logits_of(self, sums: RunningSums) -> Floats:
+        """Logits ``(R,)`` of one bag."""
+        vector = sums.means[0]  # (1, C)
+        return np.concatenate([self.similarity.logits(vector, query) for query in range(len(self.query))])

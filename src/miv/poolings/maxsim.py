@@ -3,10 +3,9 @@ from torch import Tensor, nn
 
 from miv.bags import Bags
 from miv.errors import MIVError
-from miv.poolings.kept_form import KeptForm, PartialPooling, PooledBag, Rows, as_rows
-from miv.poolings.plain_forms import FeatureForm
+from miv.poolings.partial import Floats, PartialBag, RunningSums
 from miv.poolings.pooling_base import Pooling, PoolingOutput, check_count, register_pooling
-from miv.poolings.running_sums import Floats, RunningSums
+from miv.poolings.stored import Rows, StoredForm, StoredQueries, as_rows
 
 SCALE, INTERCEPT = 15.0, -10.0  # until they are trained
 _NUMBERS = 1 << 24  # in the products of tokens that are computed together
@@ -41,12 +40,12 @@ class TokenSimilarity(nn.Module):
 
     def forward(self, query: Tensor, targets: Tensor) -> Tensor:
         """Compare row by row: ``(B, C)`` and ``(B, C)`` to ``(B,)``."""
-        asked, told = (_tokens(x, self.width) for x in (query, targets))  # (B, L, d), (B, M, d)
-        weight, length = asked.norm(dim=2), told.norm(dim=2)  # (B, L), (B, M)
-        cosine = _unit(asked) @ _unit(told).transpose(1, 2)  # (B, L, M)
+        of_query, of_target = (_tokens(x, self.width) for x in (query, targets))  # (B, L, d), (B, M, d)
+        weight, length = of_query.norm(dim=2), of_target.norm(dim=2)  # (B, L), (B, M)
+        cosine = _unit(of_query) @ _unit(of_target).transpose(1, 2)  # (B, L, M)
         best = cosine.amax(dim=2).clamp(min=0)  # (B, L)
-        sums = [one.sum(dim=1).clamp(min=SMALLEST) for one in (weight, length)]  # (B,) each
-        shift = asked.sum(dim=1) @ self.query_offset / sums[0] + told.sum(dim=1) @ self.target_offset / sums[1]
+        sums = [lengths.sum(dim=1).clamp(min=SMALLEST) for lengths in (weight, length)]  # (B,) each
+        shift = of_query.sum(dim=1) @ self.query_offset / sums[0] + of_target.sum(dim=1) @ self.target_offset / sums[1]
         return (weight * best).sum(dim=1) / sums[0] * self.scale + shift + self.intercept
 
 
@@ -91,57 +90,39 @@ class MaxSimPooling(Pooling):
         attention = bags.softmax(similarity).to(targets.dtype)  # (T, 1)
         return PoolingOutput(query, bags.sum(chosen * targets), attention, similarity[:, 0])
 
-    def kept_form(self) -> KeptForm:
+    def stored_form(self) -> StoredForm:
         return MaxSimForm(self)
 
 
-class MaxSimForm(FeatureForm[MaxSimPooling]):
+class MaxSimForm(StoredForm):
     """The features, of which a bag in chunks needs only the best."""
 
-    def partial_pooling(
+    def partial_bag(
         self, queries: Rows, top: int, variance: Floats | None = None, log_sums: Floats | None = None
-    ) -> PartialPooling:
-        return PartialTokens(self, queries, top)
+    ) -> PartialBag:
+        return PartialBag(MaxSimQueries(self, queries), top)
 
 
-class PartialTokens(PartialPooling):
-    """``maxsim``: the target that matches most of the query's tokens so far.
+class MaxSimQueries(StoredQueries):
+    """Queries over one bag in chunks: the logit is the greatest score."""
 
-    Args:
-        form: the kept form.
-        queries: features ``(R, C)``.
-        top: number of targets to name per query.
-    """
+    def __init__(self, form: StoredForm, queries: Rows) -> None:
+        super().__init__(form, queries)
+        self.step = max(16, _NUMBERS // (4 * self.pooling.channels))
 
-    of_pooling = ("form", "query")
+    def scores(self, rows: Rows) -> tuple[Rows, None]:
+        """Similarities ``(1, R, N)`` of features ``(N, C)``."""
+        targets = self.form.tensor(rows)
+        similarities = [self.pooling.similarity(query.expand(len(targets), -1), targets) for query in self.query]
+        return as_rows(torch.stack(similarities))[None], None
 
-    def __init__(self, form: MaxSimForm, queries: Rows, top: int) -> None:
-        super().__init__(len(queries), 1, top)
-        self.form = form
-        self.query = form.tensor(queries)
-        self.sums = RunningSums((1, len(queries)))
+    def summed(self, weights: Rows, terms: None, rows: Rows) -> float:
+        """Nothing is summed beside the weights."""
+        return 0.0
 
-    def rows(self, features: Rows) -> Rows:
-        return features
-
-    def update(self, rows: Rows, first: int) -> None:
-        step = max(16, _NUMBERS // (4 * rows.shape[1]))
-        for start in range(0, len(rows), step):
-            targets = self.form.tensor(rows[start : start + step])
-            similarity = self.form.pooling.similarity
-            similarities = [similarity(query.expand(len(targets), -1), targets) for query in self.query]
-            scores = as_rows(torch.stack(similarities))[None]  # (1, R, N)
-            self.lead(scores, first + start)
-            self.sums.weights(scores)
-
-    def merge(self, other: PartialPooling) -> None:
-        assert isinstance(other, PartialTokens)  # noqa: S101 - of one pass
-        self.sums.merge(other.sums)
-        self.merge_leading(other)
-
-    def finish(self) -> PooledBag:
-        named = [leading.shares(self.sums.log_sums[:, query]) for query, leading in enumerate(self.leading)]
-        return PooledBag(self.sums.maximum[0].copy(), [places for places, _ in named], [shares for _, shares in named])
+    def logits_of(self, sums: RunningSums) -> Floats:
+        """Logits ``(R,)`` of one bag."""
+        return sums.maximum[0].copy()
 
 
 def _tokens(x: Tensor, width: int) -> Tensor:

@@ -5,9 +5,8 @@ from typing import Literal
 from torch import Tensor, nn
 
 from miv.bags import Bags
-from miv.poolings.kept_form import KeptForm
-from miv.poolings.plain_forms import BagVectorForm
 from miv.poolings.pooling_base import Pooling, PoolingOutput, check_choice, check_count, register_pooling
+from miv.poolings.stored import BagVectorForm, StoredForm
 
 
 @register_pooling("mi_net", section="4.2")
@@ -51,5 +50,5 @@ class MINetPooling(Pooling):
             pooled = bags.logsumexp(embedded) - bags.sizes[:, None].to(embedded.dtype).log()
         return PoolingOutput(query, self.to_output(pooled), None)
 
-    def kept_form(self) -> KeptForm:
+    def stored_form(self) -> StoredForm:
         return BagVectorForm(self)

@@ -2,9 +2,9 @@ from torch import Tensor
 
 from miv.bags import Bags
 from miv.poolings.best_target import BestTargetForm
-from miv.poolings.kept_form import KeptForm
 from miv.poolings.pooling_base import Pooling, PoolingOutput, check_flag, register_pooling
 from miv.poolings.similar import AlignedNorm, ScaledProduct
+from miv.poolings.stored import StoredForm
 
 SHARPNESS = 20.0  # of the shares; a cosine that is greater by 0.05 has e times the share
 
@@ -45,5 +45,5 @@ class NearestPooling(Pooling):
         attention = bags.softmax(cosine * SHARPNESS).to(targets.dtype)  # (T, 1)
         return PoolingOutput(query, bags.sum(chosen * targets), attention)
 
-    def kept_form(self) -> KeptForm:
+    def stored_form(self) -> StoredForm:
         return BestTargetForm(self, SHARPNESS)

@@ -5,10 +5,9 @@ from torch import Tensor, nn
 
 from miv.bags import Bags
 from miv.errors import MIVError
-from miv.poolings.kept_form import KeptForm
 from miv.poolings.layers import glorot_linear, identity_linear
-from miv.poolings.plain_forms import BagVectorForm
 from miv.poolings.pooling_base import Pooling, PoolingOutput, check_heads, register_pooling
+from miv.poolings.stored import BagVectorForm, StoredForm
 
 
 @register_pooling("pma", section="4.2.3")
@@ -59,7 +58,7 @@ class MultiheadAttentionPooling(Pooling):
         query_vector = self._attend(query, keys, values)[0] if self.seeds == 2 else query
         return PoolingOutput(query_vector, bag_vector, attention)
 
-    def kept_form(self) -> KeptForm | None:
+    def stored_form(self) -> StoredForm | None:
         return BagVectorForm(self) if self.seeds == 1 else None  # a second seed is the query
 
     def _attend(self, seed: Tensor, keys: Bags, values: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from miv.bags import Bags, as_bags
 from miv.errors import MIVError, unknown_name
-from miv.poolings.kept_form import KeptForm
 from miv.poolings.similar import AlignedNorm, ScaledProduct
+from miv.poolings.stored import StoredForm
 from miv.registry import Registry, remember_options
 
 Start = Literal["paper", "similar"]
@@ -127,7 +127,7 @@ class Pooling(nn.Module):
         """Pool features after the first norm: ``(B, C)`` and bags of values ``(T, C)``."""
         raise NotImplementedError(f"{type(self).__name__} has no forward(query, bags).")
 
-    def kept_form(self) -> KeptForm | None:
+    def stored_form(self) -> StoredForm | None:
         """What galleries and chunked bags need of this pooling; ``None``: features are stored, and pooled as a whole.
 
         Every class overrides it for itself: a subclass may pool otherwise, so it does not inherit the form.
@@ -147,6 +147,12 @@ class Pooling(nn.Module):
         weights = next((weight.dtype for weight in self.parameters()), query.dtype)
         if query.dtype != weights and not torch.is_autocast_enabled(query.device.type):
             raise MIVError(f"The features are {query.dtype}, the weights {weights}. Convert one of them.")
+
+
+def form_of(pooling: Pooling) -> StoredForm:
+    """The stored form of a pooling, by default its features; a subclass may pool otherwise, so it inherits none."""
+    form = pooling.stored_form() if "stored_form" in vars(type(pooling)) else None
+    return StoredForm(pooling) if form is None else form
 
 
 POOLINGS: Registry[Pooling] = Registry(

@@ -16,7 +16,7 @@ from miv.data.pool import InstancePool
 from miv.errors import MIVError, needs_extra
 from miv.files.images import Fit
 from miv.files.instances import is_file, is_folder, is_text_file
-from miv.poolings.kept_form import Rows
+from miv.poolings import Rows
 from miv.verifier.network import Verifier
 from miv.verifier.reading import DistinctInstances, GivenPlaces, bag_vectors, is_finite, query_vectors, with_folders
 

@@ -15,7 +15,7 @@ from miv.errors import MIVError
 from miv.files.instances import is_file, is_folder
 from miv.files.json import Floats, read_json_object, write_json
 from miv.files.weights import add_weights
-from miv.poolings.kept_form import Rows
+from miv.poolings import Rows
 from miv.registry import options_of
 from miv.verifier.chunks import NumpyFile
 from miv.verifier.network import Verifier

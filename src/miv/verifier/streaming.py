@@ -14,8 +14,8 @@ from miv.errors import MIVError
 from miv.files.atomic import whole_folder
 from miv.files.images import Fit
 from miv.files.json import Floats, Mask
-from miv.poolings import POOLINGS, PartialPooling, Pooling, form_of
-from miv.poolings.kept_form import PooledBag, Rows
+from miv.poolings import POOLINGS, PartialBag, Pooling, Rows, form_of
+from miv.poolings.partial import PooledBag
 from miv.runtime import Progress, SilentProgress, evaluating
 from miv.verifier.chunks import (
     BagChunks,
@@ -195,7 +195,7 @@ class StreamingPass:
         queries, top = check_queries(queries, verifier.pooling.channels), check_top(top)
         self.verifier, self.size = verifier, 0
         with torch.inference_mode(), evaluating(verifier):
-            self.pooled = _partial_pooling(verifier.pooling, queries, top, variance, log_sums)
+            self.pooled = _partial_bag(verifier.pooling, queries, top, variance, log_sums)
         limit = verifier.unlike
         self._unlike_query: Mask = np.zeros(len(queries), bool) if limit is None else limit.unlike(queries)
         self._all_unlike = limit is not None  # until a target is like the training data
@@ -214,7 +214,7 @@ class StreamingPass:
                 part = np.asarray(features[start : start + _ROWS], np.float32)
                 if self._all_unlike and self.verifier.unlike is not None:
                     self._all_unlike = bool(self.verifier.unlike.unlike(part).all())
-                self.pooled.update(self.pooled.rows(part), first + start)
+                self.pooled.update(self.pooled.queries.form.rows_of_part(part), first + start)
         self.size += len(features)
 
     def update_kept(self, rows: Rows, first: int | None = None, all_unlike: bool = False) -> None:
@@ -227,7 +227,7 @@ class StreamingPass:
     def rows(self, features: Rows) -> Rows:
         """What the pass reads of features ``(N, C)``, and a kept bag stores: ``(N, K)``."""
         with torch.inference_mode(), evaluating(self.verifier):
-            return self.pooled.rows(np.asarray(features, np.float32))
+            return self.pooled.queries.form.rows_of_part(np.asarray(features, np.float32))
 
     def __getstate__(self) -> dict[str, Any]:
         """Sums and leading targets only: what is sent can be merged into a pass, but has no verifier to go on with."""
@@ -236,8 +236,7 @@ class StreamingPass:
     def merge(self, other: "StreamingPass") -> None:
         """Add another part of the same bag, pooled for the same queries."""
         if self.verifier is None:
-            self.verifier = other.verifier
-            self.pooled.adopt(other.pooled)
+            self.verifier, self.pooled.queries = other.verifier, other.pooled.queries
         if other.size:
             self.pooled.merge(other.pooled)
             self.size += other.size
@@ -251,7 +250,7 @@ class StreamingPass:
     @property
     def log_sums(self) -> Floats:
         """The logarithms ``(h, R)`` of the sums of the softmax over the targets so far, for a second pass."""
-        return self.pooled.log_sums_so_far()
+        return self.pooled.sums.log_sums
 
     def finish(self) -> list[StreamedVerdict]:
         """The verdicts for all queries."""
@@ -273,10 +272,10 @@ class StreamingPass:
         return streamed_verdicts(self.verifier, pooled, self.size, self._unlike_query, self._all_unlike)
 
 
-def _partial_pooling(
+def _partial_bag(
     pooling: Pooling, queries: Rows, top: int, variance: Floats | None, log_sums: Floats | None
-) -> PartialPooling:
-    partial = form_of(pooling).partial_pooling(queries, top, variance, log_sums)
+) -> PartialBag:
+    partial = form_of(pooling).partial_bag(queries, top, variance, log_sums)
     if partial is not None:
         return partial
     name = POOLINGS.name_of(type(pooling)) or type(pooling).__name__

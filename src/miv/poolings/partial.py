@@ -1,4 +1,6 @@
-"""A bag part by part: the sums of its softmax, and the targets with the greatest shares."""
+"""One bag part by part: the sums of its softmax, the targets with the greatest shares, and how parts merge."""
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,11 +8,81 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+Rows = NDArray[np.float32]
 
 _PENDING = 512  # new candidates that are compared with each other only when there are this many
 _MOST = 5_000  # candidates; comparing them takes their square
 _GUARDS = 100
 _TOGETHER = 1024  # candidates compared with all others at once
+_LEAST = np.float32(1e-37)  # share whose logarithm is taken
+
+
+class PooledBag(NamedTuple):
+    """The answers for ``R`` queries on one bag: logits ``(R,)``; for each query the leading targets, largest first."""
+
+    logit: Floats
+    places: list[Integers]
+    shares: list[Floats]
+
+
+class PartialBag:
+    """A part of one bag, pooled for ``R`` queries.
+
+    The queries give for a block of rows ``scores(rows)``: scores ``(h, R, N)``, and what ``summed(weights, terms,
+    rows)`` needs to sum ``(h, R, K)`` numbers; ``logits_of(sums)`` are then the logits ``(R,)``.
+
+    Args:
+        queries: the queries.
+        top: number of targets to name per query.
+        width: ``K``.
+        log_sums: ``(h, R)``, of the whole bag, if this is a second pass that names targets.
+    """
+
+    def __init__(self, queries: Any, top: int, width: int = 0, log_sums: Floats | None = None) -> None:
+        self.queries, self.log_sums = queries, log_sums
+        self.leading = [LeadingTargets(top, queries.heads if log_sums is None else 1) for _ in range(queries.count)]
+        self.sums = RunningSums(queries.heads, queries.count, width)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "queries": None}  # a part that is sent to be merged needs no layers
+
+    def update(self, rows: Rows, first: int) -> None:
+        """Add targets with these ``rows`` at the places from ``first`` on."""
+        step = self.queries.step
+        for start in range(0, len(rows), step):
+            block = rows[start : start + step]
+            scores, terms = self.queries.scores(block)
+            if self.log_sums is None:
+                self._lead(scores, first + start)
+            else:
+                shares = np.exp(scores - self.log_sums[:, :, None].astype(np.float32)).mean(axis=0, keepdims=True)
+                self._lead(np.log(np.maximum(shares, _LEAST)), first + start)
+            weights = self.sums.weights(scores)
+            self.sums.vectors += self.queries.summed(weights, terms, block)
+
+    def merge(self, other: "PartialBag") -> None:
+        """Add another part of the same bag, pooled for the same queries."""
+        self.sums.merge(other.sums)
+        for mine, theirs in zip(self.leading, other.leading, strict=True):
+            mine.merge(theirs)
+
+    def finish(self) -> PooledBag:
+        """The answers for all targets so far."""
+        logit = self.queries.logits_of(self.sums)
+        log_sums = self.sums.log_sums if self.log_sums is None else np.zeros((1, len(self.leading)))
+        named = [leading.shares(log_sums[:, query]) for query, leading in enumerate(self.leading)]
+        named *= len(logit) // len(named)  # one attention may serve all queries
+        return PooledBag(logit.astype(np.float64), [places for places, _ in named], [shares for _, shares in named])
+
+    def _lead(self, scores: Rows, first: int) -> None:
+        """Remember the leading targets of a block with scores ``(h, R, N)``."""
+        if not self.leading[0].top:
+            return
+        floor = np.stack([leading.floor for leading in self.leading], axis=1)  # (h, R)
+        possible: Mask = np.asarray((scores >= floor[:, :, None]).any(axis=0))  # (R, N)
+        for query in np.flatnonzero(possible.any(axis=1)):
+            rows = np.flatnonzero(possible[query])
+            self.leading[query].add(scores[:, query, rows].T.astype(np.float64), first + rows)
 
 
 class RunningSums:
@@ -18,18 +90,17 @@ class RunningSums:
 
     .. math:: Z = \sum_n e^{s_n - m}, \qquad X = \sum_n e^{s_n - m} x_n, \qquad m = \max_n s_n
 
-    When a greater score comes, all sums are multiplied by :math:`e^{m - m'}`.
-
-    Args:
-        shape: of the scores of one target, ``(h, R)``.
+    When a greater score comes, all sums are multiplied by :math:`e^{m - m'}`. Scores are ``(h, R)`` per target, and
+    :math:`X` is ``(h, R, K)``.
     """
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.maximum: Floats = np.full(shape, -np.inf)
-        self.total: Floats = np.zeros(shape)
+    def __init__(self, heads: int, queries: int, width: int) -> None:
+        self.maximum: Floats = np.full((heads, queries), -np.inf)  # m
+        self.total: Floats = np.zeros((heads, queries))  # Z
+        self.vectors: Floats = np.zeros((heads, queries, width))  # X
 
-    def weights(self, scores: NDArray[np.float32]) -> tuple[NDArray[np.float32], Floats]:
-        """Overwrite scores ``(h, R, N)`` with weights; return them and the factor for the earlier sums."""
+    def weights(self, scores: Rows) -> Rows:
+        """Overwrite scores ``(h, R, N)`` with weights and add these to the total; their vectors are to be added."""
         maximum = np.maximum(self.maximum, scores.max(axis=-1))
         with np.errstate(invalid="ignore"):
             factor = np.exp(self.maximum - maximum)
@@ -37,17 +108,23 @@ class RunningSums:
         np.exp(scores, out=scores)
         self.maximum = maximum
         self.total = self.total * factor + scores.sum(axis=-1)
-        return scores, factor
+        self.vectors *= factor[..., None]
+        return scores
 
-    def merge(self, other: "RunningSums") -> tuple[Floats, Floats]:
-        """Add the sums of another part; return the factors for what was summed here and there."""
+    def merge(self, other: "RunningSums") -> None:
+        """Add the sums of another part."""
         maximum = np.maximum(self.maximum, other.maximum)
         with np.errstate(invalid="ignore"):
             factors = (np.exp(self.maximum - maximum), np.exp(other.maximum - maximum))
         here, there = (np.where(np.isneginf(maximum), 0.0, factor) for factor in factors)
         self.total = self.total * here + other.total * there
+        self.vectors = self.vectors * here[..., None] + other.vectors * there[..., None]
         self.maximum = maximum
-        return here, there
+
+    @property
+    def means(self) -> Rows:
+        """The vectors ``(h, R, K)`` over the totals, in single precision."""
+        return (self.vectors / self.total[..., None]).astype(np.float32)
 
     @property
     def log_sums(self) -> Floats:

@@ -1,4 +1,4 @@
-"""The pass over kept rows gives the logits of the verifier, for every pooling and several queries at once."""
+"""The pass over stored rows gives the logits of the verifier, for every pooling and several queries at once."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def both_ways(verifier: Verifier, offset: float = 0.0) -> tuple[NDArray[Any], ND
     queries = random.normal(size=(3, CHANNELS)).astype(np.float32)
     with torch.inference_mode(), evaluating(verifier):
         form = form_of(verifier.pooling)
-        rows = form.keep(features, ptr)
+        rows = form.rows(features, ptr)
         assert rows.shape == (len(SIZES) if form.per == "bag" else ptr[-1], form.width)
         rows = rows.copy()
         rows.flags.writeable = False  # as mapped from a file
@@ -88,5 +88,5 @@ def test_a_subclass_does_not_inherit_a_form_that_may_not_fit_it() -> None:
         def forward(self, query: torch.Tensor, bags: Bags) -> PoolingOutput:
             return super().forward(-query, bags)
 
-    assert form_of(NearestPooling(CHANNELS)).is_kept_apart
-    assert not form_of(Farthest(CHANNELS)).is_kept_apart
+    assert form_of(NearestPooling(CHANNELS)).is_stored_apart
+    assert not form_of(Farthest(CHANNELS)).is_stored_apart
