@@ -12,12 +12,13 @@ from miv.data import csr
 from miv.errors import MIVError
 from miv.files.images import Fit
 from miv.gallery import arrow_files as arrow
-from miv.gallery.bag_reading import GivenBag, ReadBags, Rows, in_parts, read_bags
+from miv.gallery.bag_reading import GivenBag, ReadBags, in_parts, read_bags
 from miv.gallery.manifest import GalleryManifest
 from miv.gallery.snapshot import SegmentContent, Snapshot
 from miv.gallery.store import KnownInstances, merge_small, rebatched
 from miv.poolings import StoredForm
 from miv.runtime import Progress, SilentProgress, evaluating
+from miv.verifier.verifying import Rows
 
 if TYPE_CHECKING:
     from miv.gallery.store import OpenGallery

@@ -3,36 +3,21 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from miv.backbones.cache import embed_instances
 from miv.data.pool import InstancePool
 from miv.errors import MIVError
 from miv.files.images import Fit
 from miv.files.instances import InstanceKind
-from miv.verifier.reading import (
-    ALONE,
-    DistinctInstances,
-    GivenPlaces,
-    as_vector,
-    as_vectors,
-    bag_vectors,
-    check_bags,
-    check_finite,
-    query_vectors,
-    single_instances,
-    with_folders,
-)
-from miv.verifier.verifying import vector_length
+from miv.verifier.network import Verifier
+from miv.verifier.reading import ALONE, GivenPlaces, check_bags, single_instances, with_folders
+from miv.verifier.verifying import Rows, bag_pool, bag_reader, embedded
+from miv.verifier.verifying import query_features as features_of_queries
 
-if TYPE_CHECKING:
-    from miv.verifier.network import Verifier
-
-Rows = NDArray[np.float32]
 _PART_MEMBERS: dict[InstanceKind, int] = {"image": 1024, "text": 8192, "features": 1 << 16}
 _LONGEST_NAME = 1000
 _LONGEST_TEXT = 200  # characters of a text that serve as its name
@@ -85,68 +70,27 @@ def in_parts(bags: "Iterator[GivenBag]", kind: InstanceKind) -> Iterator[list[Gi
         yield part
 
 
-def read_bags(verifier: "Verifier", bags: list[GivenBag], resize: Fit | None) -> ReadBags:
+def read_bags(verifier: Verifier, bags: list[GivenBag], resize: Fit | None) -> ReadBags:
     """Read the instances of some bags, each distinct one once."""
-    backbone = verifier.backbone
+    backbone, reader = verifier.backbone, bag_reader(verifier, resize)
     names = [_member_names(bag, backbone.kind) for bag in bags]
-    if backbone.kind == "features":
-        length = vector_length(backbone, bags[0].instances)
-        places = [f"The bag {bag.name!r}" for bag in bags]
-        given = [bag.instances for bag in bags]
-        if verifier.query_backbone is not None:
-            given = [bag_vectors(verifier, bag, place) for bag, place in zip(given, places, strict=True)]
-        read = [_vectors(bag, length, place) for bag, place in zip(given, places, strict=True)]
-        members = np.split(np.arange(sum(map(len, read))), np.cumsum([len(one) for one in read])[:-1])
-        return _read(verifier, bags, InstancePool("features", np.concatenate(read)), members, names)
-    distinct = DistinctInstances(backbone.kind, verifier.instances, resize)
-    members = [
-        np.array(
-            [distinct.add(one, f"The bag {bag.name!r}, instance {place}") for place, one in enumerate(bag.instances)]
-        )
-        for bag in bags
-    ]
-    pool = distinct.take_new()
+    members = [reader.add_all(bag.instances, f"The bag {bag.name!r}") for bag in bags]
+    pool = bag_pool(verifier, reader)
     if pool is None:
         raise MIVError("There are no instances. Expected at least one bag.")
-    return _read(verifier, bags, pool, members, names)
-
-
-def _read(
-    verifier: "Verifier",
-    bags: list[GivenBag],
-    pool: InstancePool,
-    members: list[NDArray[np.int64]],
-    names: list[list[str]],
-) -> ReadBags:
-    backbone = verifier.backbone
+    if pool.kind == "features":
+        pool = InstancePool("features", pool.values + np.float32(0))  # -0.0 becomes 0.0: equal vectors, equal bytes
 
     def features(rows: NDArray[np.int64]) -> Rows:
-        if backbone.is_identity:
-            return np.asarray(pool.values[rows])
-        return embed_instances(backbone, pool.take(rows), np.arange(len(rows)))
+        return embedded(backbone, pool.take(rows))
 
     return ReadBags([bag.name for bag in bags], pool.digests(), members, names, features, backbone.is_identity)
 
 
-def query_features(verifier: "Verifier", given: Any, resize: Fit | None) -> Rows:
+def query_features(verifier: Verifier, query: Any, resize: Fit | None) -> Rows:
     """Features ``(R, C)`` of a query, or of several references: as ``Verifier.verify`` takes them."""
-    backbone = verifier.backbone
-    distinct = DistinctInstances(backbone.kind, verifier.instances, resize)
-    references, _, places = single_instances([given], verifier.query_kind, ALONE)
-    if verifier.query_backbone is not None:
-        references = query_vectors(verifier, references, places, resize)
-    if backbone.kind == "features":
-        length = vector_length(backbone, references)
-        vectors = np.stack([as_vector(one, length, places.query(row)) for row, one in enumerate(references)])
-        for row in range(len(vectors)):
-            check_finite(vectors[row : row + 1], places.query(row))
-        pool, rows = InstancePool("features", vectors), np.arange(len(vectors))
-        return vectors if backbone.is_identity else embed_instances(backbone, pool, rows)
-    rows = np.array([distinct.add(one, places.query(number)) for number, one in enumerate(references)])
-    new = distinct.take_new()
-    if new is None:
-        raise MIVError("The query has no references. Expected at least one.")
-    return embed_instances(backbone, new, np.arange(len(new)))[rows]
+    references, _, places = single_instances([query], verifier.query_kind, ALONE)
+    return features_of_queries(verifier, references, places, resize)
 
 
 def check_bag_name(name: object) -> str:
@@ -158,12 +102,6 @@ def check_bag_name(name: object) -> str:
     except UnicodeEncodeError as error:
         raise MIVError(f"The name of a bag, {name[:80]!r}, is not UTF-8. Choose another name.") from error
     return str(name)
-
-
-def _vectors(given: Any, length: int, place: str) -> Rows:
-    vectors = as_vectors(given, length, place)
-    check_finite(vectors, place)
-    return vectors + np.float32(0)  # -0.0 becomes 0.0, so that equal vectors have equal bytes
 
 
 def _member_names(bag: GivenBag, kind: InstanceKind) -> list[str]:

@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 from miv.data import csr
 from miv.errors import MIVError
-from miv.gallery.bag_reading import Rows
 from miv.gallery.hits import Chance, Hit, Hits, HitWitness
 from miv.gallery.snapshot import Snapshot
 from miv.poolings import StoredForm, StoredQueries
 from miv.runtime import evaluating
 from miv.verifier.engine import EmbeddedExemplars, decide
 from miv.verifier.verdict import Asked, Verdict, Verdicts
+from miv.verifier.verifying import Rows
 
 if TYPE_CHECKING:
     from miv.verifier.network import Verifier

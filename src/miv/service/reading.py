@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from fastapi import Request
-from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
@@ -25,8 +24,8 @@ from miv.service.errors import RefusedRequest, first_problem
 from miv.service.settings import Limits
 from miv.service.state import service_of
 from miv.verifier.engine import witnesses_by
-from miv.verifier.reading import DistinctInstances, as_vectors, check_finite
 from miv.verifier.verdict import Asked
+from miv.verifier.verifying import bag_reader
 
 if TYPE_CHECKING:
     from miv.verifier.network import Verifier
@@ -155,8 +154,7 @@ class InstanceReader:
     def __init__(self, verifier: "Verifier", limits: Limits, resize: Fit | None = None) -> None:
         self._verifier, self._limits = verifier, limits
         self.kind = verifier.backbone.kind
-        self._distinct = DistinctInstances(self.kind, verifier.instances, resize)
-        self._vectors: list[NDArray[np.float32]] = []
+        self._reader = bag_reader(verifier, resize)
         self._count = self._pixels = 0
 
     def rows(self, given: Sequence[GivenInstance], place: str, most: int) -> Rows:
@@ -176,10 +174,7 @@ class InstanceReader:
 
     def pool(self) -> InstancePool:
         """The distinct instances of the request."""
-        if self.kind == "features":
-            vectors = self._vectors[0] if len(self._vectors) == 1 else np.concatenate(self._vectors)
-            return InstancePool("features", vectors)
-        pool = self._distinct.take_new()
+        pool = self._reader.take_new()
         if pool is None:
             raise MIVError("There are no instances. Expected at least one.")
         return pool
@@ -189,13 +184,8 @@ class InstanceReader:
             if not isinstance(one, list):
                 raise self._other_kind(one, f"{place}, instance {number}")
             _check_most(len(one), self._limits.numbers, f"{place}, instance {number}", "numbers")
-        length = self._verifier.backbone.channels if self._verifier.backbone.is_identity else len(given[0])  # type: ignore[arg-type]
         with np.errstate(over="ignore"):  # too large for float32: infinite, which is refused with a message
-            vectors = as_vectors(given, length, place)
-        check_finite(vectors, place)
-        first = sum(map(len, self._vectors))
-        self._vectors.append(vectors)
-        return np.arange(first, first + len(vectors))
+            return self._reader.add_all(given, place)
 
     def _row(self, one: GivenInstance, place: str) -> int:
         if self.kind == "text":
@@ -205,7 +195,7 @@ class InstanceReader:
             if not text:
                 raise MIVError(f"{place} is an empty text. Expected at least one character.")
             _check_most(len(text), self._limits.characters, place, "characters")
-            return self._distinct.add(text, place)
+            return self._reader.add(text, place)
         if isinstance(one, ImageInstance):
             one = _decoded(one.image, place)
         if not isinstance(one, bytes):
@@ -217,7 +207,7 @@ class InstanceReader:
             if self._pixels > self._limits.pixels_in_all:
                 most = self._limits.pixels_in_all
                 raise RefusedRequest(413, f"The images have more than {most:,} pixels together. Make them smaller.")
-            return self._distinct.add(image, place)
+            return self._reader.add(image, place)
 
     def _other_kind(self, one: Any, place: str) -> MIVError:
         given = "a vector" if isinstance(one, list) else "a text" if isinstance(one, str | TextInstance) else "an image"

@@ -11,14 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from miv.backbones.cache import embed_instances
 from miv.data.pool import InstancePool
 from miv.errors import MIVError, needs_extra
 from miv.files.images import Fit
 from miv.files.instances import is_file, is_folder, is_text_file
 from miv.poolings import Rows
 from miv.verifier.network import Verifier
-from miv.verifier.reading import DistinctInstances, GivenPlaces, bag_vectors, is_finite, query_vectors, with_folders
+from miv.verifier.reading import GivenPlaces, is_finite, with_folders
+from miv.verifier.verifying import bag_pool, bag_reader, bag_vectors, embedded
+from miv.verifier.verifying import query_features as features_of_queries
 
 CHUNK_BYTES = 1 << 20  # stays in the cache from reading to pooling
 _INSTANCES = 256  # images or texts that are read and embedded together
@@ -74,16 +75,14 @@ class ChunkReader:
         size = len(source) if isinstance(source, Sized) else None
         return BagChunks(lambda: self._of_any(iter(source)), size)
 
-    def features(self, instances: list[Any], place: str = "The bag", first: int = 0) -> Rows:
+    def features(self, instances: Any, place: str = "The bag", first: int = 0) -> Rows:
         """Features ``(n, C)`` of instances that users give, each distinct one embedded once."""
-        if self.backbone.kind == "features":
-            return self.embedded(_stacked(instances, place))
-        distinct = DistinctInstances(self.backbone.kind, self.verifier.instances, self.resize)
-        rows = [distinct.add(value, f"{place}, instance {first + number}") for number, value in enumerate(instances)]
-        pool = distinct.take_new()
-        if pool is None:
-            return np.zeros((0, self.backbone.channels), np.float32)
-        return embed_instances(self.backbone, pool, np.arange(len(pool)))[rows]
+        reader = bag_reader(self.verifier, self.resize)
+        rows = reader.add_all(instances, place, first)
+        pool = bag_pool(self.verifier, reader)
+        return (
+            np.zeros((0, self.backbone.channels), np.float32) if pool is None else embedded(self.backbone, pool)[rows]
+        )
 
     def _file(self, path: Path) -> BagChunks:
         if path.suffix in (".npy", ".parquet") and not (is_file(path) or is_folder(path)):
@@ -157,19 +156,13 @@ class ChunkReader:
                 yield self.embedded(array) if self.backbone.kind == "features" else np.asarray(array, np.float32)
             else:
                 for rows in (array[start : start + _INSTANCES] for start in range(0, len(array), _INSTANCES)):
-                    yield self.features(list(rows))
+                    yield self.features(rows)
 
     def embedded(self, vectors: NDArray[Any]) -> Rows:
         """What the pooling takes of vectors ``(N, C)``: themselves, or standardised if the verifier does that."""
-        return self.through(bag_vectors(self.verifier, vectors, "The bag") if self.verifier.query_backbone else vectors)
-
-    def through(self, vectors: NDArray[Any]) -> Rows:
-        """Features of vectors of all channels of the backbone."""
-        rows = np.asarray(vectors, np.float32)
-        if self.backbone.is_identity:
-            return rows
-        pool = InstancePool("features", rows)
-        return embed_instances(self.backbone, pool, np.arange(len(pool)))
+        rows = bag_vectors(self.verifier, vectors, "The bag") if self.verifier.query_backbone else vectors
+        rows = np.asarray(rows, np.float32)
+        return rows if self.backbone.is_identity else embedded(self.backbone, InstancePool("features", rows))
 
 
 def query_features(reader: ChunkReader, queries: Any) -> Rows:
@@ -180,20 +173,11 @@ def query_features(reader: ChunkReader, queries: Any) -> Rows:
         raise MIVError("Got one query. Expected a list of queries, each one instance.")
     if any(isinstance(query, list | tuple) and not _is_numbers(query) for query in queries):
         raise MIVError("A query is a list of references. A bag in chunks takes one instance per query.")
-    if reader.verifier.query_backbone is not None:
-        return reader.through(query_vectors(reader.verifier, list(queries), GivenPlaces(), reader.resize))
-    return reader.features(list(queries), "The queries")
+    return features_of_queries(reader.verifier, list(queries), GivenPlaces(), reader.resize)
 
 
 def _is_numbers(values: Any) -> bool:
     return len(values) > 0 and isinstance(values[0], int | float | np.number)
-
-
-def _stacked(instances: list[Any], place: str) -> NDArray[np.float32]:
-    try:
-        return np.stack([np.asarray(vector, np.float32) for vector in instances])
-    except (ValueError, TypeError) as error:
-        raise MIVError(f"{place}: got instances that are not vectors of one length ({error}).") from error
 
 
 def _column_of(path: Path, schema: Any, kind: str) -> str:

@@ -1,8 +1,7 @@
-"""Convert the instances that users pass (files, arrays, images, texts, vectors) to checked values."""
+"""Turn what people give (files, folders, arrays, images, texts, vectors) into the rows of a pool of instances."""
 
-import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,26 +11,30 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from miv.backbones.cache import embed_instances
 from miv.bags import Bags
 from miv.data import csr
+from miv.data.kinds import KINDS
 from miv.data.pool import InstanceForm, InstancePool
-from miv.data.sources.arrays import bag_side, query_side
 from miv.errors import MIVError
-from miv.files.images import Fit, Steps, apply_steps, image_pixels, read_image, resize_step, sets_size, with_fit
+from miv.files.images import (
+    Fit,
+    ImageForm,
+    Steps,
+    apply_steps,
+    image_pixels,
+    read_image,
+    resize_step,
+    sets_size,
+    with_fit,
+)
 from miv.files.instances import (
     InstanceKind,
-    files_in,
     is_folder,
     is_text_file,
-    read_text_file,
     read_text_lines,
-    read_vectors_file,
     refuse_masked,
     short,
 )
-from miv.runtime import Progress
-from miv.verifier.network import Verifier
 
 KIND_WORDS: dict[InstanceKind, str] = {"image": "image", "text": "text", "features": "feature vector"}
 
@@ -97,12 +100,10 @@ def _of_name(bag: "str | PathLike[str]", kind: InstanceKind) -> Any:
 
 
 def _in_folder(folder: Path, kind: InstanceKind) -> list[Any]:
-    files = files_in(folder, kind)
-    if kind == "image":
+    files = KINDS[kind].files_in(folder)
+    if KINDS[kind].has_form:  # read later, in the form of the verifier
         return list(files)
-    if kind == "text":
-        return [read_text_file(file) for file in files]
-    return [vector for file in files for vector in read_vectors_file(file)]
+    return [instance for file in files for instance in KINDS[kind].read(file, ImageForm())]
 
 
 def check_bags(queries: Any, bags: Any, kind: InstanceKind, places: GivenPlaces | None = None) -> None:
@@ -154,6 +155,11 @@ def as_vector(given: Any, channels: int, place: str) -> NDArray[np.float32]:
     return vector
 
 
+def vector_length(vectors: Any) -> int:
+    """The number of values in the first of several vectors."""
+    return int(np.prod(np.shape(vectors[0]))) if len(vectors) else 0
+
+
 def _other_shape(vectors: NDArray[np.float32], expected: str, channels: int, place: str) -> MIVError:
     return MIVError(
         f"{place} has the shape {vectors.shape}. Expected {expected}: the verifier takes vectors of {channels} numbers."
@@ -201,9 +207,6 @@ def is_finite(vectors: NDArray[np.float32]) -> bool:
     # The sum is fast, and finite only if all numbers are. If it is not, it may have overflowed, so check each number.
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(vectors.sum()) or np.isfinite(vectors).all())
-
-
-# Queries that users give as several references.
 
 
 def single_instances(
@@ -273,114 +276,133 @@ def _is_vector(one: Any) -> bool:
     return isinstance(one, list | tuple) or (isinstance(one, np.ndarray | Tensor) and one.ndim > 0)
 
 
-# Collect the images or texts that users pass, each distinct one once.
-
 logger = logging.getLogger(__name__)
 
 USE_RESIZE = "use resize='stretch', 'crop' or 'pad' (--resize)"
 """What to do with images of another size; a service says it in the words of its requests."""
 
 
-class DistinctInstances:
-    """Collects images or texts: keeps each distinct one once and reads each file once.
+class Reader:
+    """Turns instances that people give into rows of a pool: reads each file once, and keeps each image or text once.
 
     Args:
-        kind: ``image`` or ``text``.
+        kind: of the instances.
         form: size and mode of the verifier's images, and the steps from a file to them, if known. Files and Pillow
             images go through the steps; an array of the right size is taken as an instance.
         resize: how to resize an image of a different size. With ``None`` it is resized as the training images were; if
             they were not, it is an error.
+        length: of vectors; ``None`` takes that of the first.
+
+    >>> reader = Reader("text")
+    >>> [reader.add(text, "The bag") for text in ("one", "two", "one")], len(reader.take_new())
+    ([0, 1, 0], 2)
     """
 
-    def __init__(self, kind: InstanceKind, form: InstanceForm | None, resize: Fit | None) -> None:
+    def __init__(
+        self,
+        kind: InstanceKind,
+        form: InstanceForm | None = None,
+        resize: Fit | None = None,
+        length: int | None = None,
+    ) -> None:
         if resize not in (None, "stretch", "crop", "pad"):
             raise MIVError(f"resize is {resize!r}. Expected stretch, crop or pad.")
-        if resize is not None and kind != "image":
+        if resize is not None and not KINDS[kind].has_form:
             raise MIVError(f"resize is {resize!r}, but this verifier reads {KIND_WORDS[kind]}s, not images. Omit it.")
-        self.kind, self._form, self._resize = kind, form, resize
+        self.kind, self._form, self._length = KINDS[kind], form, length
         self._steps = () if form is None else _steps(form, resize)
+        self._check: Callable[[Any, str], Any] = {"image": self._image, "text": self._text, "features": self._vector}[
+            kind
+        ]
         self._values: list[Any] = []  # not yet taken
         self._count = 0
         self._shape: tuple[int, ...] | None = None
         self._row_of: dict[bytes | str, int] = {}
 
-    def add(self, given: Any, place: str) -> int:
-        """Return the row of an instance among the distinct instances."""
-        name = str(given) if self.kind == "image" and isinstance(given, str | PathLike) else None
+    def add(self, value: Any, where: str) -> int:
+        """Return the row of an instance among all that were added; ``where`` names it in errors."""
+        name = str(value) if self.kind.has_form and isinstance(value, str | PathLike) else None
         if name is not None and name in self._row_of:
             return self._row_of[name]
-        value: Any = self._text(given, place) if self.kind == "text" else self._image(given, place)
-        if isinstance(value, str):
-            content = value.encode("utf-8", "surrogatepass")
-        else:  # the same bytes may be a wide image or a tall one
-            content = repr(value.shape).encode() + value.tobytes()
-        row = self._row_of.setdefault(hashlib.blake2b(content, digest_size=16).digest(), self._count)
+        instance = self._check(value, where)
+        if self.kind.is_array:
+            self._shape = self._shape or instance.shape
+            if instance.shape != self._shape:
+                raise MIVError(f"{where}: {_size(instance.shape)}, but the first image has {_size(self._shape)}.")
+        row = self._row_of.setdefault(self.kind.digest(instance), self._count)
         if row == self._count:
-            if not isinstance(value, str):
-                self._shape = self._shape or value.shape
-                if value.shape != self._shape:
-                    raise MIVError(f"{place}: {_size(value.shape)}, but the first image has {_size(self._shape)}.")
-            self._values.append(value)
+            self._values.append(instance)
             self._count += 1
         if name is not None:
             self._row_of[name] = row
         return row
 
+    def add_all(self, values: Any, where: str, first: int = 0) -> NDArray[np.int64]:
+        """Return the rows ``(N,)`` of the instances of a bag; ``first`` is the place of the first one in it."""
+        if self.kind.name != "features":
+            return np.array([self.add(value, f"{where}, instance {first + n}") for n, value in enumerate(values)])
+        vectors = as_vectors(values, self._length or vector_length(values), where)  # all at once, without digests
+        check_finite(vectors, where)
+        self._length = vectors.shape[1]
+        self._values.extend(vectors)
+        self._count += len(vectors)
+        return np.arange(self._count - len(vectors), self._count)
+
     def take_new(self) -> InstancePool | None:
         """Return the distinct instances added since the last call, then drop them and keep only their rows."""
-        taken, self._values = self._values, []
-        if not taken:
-            return None
-        if self.kind == "image":
-            return InstancePool("image", np.stack(taken))
-        values = np.empty(len(taken), object)
-        values[:] = taken
-        return InstancePool("text", values)
+        values, self._values = self._values, []
+        return InstancePool(self.kind.name, self.kind.stack(values)) if values else None
 
-    def _text(self, given: Any, place: str) -> str:
-        if not isinstance(given, str):
-            raise MIVError(f"{place} is a {type(given).__name__}. Expected a text: this verifier reads texts.")
-        if not given.strip():
-            raise MIVError(f"{place} is an empty text. Remove it.")
-        return str(given)  # NumPy has its own string type
+    def _text(self, value: Any, where: str) -> str:
+        if not isinstance(value, str):
+            raise MIVError(f"{where} is a {type(value).__name__}. Expected a text: this verifier reads texts.")
+        if not value.strip():
+            raise MIVError(f"{where} is an empty text. Remove it.")
+        return str(value)  # NumPy has its own string type
 
-    def _image(self, given: Any, place: str) -> NDArray[np.uint8]:
-        if isinstance(given, str | PathLike | Image.Image):
-            return self._picture(given, place)
-        refuse_masked(given, place)
-        pixels = np.asarray(given)
+    def _vector(self, value: Any, where: str) -> NDArray[np.float32]:
+        self._length = self._length or vector_length([value])
+        vector = as_vector(value, self._length, where)
+        check_finite(vector[None], where)
+        return vector
+
+    def _image(self, value: Any, where: str) -> NDArray[np.uint8]:
+        if isinstance(value, str | PathLike | Image.Image):
+            return self._picture(value, where)
+        refuse_masked(value, where)
+        pixels = np.asarray(value)
         colour = pixels.ndim == 3 and pixels.shape[2] == 3
         if pixels.dtype != np.uint8 or not (colour or pixels.ndim == 2) or not pixels.size:
             raise MIVError(
-                f"{place} is {pixels.dtype} {pixels.shape}. Expected an image: a file, a Pillow image, or an array "
+                f"{where} is {pixels.dtype} {pixels.shape}. Expected an image: a file, a Pillow image, or an array "
                 "(H, W) or (H, W, 3) of uint8."
             )
         if self._form is None or pixels.shape == self._form.shape:
             return pixels
-        return self._picture(Image.fromarray(pixels), place)
+        return self._picture(Image.fromarray(pixels), where)
 
-    def _picture(self, given: "str | PathLike[str] | Image.Image", place: str) -> NDArray[np.uint8]:
+    def _picture(self, value: "str | PathLike[str] | Image.Image", where: str) -> NDArray[np.uint8]:
         if self._form is None:
             raise MIVError(
-                f"{place}: this verifier does not record the size of its images, so files cannot be converted. "
+                f"{where}: this verifier does not record the size of its images, so files cannot be converted. "
                 'Pass arrays, or add a line to its config.json, such as "instances": '
                 '{"kind": "image", "height": 28, "width": 28, "mode": "L"}, with the size it was trained on.'
             )
         colour = self._form.mode == "RGB"
-        if isinstance(given, Image.Image):
+        if isinstance(value, Image.Image):
             try:
-                pixels = image_pixels(given, colour=colour)
+                pixels = image_pixels(value, colour=colour)
             except (ValueError, OSError) as error:  # Pillow decodes a file only here
-                raise MIVError(f"{place}: cannot read this image: {error}.") from error
+                raise MIVError(f"{where}: cannot read this image: {error}.") from error
         else:
             try:
-                pixels = read_image(Path(given), colour=colour)
+                pixels = read_image(Path(value), colour=colour)
             except MIVError as error:  # it already names the file
-                raise MIVError(f"{place}: {error}") from error
-            place = f"{place} ({given})"
+                raise MIVError(f"{where}: {error}") from error
+            where = f"{where} ({value})"
         pixels = apply_steps(pixels, self._steps)
         if pixels.shape != self._form.shape:
-            raise self._other_form(pixels, place)
+            raise self._other_form(pixels, where)
         return pixels
 
     def _other_form(self, pixels: NDArray[np.uint8], place: str) -> MIVError:
@@ -411,34 +433,3 @@ def _steps(form: InstanceForm, resize: Fit | None) -> Steps:
 
 def _size(shape: tuple[int, ...]) -> str:
     return f"{shape[0]} × {shape[1]} {'colour' if len(shape) == 3 else 'grey'} pixels"
-
-
-# Queries of one kind and bags of another, for a verifier with a backbone of its own for queries.
-
-Rows = NDArray[np.float32]
-
-
-def query_vectors(
-    verifier: Verifier, asked: Any, places: GivenPlaces, resize: Fit | None = None, progress: Progress | None = None
-) -> Rows:
-    """Embed queries or references with the query backbone, and put zeros in place of the channels of the bag."""
-    backbone = verifier.query_backbone
-    if backbone is None:
-        raise MIVError("The verifier has no backbone of its own for queries.")
-    if backbone.kind == "features":
-        raise MIVError("The query backbone takes vectors. Expected one for texts or images.")
-    distinct = DistinctInstances(backbone.kind, None, resize)
-    rows = np.array([distinct.add(one, places.query(number)) for number, one in enumerate(asked)])
-    pool = distinct.take_new()
-    if pool is None:
-        raise MIVError("There are no queries. Expected at least one.")
-    features = embed_instances(backbone, pool, np.arange(len(pool)), progress)
-    return query_side(features, verifier.backbone.channels - backbone.channels)[rows]
-
-
-def bag_vectors(verifier: Verifier, bag: Any, place: str) -> Rows:
-    """Put zeros in place of the channels of the query before the vectors ``(N, T)`` of a bag."""
-    backbone = verifier.query_backbone
-    if backbone is None:
-        return as_vectors(bag, verifier.backbone.channels, place)
-    return bag_side(as_vectors(bag, verifier.backbone.channels - backbone.channels, place), backbone.channels)

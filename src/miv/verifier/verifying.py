@@ -11,24 +11,27 @@ from miv.backbones.cache import embed_instances
 from miv.backbones.features import Features
 from miv.data import csr
 from miv.data.pool import InstancePool
+from miv.data.sources.arrays import bag_side, query_side
+from miv.errors import MIVError
 from miv.files.images import Fit
 from miv.runtime import Progress
 from miv.verifier.engine import EmbeddedExemplars, FeatureLookup, decide, warn_of_other_sizes, witnesses_by
 from miv.verifier.network import Verifier
 from miv.verifier.reading import (
-    DistinctInstances,
     GivenPlaces,
+    Reader,
     as_vector,
     as_vectors,
-    bag_vectors,
     check_bags,
     check_finite,
     is_finite,
-    query_vectors,
     single_instances,
+    vector_length,
     with_folders,
 )
 from miv.verifier.verdict import Asked, Shown, Verdicts
+
+Rows = NDArray[np.float32]
 
 
 def verify_many(
@@ -67,7 +70,7 @@ class Verifying:
         self.verifier = verifier
         self.by = witnesses_by(verifier, witnesses)
         self._progress, self._resize, self._is_warned = progress, resize, False
-        self._distinct = DistinctInstances(verifier.backbone.kind, verifier.instances, resize)
+        self._reader = Reader(verifier.backbone.kind, verifier.instances, resize)
         self._features = _GrowingRows(verifier.backbone.channels)
 
     def verify(self, queries: Any, bags: Any, places: GivenPlaces | None = None, *, show: bool = False) -> Verdicts:
@@ -88,12 +91,12 @@ class Verifying:
             asked = query_vectors(self.verifier, asked, asked_places, self._resize, self._progress)
             bags = [bag_vectors(self.verifier, bag, places.bag(number)) for number, bag in enumerate(bags)]
         if backbone.kind == "features":
-            lookup = _vectors(vector_length(backbone, asked), asked, bags, asked_places, reference_ptr)
+            lookup = _vectors(length_of(backbone, asked), asked, bags, asked_places, reference_ptr)
             lookup = lookup if backbone.is_identity else _through(backbone, lookup)
             exemplars = EmbeddedExemplars(lookup, ptr, reference_ptr)
         else:
             query, bag = self._rows(asked, bags, asked_places)
-            pool = self._distinct.take_new()
+            pool = self._reader.take_new()
             if pool is not None:
                 everything = np.arange(len(pool))
                 self._features.add(embed_instances(backbone, pool, everything, self._progress))
@@ -109,13 +112,13 @@ class Verifying:
         if self.verifier.query_backbone is not None:
             bag_vectors(self.verifier, [given], place)
         elif backbone.kind == "features":
-            as_vector(given, vector_length(backbone, [given]), place)
+            as_vector(given, length_of(backbone, [given]), place)
         else:
-            self._distinct.add(given, place)
+            self._reader.add(given, place)
 
     def _rows(self, queries: Any, bags: Any, places: GivenPlaces) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Collect images or texts; return the rows of queries or references and of targets among the distinct ones."""
-        add = self._distinct.add
+        add = self._reader.add
         query = [add(one, places.query(number)) for number, one in enumerate(queries)]
         bag = [
             add(one, places.member(number, place))
@@ -134,9 +137,70 @@ def _names(kind: str, queries: Any, bags: Any) -> tuple[list[str], list[str]]:
     return query, bag
 
 
-def vector_length(backbone: Backbone, queries: Any) -> int:
-    """Return the vector length that a backbone takes, or that of the first query if the backbone does not say."""
-    return backbone.channels if isinstance(backbone, Features) else int(np.prod(np.shape(queries[0])))
+def length_of(backbone: Backbone, vectors: Any) -> int:
+    """The vector length that a backbone takes, or that of the first vector if the backbone does not say."""
+    return backbone.channels if isinstance(backbone, Features) else vector_length(vectors)
+
+
+def bag_reader(verifier: Verifier, resize: Fit | None = None) -> Reader:
+    """A reader of the bags of a verifier."""
+    backbone, query = verifier.backbone, verifier.query_backbone
+    length = backbone.channels if isinstance(backbone, Features) else None
+    return Reader(
+        backbone.kind, verifier.instances, resize, length if query is None else backbone.channels - query.channels
+    )
+
+
+def bag_pool(verifier: Verifier, reader: Reader) -> InstancePool | None:
+    """The new instances of a reader of bags, vectors after zeros in place of the channels of a query backbone."""
+    pool = reader.take_new()
+    if pool is None or verifier.query_backbone is None:
+        return pool
+    return InstancePool("features", bag_side(pool.values, verifier.query_backbone.channels))
+
+
+def embedded(backbone: Backbone, pool: InstancePool, progress: Progress | None = None) -> Rows:
+    """Features ``(P, C)`` of all instances of a pool."""
+    return pool.values if backbone.is_identity else embed_instances(backbone, pool, np.arange(len(pool)), progress)
+
+
+def query_features(
+    verifier: Verifier, instances: Any, places: GivenPlaces, resize: Fit | None = None, progress: Progress | None = None
+) -> Rows:
+    """Features ``(R, C)`` of queries or references, for the pooling."""
+    if verifier.query_backbone is not None:
+        vectors = query_vectors(verifier, instances, places, resize, progress)
+        return embedded(verifier.backbone, InstancePool("features", vectors))
+    return _query_features(verifier.backbone, bag_reader(verifier, resize), instances, places, progress)
+
+
+def query_vectors(
+    verifier: Verifier, instances: Any, places: GivenPlaces, resize: Fit | None = None, progress: Progress | None = None
+) -> Rows:
+    """Embed queries with the query backbone, and put zeros in place of the channels of the bag."""
+    backbone = verifier.query_backbone
+    if backbone is None:
+        raise MIVError("The verifier has no backbone of its own for queries.")
+    features = _query_features(backbone, Reader(backbone.kind, None, resize), instances, places, progress)
+    return query_side(features, verifier.backbone.channels - backbone.channels)
+
+
+def bag_vectors(verifier: Verifier, bag: Any, place: str) -> Rows:
+    """The vectors of a bag as its backbone takes them: after zeros in place of the channels of the query."""
+    backbone = verifier.query_backbone
+    if backbone is None:
+        return as_vectors(bag, verifier.backbone.channels, place)
+    return bag_side(as_vectors(bag, verifier.backbone.channels - backbone.channels, place), backbone.channels)
+
+
+def _query_features(
+    backbone: Backbone, reader: Reader, instances: Any, places: GivenPlaces, progress: Progress | None
+) -> Rows:
+    rows = [reader.add(value, places.query(number)) for number, value in enumerate(instances)]
+    pool = reader.take_new()
+    if pool is None:
+        raise MIVError("There are no queries. Expected at least one.")
+    return embedded(backbone, pool, progress)[rows]
 
 
 def _through(backbone: Backbone, lookup: FeatureLookup) -> FeatureLookup:
