@@ -145,7 +145,7 @@ def test_queries_that_are_not_finite_are_named_before_the_bag_is_read(pooling: s
     def read() -> Any:
         pytest.fail("the bag was read")
 
-    with pytest.raises(MIVError, match="^Query 1.* NaN or infinity"):
+    with pytest.raises(MIVError, match=r"^Query 1.* NaN or infinity"):
         verifier_of(pooling, {}, "similar").verify_stream(queries, read)
 
 
