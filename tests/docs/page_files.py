@@ -85,15 +85,15 @@ def images(path: Path) -> None:
         Image.fromarray(picture).save(file)
 
 
-def text(content: str) -> Callable[[Path], None]:
-    return lambda path: path.write_text(content, "utf-8") and None
+def text(content: str) -> Callable[[Path], object]:
+    return lambda path: path.write_text(content, "utf-8")
 
 
 def onnx_verifier(path: Path) -> None:
     shutil.copy(ROOT / "src" / "miv" / "interop" / path.name, path)
 
 
-MAKERS: dict[str, Callable[[Path], None]] = {
+MAKERS: dict[str, Callable[[Path], object]] = {
     "twin": exemplars,
     "claims": claims,
     **{f"runs/{name}": verifier for name in POOLINGS},

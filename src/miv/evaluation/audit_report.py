@@ -250,7 +250,7 @@ class AuditReport:
 
     def markdown(self) -> str:
         """Tables for a page."""
-        blocks = [f"## {title}\n\n{_markdown_table(rows)}\n\n{note}" for title, note, rows in tables(self.models)]
+        blocks = [f"## {title}\n\n{markdown_table(rows)}\n\n{note}" for title, note, rows in tables(self.models)]
         sentences = "\n".join(f"- {sentence}" for sentence in findings(self.models))
         top = f"# Audit: {self.about['data']}, {self.about['split']}"
         return "\n\n".join([top, heading(self.about, self.models), f"## Findings\n\n{sentences}", *blocks]) + "\n"
@@ -275,7 +275,7 @@ def heading(about: dict[str, Any], models: Models) -> str:
     )
 
 
-def _markdown_table(rows: list[Row]) -> str:
+def markdown_table(rows: list[Row]) -> str:
     names = list(rows[0])
     lines = [[cell_text(row.get(name)).replace("|", r"\|") for name in names] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in [names, ["---"] * len(names), *lines])
