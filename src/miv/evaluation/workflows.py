@@ -99,7 +99,7 @@ def calibrate(
     check_method(verifier.pooling, method)
     folder = find_verifier(model)
     before = verifier.operating_point
-    if (folder / OPERATING_POINT_NAME).exists() and not overwrite:
+    if not before.is_default and not overwrite:
         raise MIVError(
             f"{folder / OPERATING_POINT_NAME} already exists ({_describe(before)}). Use --overwrite to replace it. To "
             "keep it, copy the file or the folder of the verifier first."

@@ -147,11 +147,12 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def decision_function(self, X: Any, bags: Any = None) -> NDArray[np.float64]:  # noqa: N803
         """``(E,)``: log-odds minus those of the threshold; above 0 the prediction is the second class.
 
-        Without calibration this is the logit of the verifier.
+        Without calibration this is the logit of the verifier, divided by the temperature that training found.
         """
         verdicts = self.verify(X, bags, witnesses="none")
-        if self.verifier_.operating_point.is_default:
-            return np.asarray(verdicts.logit, np.float64)
+        point = self.verifier_.operating_point
+        if point.is_default:
+            return np.asarray(verdicts.logit, np.float64) / getattr(point.scaling, "temperature", 1.0)
         least = np.finfo(np.float64).eps  # a threshold or a probability may be 0 or 1
         odds = [np.clip(one, least, 1 - least) for one in (verdicts.probability, verdicts.threshold)]
         return np.asarray(logit(odds[0]) - logit(odds[1]))

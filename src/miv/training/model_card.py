@@ -14,7 +14,7 @@ from miv.evaluation.evaluation import TITLES
 from miv.evaluation.runs import RunFolder
 from miv.files.cards import check_section, write_section
 from miv.training.baselines import DESCRIPTORS, METHODS
-from miv.verifier.decisions import OPERATING_POINT_NAME
+from miv.verifier.decisions import OperatingPoint
 
 # Compare a verifier with the reference: is it better than the plain methods, and what to do if not.
 
@@ -132,7 +132,7 @@ def write_card(folder: Path, pooling: str, evaluations: Mapping[str, Evaluation]
         plain: the reference on the same features, if scored.
     """
     write_section(folder, BEGIN, END, card_text(pooling, evaluations, plain))
-    if not (folder / OPERATING_POINT_NAME).exists():  # that of earlier weights, which saving the new ones removed
+    if OperatingPoint.load(folder).is_default:  # the calibration was that of earlier weights
         write_section(folder, POINT_BEGIN, POINT_END, "")
 
 

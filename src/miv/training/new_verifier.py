@@ -326,7 +326,8 @@ def fit_reference_rule(
         features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
     logit, of_mean = reference_logits(verifier, embedded_exemplars(exemplars, features), progress)
     own = verifier.reference_rule
-    rules = [own, *(ReferenceRule(sharp, share) for sharp in SHARPNESS for share in MEAN_SHARE)]
+    unit = getattr(verifier.operating_point.scaling, "temperature", 1.0)  # of the logits
+    rules = [own, *(ReferenceRule(sharp / unit, share) for sharp in SHARPNESS for share in MEAN_SHARE)]
     scores = [rule.of_ragged(logit, of_mean, exemplars.all_references[0]) for rule in rules]
     aurocs = [weighted_auroc(exemplars.label, score, exemplars.weight) for score in scores]
     best = int(np.argmax(aurocs))

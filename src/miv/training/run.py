@@ -5,12 +5,10 @@ import sys
 import warnings
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from scipy.optimize import minimize_scalar
 
 from miv.backbones.cache import embed_pool, warn_of_cut_texts
@@ -39,8 +37,9 @@ from miv.training.new_verifier import (
 from miv.training.planned_stages import VERIFIER_STAGES, planned_stages, run_stages
 from miv.training.stage_module import ENOUGH
 from miv.training.stages import FROZEN
+from miv.verifier.decisions import OperatingPoint
 from miv.verifier.network import Verifier
-from miv.verifier.references import SHARPEST
+from miv.verifier.scalings import Temperature
 
 __all__ = ["Machine", "StoppedByUser", "is_first_process", "set_threads", "train"]
 
@@ -151,40 +150,33 @@ def _gained(state: StageState, share: float) -> bool:
     return min(row["validation_loss"] for row in state.history) < _NO_GAIN * entropy
 
 
-# Softens a trained verifier whose answers are too sure, before it is evaluated and saved.
+# The temperature of a trained verifier that is overconfident on validation.
 
-_HIGHEST = 5.0  # temperature
+_HIGHEST = 5.0
 _SPREAD = 0.5  # of the logarithm of a temperature, before any bag was seen
-_CLEAR = 1.0  # standard errors
-_FEWEST = 30  # exemplars: eight honest ones look too sure by a standard error in one of five draws
+_FEWEST = 30  # exemplars: eight calibrated ones look overconfident by a standard error in one of five draws
 
 
-def can_soften(verifier: Verifier, exemplars: ExemplarSet) -> bool:
-    """Whether the verifier has the scale of ``start="similar"`` and learns, and the exemplars are enough to tell."""
+def can_fit_temperature(verifier: Verifier, exemplars: ExemplarSet) -> bool:
+    """Whether the verifier has the scale of ``start="similar"`` and learns, and there are enough exemplars."""
     learns = isinstance(verifier.pooling.similarity, ScaledProduct) and verifier.pooling.learns
     return learns and len(exemplars) >= _FEWEST and bool(exemplars.label.min() < exemplars.label.max())
 
 
-def soften(verifier: Verifier, exemplars: ExemplarSet, logit: Floats) -> float | None:
-    r"""Divide the logits by a temperature if held-out bags show that they are too large; return the temperature.
+def fit_temperature(exemplars: ExemplarSet, logit: Floats) -> float | None:
+    r"""The temperature that logits should be divided by; ``None`` if they are not clearly overconfident.
 
-    The temperature has the lowest cross-entropy of these bags, with a normal prior for its logarithm:
+    It has the lowest cross-entropy, with a normal prior for its logarithm:
 
     .. math:: \min_{T \ge 1} \sum_e L(y_e, \ell_e / T) + \frac{(\log T)^2}{2 \cdot 0.5^2}
 
-    A map and a head that are fitted to a few hundred bags know these, and are too sure of new ones. The temperature is
-    never below 1, because nothing makes them too modest, and it is 1 (``None``) unless the gain is clear. Verdicts at
-    0.5, AUROC, attention and the ranks of witnesses do not change. The rule that combines references gets the sharpness
-    that gives the same verdicts as before.
+    A map and a head that are fitted to a few hundred bags are overconfident on new ones, never too modest, so the
+    temperature is at least 1, and 1 (``None``) unless it lowers the cross-entropy by a standard error.
 
     Args:
-        verifier: changed in place; see ``can_soften``.
         exemplars: ``E`` exemplars that nothing was fitted to.
         logit: ``(R,)`` the verifier's answers to each of their references.
     """
-    similarity = verifier.pooling.similarity
-    if not isinstance(similarity, ScaledProduct) or not can_soften(verifier, exemplars):
-        return None
     ptr = exemplars.all_references[0]
     owner = csr.owners(ptr)  # (R,)
     weight = np.ones(len(exemplars)) if exemplars.weight is None else exemplars.weight / exemplars.weight.mean()
@@ -198,17 +190,10 @@ def soften(verifier: Verifier, exemplars: ExemplarSet, logit: Floats) -> float |
     def objective(logarithm: float) -> float:
         return float(losses(np.exp(logarithm)).sum() + (logarithm / _SPREAD) ** 2 / 2)
 
-    found = minimize_scalar(objective, bounds=(0.0, np.log(_HIGHEST)), method="bounded")
-    temperature = float(np.exp(found.x))
+    solution = minimize_scalar(objective, bounds=(0.0, np.log(_HIGHEST)), method="bounded")
+    temperature = float(np.exp(solution.x))
     gain = losses(1.0) - losses(temperature)  # (E,)
-    if not gain.mean() > _CLEAR * gain.std() / np.sqrt(len(gain)):
-        return None
-    with torch.no_grad():
-        similarity.scale.div_(temperature)
-        similarity.intercept.div_(temperature)
-    rule = verifier.reference_rule
-    verifier.set_reference_rule(replace(rule, sharpness=min(rule.sharpness * temperature, SHARPEST)))
-    return temperature
+    return temperature if gain.mean() > gain.std() / np.sqrt(len(gain)) else None
 
 
 def train(
@@ -315,7 +300,7 @@ def _train(
     verifier = Verifier.from_pretrained(run.checkpoints(best) / BEST).to(device)
     # The cache may already have the features of the first stage's backbone, from another run.
     cache = machine.cache if best == FROZEN else None
-    _soften(verifier, sets, cache, machine, progress)
+    _set_temperature(verifier, sets, cache, machine, progress)
     _fit_references(verifier, sets, cache, progress)
     evaluations = _evaluate(verifier, sets, run, progress, cache)
     if ProcessShare.of_this_process().rank == 0:
@@ -330,19 +315,25 @@ def _train(
     return evaluations
 
 
-def _soften(
+def _set_temperature(
     verifier: Verifier, sets: dict[str, ExemplarSet], cache: Path | None, machine: Machine, progress: Progress
 ) -> None:
-    """Lower the logits if validation shows that they are too sure."""
+    """Give the verifier a temperature if it is overconfident on validation."""
     validation = sets["validation"]
-    if validation is sets["train"] or not can_soften(verifier, validation):  # the first: nothing is held out
+    if validation is sets["train"] or not can_fit_temperature(verifier, validation):  # the first: nothing is held out
         return
     known = None if cache is None else embed_pool(verifier.backbone, validation.pool, cache, progress)
-    logit = predict(verifier, validation.by_reference(), known, progress).logit
-    temperature = soften(verifier, validation, logit)
-    if temperature is not None and is_first_process() and not machine.quiet:
-        told = f"Answers to validation were too sure, so logits are divided by {temperature:.2f}; verdicts stay."
-        print(told, file=sys.stderr, flush=True)
+    temperature = fit_temperature(validation, predict(verifier, validation.by_reference(), known, progress).logit)
+    if temperature is None:
+        return
+    verifier.operating_point = OperatingPoint(Temperature(temperature))
+    if is_first_process() and not machine.quiet:
+        print(
+            f"The verifier was overconfident on validation; logits are divided by {temperature:.2f}. Verdicts do not "
+            "change.",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _fit_references(verifier: Verifier, sets: dict[str, ExemplarSet], cache: Path | None, progress: Progress) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from miv.data import csr
 from miv.errors import MIVError, unknown_name
 from miv.files.json import Floats, Mask, Tagged, finite_number, from_document, read_json_object, write_json
-from miv.verifier.scalings import Identity, Scaling, scaling_from
+from miv.verifier.scalings import Identity, Scaling, Temperature, scaling_from
 
 # The three answers of a verifier: yes, no and unsure.
 
@@ -227,8 +227,9 @@ class OperatingPoint:
 
     @property
     def is_default(self) -> bool:
-        """Whether the verifier is uncalibrated."""
-        return self == OperatingPoint.default()
+        """Whether the verifier is uncalibrated; training may have set a temperature, which changes no verdict."""
+        temperature = self.scaling if isinstance(self.scaling, Temperature) else Identity()
+        return self == OperatingPoint(temperature)
 
     @property
     def nearly_whole_sets(self) -> float | None:

@@ -57,7 +57,7 @@ def write_files(verifier: Verifier, folder: Path) -> None:
     for backbone in (verifier.backbone, verifier.query_backbone):
         if backbone is not None:
             backbone.save_files(folder)
-    if not verifier.operating_point.is_default:
+    if verifier.operating_point != OperatingPoint.default():
         verifier.operating_point.save(folder)
     if verifier.unlike is not None:
         verifier.unlike.save(folder)
