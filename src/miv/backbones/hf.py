@@ -24,13 +24,7 @@ _KNOWN: tuple[TokenPooling, ...] = ("mean", "cls")
 
 
 def choose_pooling(given: str | None, name: str, source: str | None) -> TokenPooling:
-    """Return the requested pooling, else the one that the model declares, else ``mean``.
-
-    Args:
-        given: the requested pooling.
-        name: the model's name in messages.
-        source: its folder, or its name on the hub; ``None`` to read nothing.
-    """
+    """Return the requested pooling, else the one that the model declares, else ``mean``."""
     if given is not None and given not in _KNOWN:
         raise unknown_name("pooling of tokens named", str(given), _KNOWN)
     declared = None if source is None else _declared(name, source)

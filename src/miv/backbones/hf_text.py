@@ -30,11 +30,6 @@ def text_windows(text: str, tokens: Sequence[Span], most: int) -> list[str]:
     A window begins in the middle of the one before it, so what is said in half a window is whole in one of them. A word
     with more than ``most`` tokens, as in a script without spaces, is cut between tokens.
 
-    Args:
-        text: the text.
-        tokens: where each of its tokens is, in order.
-        most: maximum number of tokens in a window.
-
     >>> text_windows("one two three four five", [(0, 3), (4, 7), (8, 13), (14, 18), (19, 23)], 4)
     ['one two three four', 'three four five']
     """

@@ -138,13 +138,7 @@ class TokenEncoder(Backbone):
         return functional.pad(vectors.flatten(1), (0, self.channels - vectors.shape[1] * self.width))
 
     def weighted(self, hidden: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
-        """The tokens ``(u, L, d)``.
-
-        Args:
-            hidden: the encoder's token vectors ``(u, L, H)``.
-            ids: token ids ``(u, L)``.
-            mask: ``(u, L)``, 1 for a token and 0 for padding, which becomes zeros.
-        """
+        """The tokens ``(u, L, d)``."""
         words = self.encoder.get_input_embeddings()(ids)  # (u, L, H)
         unit = functional.normalize
         both = torch.cat([unit(hidden, dim=2), WORD_LENGTH * unit(words, dim=2)], dim=2)  # (u, L, 2 H)

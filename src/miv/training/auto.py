@@ -135,12 +135,7 @@ class TextChoice:
 
 
 def choose_for_texts(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> TextChoice:
-    """Compare tokens too, unless given settings need one vector per text or the features would not fit in memory.
-
-    Args:
-        sets: the exemplars by split.
-        given: settings chosen by the user.
-    """
+    """Compare tokens too, unless given settings need one vector per text or the features would not fit in memory."""
     vectors = _sentence_encoder()
     texts = sum({id(one.pool): len(one.pool) for one in sets.values()}.values())
     needed = texts * (VECTOR + KEPT * WIDTH) * 4
@@ -243,13 +238,7 @@ class Choice:
 
 
 def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: bool = False) -> Choice:
-    """Choose settings for the exemplars; ``given`` settings are kept, and the others are chosen to match.
-
-    Args:
-        sets: with ``train``.
-        given: settings chosen by the user.
-        is_trained: whether the backbone comes from a verifier, so that it is not trained from scratch again.
-    """
+    """Choose settings for the exemplars; ``given`` settings are kept, and the others are chosen to match."""
     if "train" not in sets:
         raise MIVError(
             f"The split 'train' is missing; got only {', '.join(sets)}. Training needs train and validation."

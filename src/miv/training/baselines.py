@@ -346,15 +346,7 @@ def reference_of_run(
     device: torch.device | None = None,
     progress: Progress | None = None,
 ) -> Baselines:
-    """Score the plain methods on the features of a run's verifier, and keep the figures in ``reference.json``.
-
-    Args:
-        run: a finished run.
-        sets: its training and evaluation exemplars, by split.
-        cache: folder of the feature cache.
-        device: device for embedding; the CPU by default.
-        progress: reports the progress of embedding.
-    """
+    """Score the plain methods on the features of a run's verifier, and keep the figures in ``reference.json``."""
     verifier = Verifier.from_pretrained(run.path).to(device or torch.device("cpu"))
     plain = score_baselines(sets, verifier.backbone, cache=cache, progress=progress)
     plain = replace(plain, backbone=run.read_config().get("backbone"))

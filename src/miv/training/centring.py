@@ -32,11 +32,6 @@ def assume_centre(verifier: Verifier, train: ExemplarSet, features: NDArray[np.f
     classes. Without it, the nearest target gained up to 0.05 AUROC on texts of one kind, images and vectors. Where
     texts answer others, such as claims and evidence, it lost up to 0.008, so nothing is assumed there, nor for columns
     of a table. ``fit_scale_and_sharpness`` compares both.
-
-    Args:
-        verifier: changed in place; one that has learned a map, or has nothing to learn, is left alone.
-        train: the exemplars.
-        features: ``(P, C)`` of the pool of ``train``, as the backbone returns them.
     """
     norm = verifier.pooling.norm
     if not isinstance(norm, AlignedNorm) or not verifier.pooling.learns or norm.has_map:
@@ -175,15 +170,6 @@ def fit_whitening(
     their classes, if known), and validation, compare the powers. The assumed power is kept unless the best is better
     by a standard error and, if it is higher, by 0.02. Then the lowest power is taken that is not worse than the best by
     a standard error, because the ranks of witnesses get worse with high powers. Power 0 (``None``) changes nothing.
-
-    Args:
-        verifier: changed in place; one that has no ``AlignedNorm``, or has learned a map already, is left alone.
-        train: the exemplars.
-        features: ``(P, C)`` of the pool of ``train``, as the backbone returns them.
-        seed: random seed for folds and samples.
-        validation: further exemplars to choose by.
-        validation_features: ``(P, C)`` of their pool.
-        assumed: the power to keep unless another is clearly better; see ``assumed_power``.
     """
     norm = verifier.pooling.norm
     if not isinstance(norm, AlignedNorm) or not verifier.pooling.learns or norm.channels > _MOST_CHANNELS:

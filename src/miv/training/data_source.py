@@ -26,17 +26,7 @@ def open_splits(
     validation_fraction: float = 0.2,
     seed: int = 0,
 ) -> dict[str, ExemplarSet]:
-    """Return the exemplars by split.
-
-    Args:
-        given: one set, part of which is held out for validation; sets by split; a folder of splits; or the
-            name of a task, which is built if necessary.
-        task_options: options of the task.
-        built: the folder where built sets are kept.
-        progress: reports progress.
-        validation_fraction: share of one set that becomes ``validation``.
-        seed: random seed of the held-out part.
-    """
+    """Return the exemplars by split."""
     if isinstance(given, str | PathLike):
         bring_back(Path(given))
     is_task = isinstance(given, str) and not Path(given).is_dir()

@@ -171,14 +171,6 @@ def fit_map(
     (over their classes, if known), and validation, choose where it ends: the strongest pull must be better than none,
     and each weaker one better than the best so far by a standard error of the AUROC. Without validation there is no
     map: bags of train share instances, so that a map which knows these looks good on all of them.
-
-    Args:
-        verifier: changed in place; one without an ``AlignedNorm`` is left alone (``None``).
-        train: the exemplars; each reference of a query counts as an exemplar of its own, with its part of the weight.
-        features: ``(P, C)`` of the pool of ``train``, as the backbone returns them.
-        seed: random seed for folds and samples.
-        validation: further exemplars to choose by; ``None`` if there are none.
-        validation_features: ``(P, C)`` of their pool.
     """
     norm = verifier.pooling.norm
     if not isinstance(norm, AlignedNorm) or not verifier.pooling.learns or norm.channels > _MOST_CHANNELS:

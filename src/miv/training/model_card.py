@@ -38,11 +38,6 @@ def advice(evaluations: Mapping[str, Evaluation], plain: Baselines, run: RunFold
     """The advice for a verifier more than ``MARGIN`` below the reference; ``None`` otherwise.
 
     The plain method is chosen on validation, and both are compared there and on test, if there is one.
-
-    Args:
-        evaluations: evaluations of the verifier, by split.
-        plain: the reference on the same features.
-        run: the run of the verifier.
     """
     if plain.best is None:
         return None
@@ -123,14 +118,7 @@ def check_card(folder: Path) -> None:
 
 
 def write_card(folder: Path, pooling: str, evaluations: Mapping[str, Evaluation], plain: Baselines | None) -> None:
-    """Write the figures to the card of a verifier, replacing those of an earlier call.
-
-    Args:
-        folder: folder of the verifier; the rest of its README.md is unchanged.
-        pooling: name of the verifier in the tables.
-        evaluations: evaluations of the verifier, by split.
-        plain: the reference on the same features, if scored.
-    """
+    """Write the figures to the card of a verifier, replacing those of an earlier call."""
     write_section(folder, BEGIN, END, card_text(pooling, evaluations, plain))
     if OperatingPoint.load(folder).is_default:  # the calibration was that of earlier weights
         write_section(folder, POINT_BEGIN, POINT_END, "")

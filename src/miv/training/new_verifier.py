@@ -92,13 +92,7 @@ class EarlierVerifier:
         return {"name": self.name, "weights": self.weights}
 
     def adopted(self, config: TrainingConfig, given: Mapping[str, Any] | None = None) -> TrainingConfig:
-        """Return the settings with the pooling, backbone and options of this verifier.
-
-        Args:
-            config: the settings.
-            given: settings chosen by the user, which must match the verifier; by default all that differ from
-                their default.
-        """
+        """Return the settings with the pooling, backbone and options of this verifier."""
         own = self.verifier.configuration
         if given is None:
             default = TrainingConfig()
@@ -158,10 +152,6 @@ SAFE_RATE = 2e-5
 
 def resolve_backbone_rate(config: TrainingConfig, *, is_trained: bool = False) -> TrainingConfig:
     """Replace ``auto`` with the actual rate, so that a run records what it was trained with.
-
-    Args:
-        config: settings with a backbone.
-        is_trained: whether its weights come from an earlier verifier.
 
     >>> settings = TrainingConfig(backbone="hf:minilm", backbone_learning_rate="auto", learning_rates=((0, 1e-3),))
     >>> resolve_backbone_rate(settings).backbone_learning_rate

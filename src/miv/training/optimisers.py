@@ -75,13 +75,7 @@ class AdamWL2SP(AdamW):
 
 
 def create_optimiser(config: TrainingConfig, model: nn.Module, exemplars: float = 1_000) -> Optimizer:
-    """Create the optimiser of all trainable weights; a group's ``factor`` multiplies the scheduled rate.
-
-    Args:
-        config: the settings.
-        model: a verifier, or a part of one.
-        exemplars: number of independent exemplars; with few, weights are pulled more strongly to their start.
-    """
+    """Create the optimiser of all trainable weights; a group's ``factor`` multiplies the scheduled rate."""
     if config.start == "similar" and config.optimiser == "adamw":
         return _similar_optimiser(config, model, exemplars)
     groups: list[dict[str, Any]] = []
@@ -177,11 +171,6 @@ def check_state(optimiser: Optimizer) -> None:
 
 def learning_rate(config: TrainingConfig, epoch: int, done: float) -> float:
     """The learning rate at a point of a stage.
-
-    Args:
-        config: the settings.
-        epoch: the epoch, counted from 0.
-        done: completed share of ``max_epochs``, 0 to 1.
 
     >>> settings = TrainingConfig(learning_rates=((0, 1e-4), (5, 5e-5)))
     >>> [learning_rate(settings, epoch, 0.0) for epoch in (0, 4, 5, 9)]

@@ -61,12 +61,6 @@ def warn_of_run(
     """Warn if the verifier is at chance, memorised the train bags for nothing, or needs another threshold.
 
     Also if validation has only one label.
-
-    Args:
-        states: states of the stages that end with a verifier, in order.
-        evaluation: evaluation of the final verifier on ``validation``.
-        validation: the exemplars.
-        logit: ``(E,)`` its answers for them.
     """
     what_to_try = _WHAT_TO_TRY if any(state.history for state in states.values()) else _WITHOUT_LEARNING
     texts = (
@@ -172,10 +166,6 @@ def fit_temperature(exemplars: ExemplarSet, logit: Floats) -> float | None:
 
     A map and a head that are fitted to a few hundred bags are overconfident on new ones, never too modest, so the
     temperature is at least 1, and 1 (``None``) unless it lowers the cross-entropy by a standard error.
-
-    Args:
-        exemplars: ``E`` exemplars that nothing was fitted to.
-        logit: ``(R,)`` the verifier's answers to each of their references.
     """
     ptr = exemplars.all_references[0]
     owner = csr.owners(ptr)  # (R,)
@@ -209,22 +199,7 @@ def train(
     progress: Progress | None = None,
     held: ExitStack | None = None,
 ) -> dict[str, Evaluation]:
-    """Train on ``train`` and ``validation``, and evaluate the best weights on every other split and ``validation``.
-
-    Args:
-        sets: the exemplars by split.
-        config: the settings.
-        out: the folder of the run; see ``miv.evaluation.runs``.
-        machine: what to run on.
-        data: name of the data, for the record.
-        data_options: options the data were built with, if ``data`` is a task.
-        start_from: verifier to start from: a run, a verifier folder, a name on the hub, or one that ships with the
-            package such as ``miv/digits``. Pooling, backbone and their options then come
-            from this verifier. By default weights are random, or those of a pretrained backbone.
-        resume: resume the run in ``out``, or start it if there is none.
-        progress: receives the progress of embedding.
-        held: keeps the lock on the folder of the run; by default the lock ends with this call.
-    """
+    """Train on ``train`` and ``validation``, and evaluate the best weights on every other split and ``validation``."""
     with ExitStack() as until_return:
         lock, progress = held or until_return, progress or SilentProgress()
         return _train(sets, config, out, machine, lock, data, data_options or {}, start_from, resume, progress)

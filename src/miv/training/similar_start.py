@@ -82,17 +82,6 @@ def fit_scale_and_sharpness(
     With ``validation``, that choice stands only if it is not below the plain answer there. If train has few classes,
     soft attention may fit only these: on six digits it had an AUROC of 0.924 on train and 0.800 on validation, and the
     nearest target 0.882 and 0.897.
-
-    Args:
-        verifier: changed in place.
-        train: the exemplars; if all have the same label, nothing is fitted and ``None`` is returned.
-        features: ``(P, C)`` of the pool of ``train``, as the backbone returns them.
-        seed: random seed for sampling from many exemplars.
-        validation: exemplars to check the start on.
-        validation_features: ``(P, C)`` of their pool.
-        only_scale: keep centre and sharpness. A map learned on these same bags makes witnesses
-            look nearer than in new bags, so that too little sharpness would seem enough.
-        keep_centre: keep the centre of the norm, which was fitted together with its map.
     """
     pooling = verifier.pooling
     if not isinstance(pooling.norm, AlignedNorm) or not isinstance(pooling.similarity, ScaledProduct):

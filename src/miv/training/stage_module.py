@@ -326,11 +326,6 @@ def halves(
 
     All exemplars of one query or query id are in the same half, and so are all queries of one class if classes are
     known: new classes are harder than new bags, and validation has new ones.
-
-    Args:
-        sets: the exemplars by split.
-        features: ``(P, C)`` of the pools of ``train`` and ``validation``.
-        seed: random seed of the division.
     """
     train, validation = sets["train"], sets["validation"]
     key = query_groups(train)

@@ -101,10 +101,6 @@ def contrast_losses(batch: Batch, temperature: float) -> Tensor:
     All exemplars of the batch are positive: at least one target in a query's bag is of its class, and the
     quotient rises most easily through it. A target in several bags counts once. Several references of a query ask
     with their mean direction.
-
-    Args:
-        batch: exemplars over features ``(U, C)``.
-        temperature: :math:`\tau`.
     """
     directions = functional.normalize(batch.instances, dim=1)  # (U, C)
     query, _ = batch.with_instances(directions).queries_and_bags()

@@ -76,12 +76,6 @@ def fit_head(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float3
     their classes, if known) chooses :math:`k`. The start is kept (``None``) unless the regression lowers the
     cross-entropy of held-out bags; the weaker pull must do so by a standard error. Attention, and so the ranking of
     the witnesses, does not change, except with the ``baseline``, which attends by its similarity.
-
-    Args:
-        verifier: changed in place.
-        train: the exemplars; each reference of a query counts as an exemplar of its own, with its part of the weight.
-        features: ``(P, C)`` of the pool of ``train``, as the backbone returns them.
-        seed: random seed for folds and samples.
     """
     similarity = verifier.pooling.similarity
     if not isinstance(similarity, ScaledProduct) or not similarity.weight.requires_grad:
@@ -211,17 +205,7 @@ def fit_start(
     with_head: bool,
     has_learned_features: bool = False,
 ) -> list[str]:
-    """Fit the parts in their order, each of which needs those before it; return lines for standard error.
-
-    Args:
-        verifier: changed in place.
-        sets: with ``train`` and ``validation``, which may be the same set: then nothing is held out.
-        features: ``(P, C)`` of both pools.
-        seed: random seed for folds and samples.
-        only_scale: keep map, centre and sharpness, which an earlier stage fitted.
-        with_head: whether the stage trains a head, and not only a map.
-        has_learned_features: whether a stage before trained the backbone, for cosines without a centre.
-    """
+    """Fit the parts in their order, each of which needs those before it; return lines for standard error."""
     train, known = sets["train"], features["train"]
     validation = None if sets["validation"] is train else sets["validation"]
     unseen = features["validation"]

@@ -75,14 +75,6 @@ def fit_share(
     compared (of a topic, an author, a source): there, tokens help little and a large share does harm. Texts are of one
     kind if some are queries here and targets there. Nothing was learned from validation before, so its bags count as
     much as those of train.
-
-    Args:
-        verifier: changed in place; one with another pooling is left alone (``None``).
-        train: the exemplars; the references of a query share its weight.
-        features: ``(P, C)`` of the pool of ``train``, as the backbone returns them.
-        seed: random seed for sampling from many exemplars.
-        validation: further exemplars to choose by.
-        validation_features: ``(P, C)`` of their pool.
     """
     pooling = verifier.pooling
     if not isinstance(pooling, CapTokensPooling):
