@@ -10,7 +10,7 @@ import torch
 from miv import Bags, Verifier
 from miv.backbones import create_backbone
 from miv.backbones.cache import embed_instances
-from miv.backbones.features import Features
+from miv.backbones.descriptors import Features
 from miv.data import ExemplarSet, InstancePool
 from miv.training.auto import choose
 from miv.training.run import Machine, train

@@ -72,7 +72,7 @@ SLOW_ADD = """
 import sys, time
 import numpy as np, torch
 import miv
-from miv.backbones.features import Features
+from miv.backbones.descriptors import Features
 
 class Slow(torch.nn.Module):
     kind, channels = "text", 4

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from miv import Bags, MIVError, Verifier, create_pooling, list_poolings
-from miv.backbones.features import Features
+from miv.backbones.descriptors import Features
 from miv.evaluation.out_of_distribution import fit_out_of_distribution
 from miv.poolings.pooling_base import Start
 from miv.verifier.decisions import ConformalRule, OperatingPoint, StatedRule, WitnessRule

@@ -15,7 +15,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from miv import MIVError, Verifier, train
 from miv.backbones import create_backbone
 from miv.backbones.cache import embed_instances
-from miv.backbones.features import Features
+from miv.backbones.descriptors import Features
 from miv.data import ExemplarSet, InstancePool
 from miv.evaluation.baseline_figures import Baselines, Figures
 from miv.evaluation.cosines import cosines

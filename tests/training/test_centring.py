@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from miv import Verifier
-from miv.backbones.features import Features
+from miv.backbones.descriptors import Features
 from miv.data import ExemplarSet, InstancePool
 from miv.evaluation import auroc
 from miv.evaluation.cosines import cosines

@@ -9,8 +9,8 @@ import torch
 from miv import Verifier
 from miv.data import ExemplarSet, InstancePool
 from miv.poolings.cap_tokens import SHARE, CapTokensPooling, MatchedProduct
+from miv.training.similar_start import OF_ANSWERS, fit_share, told_share
 from miv.training.start import fit_start
-from miv.training.token_share import OF_ANSWERS, fit_share, told_share
 
 EXEMPLARS, BAG, VECTOR, WIDTH = 200, 4, 8, 6
 

@@ -10,9 +10,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from miv.backbones.base import Backbone, is_being_loaded
-from miv.backbones.hf_files import import_transformers, last_layers, made_from, read_pretrained, trimmed
+from miv.backbones.hf_files import (
+    TokenPooling,
+    find_model,
+    import_transformers,
+    last_layers,
+    made_from,
+    read_pretrained,
+    trimmed,
+)
 from miv.backbones.hf_images import ImageReader
-from miv.backbones.hf_names import TokenPooling, find_model
 from miv.backbones.hf_text import TOKENIZER_NAME, TextReader
 from miv.backbones.names import register_backbone
 from miv.errors import MIVError, MIVWarning, unknown_name

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from miv.backbones.hf_names import TokenPooling
+from miv.backbones.hf_files import TokenPooling
 from miv.data.columns import as_strings
 from miv.errors import MIVError
 from miv.files.instances import InstanceKind

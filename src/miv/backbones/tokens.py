@@ -8,8 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from miv.backbones.base import Backbone, is_being_loaded, whole_number
-from miv.backbones.hf_files import import_transformers, read_pretrained
-from miv.backbones.hf_names import MINILM, find_model
+from miv.backbones.hf_files import MINILM, find_model, import_transformers, read_pretrained
 from miv.backbones.hf_text import TextReader, by_length, token_vectors
 from miv.backbones.names import register_backbone
 from miv.errors import MIVError, unknown_name

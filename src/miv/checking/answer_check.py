@@ -13,7 +13,7 @@ import numpy as np
 
 from miv.backbones import Backbone
 from miv.backbones.cache import cut_texts_are_told
-from miv.backbones.hf_names import MINILM
+from miv.backbones.hf_files import MINILM
 from miv.checking.results import CheckedAnswer, CheckedSentence, Citation, Outcome, Source
 from miv.checking.sentences import Sentence, word_count
 from miv.checking.sources import (

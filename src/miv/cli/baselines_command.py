@@ -55,7 +55,7 @@ def baselines(
     from miv.runtime import RichProgress
     from miv.training.baselines import METHODS
     from miv.training.baselines import score_baselines as score
-    from miv.training.data_source import open_splits
+    from miv.training.train import open_splits
 
     cache = cache or cache_folder()
     sets = open_splits(data, options, cache / "sets", RichProgress())
@@ -100,7 +100,7 @@ def _backbone(asked: str | None, sets: "dict[str, ExemplarSet]") -> tuple[str | 
         return None if asked == "features" else asked, ""
     if kind == "image":
         return "hog", "The features are those of hog. To score the features of a network, add --backbone NAME."
-    from miv.backbones.hf_names import installed_sentence_encoder
+    from miv.backbones.hf_files import installed_sentence_encoder
 
     encoder = installed_sentence_encoder()
     return encoder, "" if encoder else (

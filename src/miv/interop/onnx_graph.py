@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from miv.backbones.features import Features
+from miv.backbones.descriptors import Features
 from miv.bags import Bags
 from miv.errors import MIVError
 from miv.verifier.network import Verifier

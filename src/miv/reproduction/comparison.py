@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 from scipy.stats import kendalltau, spearmanr
 
-from miv.backbones.hf_names import MINILM
+from miv.backbones.hf_files import MINILM
 from miv.errors import MIVError
 from miv.reproduction.grids import FOUR, Cell, Experiment, Row, Setup
 from miv.reproduction.jobs import Job

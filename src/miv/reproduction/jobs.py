@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from miv.backbones.hf_names import MINILM
+from miv.backbones.hf_files import MINILM
 from miv.errors import MIVError
 from miv.reproduction.grids import Cell, Setup
 from miv.reproduction.tiers import Tier, find_tier

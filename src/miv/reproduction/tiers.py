@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from miv.backbones.hf_names import MINILM
+from miv.backbones.hf_files import MINILM
 from miv.errors import MIVError, unknown_name
 from miv.poolings import POOLINGS
 from miv.reproduction.grids import Cell

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from miv.backbones.features import Features
+from miv.backbones.descriptors import Features
 from miv.data import ExemplarSet, InstancePool
 from miv.data.folder import TABLE
 from miv.data.manifest import NAME as MANIFEST_NAME

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.backbones.features import Features, unlike_scales
-from miv.backbones.hf_names import MINILM, installed_sentence_encoder
+from miv.backbones.descriptors import Features, unlike_scales
+from miv.backbones.hf_files import MINILM, installed_sentence_encoder
 from miv.data import ExemplarSet
 from miv.errors import MIVError, unknown_name
 from miv.evaluation import auroc

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from miv.backbones import Backbone, create_backbone
 from miv.backbones.cache import embed_pool
-from miv.backbones.features import Features
+from miv.backbones.descriptors import Features
 from miv.data import ExemplarSet, csr
 from miv.errors import MIVError, unknown_name
 from miv.evaluation import auroc, witness_metrics

@@ -8,8 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from miv.backbones.descriptors import HistogramOfGradients
-from miv.backbones.features import Features
+from miv.backbones.descriptors import Features, HistogramOfGradients
 from miv.data import ExemplarSet, csr
 from miv.data.splits import query_groups
 from miv.evaluation import auroc

@@ -14,8 +14,7 @@ from miv.evaluation.runs import refuse_unfinished
 from miv.files.atomic import refuse_existing, refuse_existing_in
 from miv.files.cache import feature_folder
 from miv.runtime import RichProgress, SilentProgress
-from miv.training.data_source import GivenExemplars, open_one
-from miv.training.train import TrainingRun
+from miv.training.train import GivenExemplars, TrainingRun, open_one
 from miv.verifier.explain import METHODS
 from miv.verifier.network import Verifier
 

@@ -18,8 +18,8 @@ from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.similar import INTERCEPT, SCALE, AlignedNorm
 from miv.training.auto import FEW_CHANNELS
 from miv.training.centring import HeldOutScores, auroc_gain
+from miv.training.similar_start import token_matches
 from miv.training.stage_module import ENOUGH
-from miv.training.token_share import token_matches
 from miv.verifier.network import Verifier
 
 # The bags that a map of the features is fitted to, as far as the map can change them.

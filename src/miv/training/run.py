@@ -4,7 +4,7 @@ import math
 import sys
 import warnings
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from miv.backbones.cache import embed_pool, warn_of_cut_texts
-from miv.backbones.features import Features
+from miv.backbones.descriptors import Features
 from miv.data import ExemplarSet, csr
 from miv.errors import MIVError, MIVWarning, StoppedByUser
 from miv.evaluation import Evaluation, Predictions, evaluate
@@ -200,24 +200,62 @@ def train(
     held: ExitStack | None = None,
 ) -> dict[str, Evaluation]:
     """Train on ``train`` and ``validation``, and evaluate the best weights on every other split and ``validation``."""
-    with ExitStack() as until_return:
-        lock, progress = held or until_return, progress or SilentProgress()
-        return _train(sets, config, out, machine, lock, data, data_options or {}, start_from, resume, progress)
+    _check(sets, config, machine)
+    progress = progress or SilentProgress()
+    with nullcontext(held) if held is not None else ExitStack() as lock:
+        device = machine.find_device()
+        start = EarlierVerifier.read(start_from) if isinstance(start_from, str | Path) else start_from
+        config = resolve_backbone(config if start is None else start.adopted(config), sets["train"].pool)
+        config = resolve_backbone_rate(config, is_trained=start is not None)
+        config = resolve_precision(config, device, quiet=machine.quiet or not is_first_process())
+        started = None if start is None else start.document()
+        run = RunFolder(out)
+        settings, defaults = config.document(), TrainingConfig().document()
+        if is_first_process():
+            refuse_if_locked(run.path)
+            run.check(settings, sets, data, started, defaults=defaults, resume=resume)
+        verifier = (create_verifier(config, sets["train"].pool) if start is None else start.copy()).to(device)
+        if start is None and isinstance(verifier.backbone, Features) and verifier.backbone.standardise:
+            verifier.backbone.fit(sets["train"].pool.values[sets["train"].used])
+        verifier.backbone.train_only_last(config.trainable_layers)
+        for exemplars in sets.values():
+            (verifier.backbone if start is None else start).check(exemplars.pool)
+        if is_first_process():
+            # Features may come from the cache, and a stage that embeds in batches does not report them.
+            warn_of_cut_texts(verifier.backbone, [exemplars.pool for exemplars in sets.values()])
+            lock.enter_context(locked(run.path))  # not earlier: invalid settings must leave no files behind
+            # Again, as another process may have begun in the meantime.
+            run.check(settings, sets, data, started, defaults=defaults, resume=resume)
+            run.begin_or_go_on(settings, sets, data, data_options or {}, started)
+        if run.is_done():
+            if is_first_process() and not machine.quiet:
+                told = f"The run in {out} is finished, so nothing is trained. Evaluating its verifier again."
+                print(told, file=sys.stderr, flush=True)
+            cache = machine.cache if (run.read().get("best") or {}).get("stage") == FROZEN else None
+            return _evaluate(Verifier.from_pretrained(run.verifier).to(device), sets, run, progress, cache)
+        stages, trial_seconds = planned_stages(config, verifier, sets, run, machine, progress)
+        states = run_stages(stages, verifier, config, sets, run, machine, progress)
+        # Ties go to the earlier stage. Stages before these make features, not a verifier.
+        best = max((name for name in states if name in VERIFIER_STAGES), key=lambda name: states[name].best_value)
+        verifier = Verifier.from_pretrained(run.checkpoints(best) / BEST).to(device)
+        # The cache may already have the features of the first stage's backbone, from another run.
+        cache = machine.cache if best == FROZEN else None
+        _set_temperature(verifier, sets, cache, machine, progress)
+        _fit_references(verifier, sets, cache, progress)
+        evaluations = _evaluate(verifier, sets, run, progress, cache)
+        if ProcessShare.of_this_process().rank == 0:
+            with whole_folder(run.verifier) as temporary:
+                verifier.save_pretrained(temporary)
+            trial = {} if trial_seconds is None else {TRIAL: trial_seconds}
+            seconds = trial | {name: state.seconds for name, state in states.items()}
+            run.finish(seconds, {"stage": best, "epoch": _best_epoch(states, best)})
+            of_verifiers = {name: state for name, state in states.items() if name in VERIFIER_STAGES}
+            answers = Predictions.load(run.predictions("validation"))
+            warn_of_run(of_verifiers, evaluations["validation"], sets["validation"], answers.logit)
+        return evaluations
 
 
-def _train(
-    sets: dict[str, ExemplarSet],
-    config: TrainingConfig,
-    out: Path,
-    machine: Machine,
-    held: ExitStack,
-    data: str,
-    data_options: dict[str, Any],
-    start_from: str | Path | EarlierVerifier | None,
-    resume: bool,
-    progress: Progress,
-) -> dict[str, Evaluation]:
-    """Train; the lock on the folder of the run is entered into ``held``."""
+def _check(sets: dict[str, ExemplarSet], config: TrainingConfig, machine: Machine) -> None:
     for split in ("train", "validation"):
         if split not in sets:
             raise MIVError(f"The split {split!r} is missing. Training needs train and validation.")
@@ -229,65 +267,13 @@ def _train(
                 f"All {len(label):,} exemplars of {split} have the label {int(label[0])}. Training needs bags that "
                 "contain something of the query's class, and bags that do not."
             )
-    # As in align, each process could compute whole batches. But here that includes the backbone, so nothing is gained,
-    # and the one that has the lock on the cached stage would wait for the others, which wait for the lock.
+    # Whole batches per process, as in align, would gain nothing, and wait for each other's lock on the cached stage.
     if config.contrast_epochs and machine.processes > 1:
         raise MIVError(
             f"contrast_epochs is {config.contrast_epochs} with {machine.processes} processes. That stage compares "
             "every query with all bags of its batch, so processes cannot divide a batch and would gain nothing. "
             "Expected one process: remove --devices and --nodes, or set contrast_epochs to 0."
         )
-    device = machine.find_device()
-    start = EarlierVerifier.read(start_from) if isinstance(start_from, str | Path) else start_from
-    config = resolve_backbone(config if start is None else start.adopted(config), sets["train"].pool)
-    config = resolve_backbone_rate(config, is_trained=start is not None)
-    config = resolve_precision(config, device, quiet=machine.quiet or not is_first_process())
-    started = None if start is None else start.document()
-    run = RunFolder(out)
-    settings, defaults = config.document(), TrainingConfig().document()
-    if is_first_process():
-        refuse_if_locked(run.path)
-        run.check(settings, sets, data, started, defaults=defaults, resume=resume)
-    verifier = (create_verifier(config, sets["train"].pool) if start is None else start.copy()).to(device)
-    if start is None and isinstance(verifier.backbone, Features) and verifier.backbone.standardise:
-        verifier.backbone.fit(sets["train"].pool.values[sets["train"].used])
-    verifier.backbone.train_only_last(config.trainable_layers)
-    for exemplars in sets.values():
-        (verifier.backbone if start is None else start).check(exemplars.pool)
-    if is_first_process():  # features may come from the cache, and a stage that embeds in batches does not report them
-        warn_of_cut_texts(verifier.backbone, [exemplars.pool for exemplars in sets.values()])
-    if is_first_process():  # not earlier: invalid settings must leave no files behind
-        held.enter_context(locked(run.path))
-        run.check(
-            settings, sets, data, started, defaults=defaults, resume=resume
-        )  # another process may have begun in the meantime
-        run.begin_or_go_on(settings, sets, data, data_options, started)
-    if run.is_done():
-        if is_first_process() and not machine.quiet:
-            told = f"The run in {out} is finished, so nothing is trained. Evaluating its verifier again."
-            print(told, file=sys.stderr, flush=True)
-        cache = machine.cache if (run.read().get("best") or {}).get("stage") == FROZEN else None
-        return _evaluate(Verifier.from_pretrained(run.verifier).to(device), sets, run, progress, cache)
-    stages, trial_seconds = planned_stages(config, verifier, sets, run, machine, progress)
-    states = run_stages(stages, verifier, config, sets, run, machine, progress)
-    # Ties go to the earlier stage. Stages before these make features, not a verifier.
-    best = max((name for name in states if name in VERIFIER_STAGES), key=lambda name: states[name].best_value)
-    verifier = Verifier.from_pretrained(run.checkpoints(best) / BEST).to(device)
-    # The cache may already have the features of the first stage's backbone, from another run.
-    cache = machine.cache if best == FROZEN else None
-    _set_temperature(verifier, sets, cache, machine, progress)
-    _fit_references(verifier, sets, cache, progress)
-    evaluations = _evaluate(verifier, sets, run, progress, cache)
-    if ProcessShare.of_this_process().rank == 0:
-        with whole_folder(run.verifier) as temporary:
-            verifier.save_pretrained(temporary)
-        trial = {} if trial_seconds is None else {TRIAL: trial_seconds}
-        seconds = trial | {name: state.seconds for name, state in states.items()}
-        run.finish(seconds, {"stage": best, "epoch": _best_epoch(states, best)})
-        of_verifiers = {name: state for name, state in states.items() if name in VERIFIER_STAGES}
-        answers = Predictions.load(run.predictions("validation"))
-        warn_of_run(of_verifiers, evaluations["validation"], sets["validation"], answers.logit)
-    return evaluations
 
 
 def _set_temperature(

@@ -21,9 +21,8 @@ from miv.poolings.similar import AlignedNorm, ScaledProduct
 from miv.runtime import evaluating
 from miv.training.centring import assume_centre, assumed_power, fit_whitening, use_requested_centre
 from miv.training.label_map import fit_map
-from miv.training.similar_start import fit_scale_and_sharpness
+from miv.training.similar_start import fit_scale_and_sharpness, fit_share, told_share
 from miv.training.stage_module import SplitFeatures
-from miv.training.token_share import fit_share, told_share
 from miv.verifier.network import Verifier
 
 # Fits the weights of the similarity to the train bags in closed form, before any other weight learns.

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from miv.backbones import Backbone
 from miv.backbones.cache import embed_instances
-from miv.backbones.features import Features
+from miv.backbones.descriptors import Features
 from miv.data import csr
 from miv.data.pool import InstancePool
 from miv.data.sources.arrays import bag_side, query_side
