@@ -36,7 +36,7 @@ def encoder_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("kind", "exemplars", "backbone", "stage", "words"),
     [
-        ("features", 100, None, "align", "vectors, standardised, as columns of a table should be"),
+        ("features", 100, None, "align", "vectors, standardised (few channels, as in tabular data)"),
         (
             "text",
             100,

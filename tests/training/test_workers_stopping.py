@@ -15,12 +15,12 @@ import sys
 from pathlib import Path
 import torch
 from miv.errors import StoppedByUser
-from miv.training import keeper
+from miv.training import checkpoint
 from miv.training.run import Machine, train
 from tests.training.tiny import IMAGES, tiny_sets
 
 torch.set_num_threads(1)
-before = keeper.CheckpointCallback.on_train_batch_start
+before = checkpoint.CheckpointCallback.on_train_batch_start
 
 def say(self, trainer, module, batch, number):
     if (module.state.epoch, module.state.step) == (0, 1):
@@ -28,7 +28,7 @@ def say(self, trainer, module, batch, number):
         sys.stdin.readline()  # the signal has been sent
     before(self, trainer, module, batch, number)
 
-keeper.CheckpointCallback.on_train_batch_start = say
+checkpoint.CheckpointCallback.on_train_batch_start = say
 out = Path(sys.argv[1])
 try:
     train(tiny_sets("image"), IMAGES, out, Machine(out.parent / "cache", workers=2))
