@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from miv.backbones.features import Features
+from miv.backbones.descriptors import Features
 from miv.errors import MIVError, needs_extra
 from miv.files.json import Floats
 from miv.runtime import Progress, SilentProgress
