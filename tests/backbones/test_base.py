@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -127,3 +129,12 @@ def test_a_loaded_verifier_has_its_options_and_weights(tmp_path: Path) -> None:
     assert [key for key, weight in loaded.named_parameters() if not weight.requires_grad] == ["pooling.norm.map"]
     queries, bags = torch.rand(2, 1, 12, 12), Bags(torch.rand(5, 1, 12, 12), torch.tensor([0, 2, 5]))
     torch.testing.assert_close(loaded(queries, bags).logit, verifier(queries, bags).logit)
+
+
+def test_the_package_needs_no_optional_library() -> None:
+    script = (
+        "import sys, miv.verifier.network\n"
+        "print([name for name in ('transformers', 'timm', 'torchvision') if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,12 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from tools.mobilenet_folder import convert
+from torch import Tensor, nn
 
 from miv import MIVError, Verifier
 from miv.backbones import create_backbone
+from miv.backbones.hf_images import ImageView
 
 transformers = pytest.importorskip("transformers", reason="needs transformers (pip install 'miv[hf]')")
 
@@ -179,3 +184,154 @@ def test_a_vision_transformer_is_averaged_over_the_picture_alone(tmp_path: Path)
     hidden = model(prepared).last_hidden_state  # (2, 1 + 4, 8)
     assert hidden.shape == (2, 5, 8)
     torch.testing.assert_close(backbone(prepared), hidden[:, 1:].mean(dim=1))
+
+
+# Networks that people have: other sizes of images, MobileNet, half of CLIP, and names that are nothing.
+
+SIZES = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+VISION = {**SIZES, "image_size": 16, "patch_size": 8}
+
+
+def vit() -> Any:
+    return transformers.ViTModel(transformers.ViTConfig(**VISION)).eval()
+
+
+def dinov2() -> Any:
+    sizes = {name: value for name, value in VISION.items() if name != "intermediate_size"}
+    return transformers.Dinov2Model(transformers.Dinov2Config(**sizes)).eval()
+
+
+@pytest.mark.parametrize(("make", "words"), [(vit, {"interpolate_pos_encoding": True}), (dinov2, {})])
+def test_positions_are_interpolated_at_another_size(tmp_path: Path, make: Any, words: dict[str, bool]) -> None:
+    torch.manual_seed(0)
+    model = make()
+    spec = save(model, tmp_path / "model", edge=16)
+    verifier = Verifier("nearest", backbone=spec, backbone_options={"image_size": "32x24"}).eval()
+    prepared = verifier.backbone.prepare(images(2, 20, 20))
+    assert prepared.shape == (2, 3, 32, 24)
+    hidden = model(prepared, **words).last_hidden_state  # (2, 1 + 4 * 3, 8)
+    features = verifier.backbone(prepared)
+    torch.testing.assert_close(features, hidden[:, 1:].mean(dim=1))
+    verifier.save_pretrained(tmp_path / "verifier")
+    loaded = Verifier.from_pretrained(tmp_path / "verifier").backbone
+    assert torch.equal(loaded(loaded.prepare(images(2, 20, 20))), features)
+
+
+def test_a_size_that_a_transformer_does_not_take_is_refused(tmp_path: Path) -> None:
+    sizes = {"hidden_sizes": [16, 24, 32], "num_attention_heads": [2, 2, 2], "depths": [1, 1, 1], "key_dim": [8, 8, 8]}
+    spec = save(transformers.LevitModel(transformers.LevitConfig(image_size=64, **sizes)), tmp_path, edge=64)
+    assert create_backbone(spec).instance_shape == (3, 64, 64)
+    with pytest.raises(MIVError, match=r"levit does not take images of image_size \(32, 32\).*trained on 64"):
+        create_backbone(spec, image_size=32)
+
+
+@pytest.mark.parametrize("version", ["V1", "V2"])
+def test_mobilenet_says_its_channels_only_by_what_it_gives(tmp_path: Path, version: str) -> None:
+    config = getattr(transformers, f"MobileNet{version}Config")(depth_multiplier=0.25)
+    model = getattr(transformers, f"MobileNet{version}Model")(config).eval()
+    backbone = create_backbone(save(model, tmp_path)).eval()
+    prepared = backbone.prepare(images(2, 32, 32))
+    expected = model(prepared).last_hidden_state.mean(dim=(2, 3))
+    assert backbone.channels == expected.shape[1]
+    torch.testing.assert_close(backbone(prepared), expected)
+
+
+def test_of_clip_the_half_for_images_is_taken(tmp_path: Path) -> None:
+    text = {**SIZES, "vocab_size": 50, "max_position_embeddings": 8, "bos_token_id": 1, "eos_token_id": 2}
+    config = transformers.CLIPConfig(text_config=text, vision_config=VISION, projection_dim=4)
+    clip = transformers.CLIPModel(config).eval()
+    verifier = Verifier("nearest", backbone=save(clip, tmp_path / "clip", edge=16)).eval()
+    prepared = verifier.backbone.prepare(images(2, 16, 16))
+    features = verifier.backbone(prepared)
+    torch.testing.assert_close(features, clip.vision_model(prepared).pooler_output)
+    verifier.save_pretrained(tmp_path / "verifier")
+    loaded = Verifier.from_pretrained(tmp_path / "verifier").backbone
+    assert torch.equal(loaded(loaded.prepare(images(2, 16, 16))), features)
+
+
+def test_a_misspelt_folder_fails_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models" / "resnet").mkdir(parents=True)
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", lambda *given, **options: pytest.fail("asked the hub"))
+    for name in ("models/resnot", "./models/resnot", str(tmp_path / "models" / "resnot")):
+        with pytest.raises(MIVError, match=r"there is no folder .*models holds: resnet\."):
+            create_backbone(f"hf:{name}")
+
+
+def test_a_name_without_a_network_fails_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_network(*given: object, **options: object) -> None:
+        raise ConnectionResetError
+
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", no_network)
+    start = time.monotonic()
+    with pytest.raises(MIVError, match="the hub cannot be reached, and the model is not in its local cache"):
+        create_backbone("hf:nobody/nothing-of-this-name")
+    assert time.monotonic() - start < 5  # six retries take more than twenty
+
+
+@pytest.mark.parametrize("size", ["112x96", "112 X 96", (112, 96), [112, 96]])
+def test_sizes_of_images(size: object) -> None:
+    assert ImageView.checked(size, (0, 0, 0), (1, 1, 1)).size == (112, 96)
+
+
+@pytest.mark.parametrize("size", ["112x", "x", "112x96x3", "a", 0, (112,), "5000x5", 1.5])
+def test_what_is_no_size(size: object) -> None:
+    with pytest.raises(MIVError, match=r"image_size is .*112x96, \(112, 96\), or 112 for both"):
+        ImageView.checked(size, (0, 0, 0), (1, 1, 1))
+
+
+# torchvision's MobileNetV2 as a folder for ``hf:``: the same features as a plain network with its layout.
+
+pytest.importorskip("transformers")
+
+# Expansion, channels, repeats and stride of the blocks, as in the paper of MobileNetV2.
+BLOCKS = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+
+
+def convolution(into: int, out: int, kernel: int = 1, stride: int = 1, groups: int = 1) -> nn.Sequential:
+    layer = nn.Conv2d(into, out, kernel, stride, kernel // 2, groups=groups, bias=False)
+    return nn.Sequential(layer, nn.BatchNorm2d(out), nn.ReLU6())
+
+
+class Block(nn.Module):
+    def __init__(self, into: int, out: int, stride: int, expansion: int) -> None:
+        super().__init__()
+        inner = into * expansion
+        wider = [] if expansion == 1 else [convolution(into, inner)]
+        deep = convolution(inner, inner, 3, stride, inner)
+        self.conv = nn.Sequential(*wider, deep, nn.Conv2d(inner, out, 1, bias=False), nn.BatchNorm2d(out))
+        self.adds = stride == 1 and into == out
+
+    def forward(self, images: Tensor) -> Tensor:
+        changed: Tensor = self.conv(images)
+        return images + changed if self.adds else changed
+
+
+def plain_network() -> nn.Module:
+    layers: list[nn.Module] = [convolution(3, 32, 3, 2)]
+    steps = [(out, stride if i == 0 else 1, wide) for wide, out, count, stride in BLOCKS for i in range(count)]
+    for (into, _, _), (out, stride, wide) in pairwise([(32, 1, 1), *steps]):
+        layers.append(Block(into, out, stride, wide))
+    network = nn.Module()
+    network.features = nn.Sequential(*layers, convolution(320, 1280))
+    return network.eval()
+
+
+def test_the_folder_has_the_features_of_the_file() -> None:
+    torch.manual_seed(0)
+    plain = plain_network()
+    for name, value in plain.state_dict().items():
+        if "running" in name:  # statistics that matter
+            value.uniform_(0.5, 1.5)
+    weights = {**plain.state_dict(), "classifier.1.weight": torch.zeros(1000, 1280)}
+    images = torch.randn(2, 3, 64, 96)
+    with torch.no_grad():
+        expected = plain.get_submodule("features")(images).mean(dim=(2, 3))
+        features = convert(weights).eval()(pixel_values=images).pooler_output
+    assert expected.std() > 0
+    torch.testing.assert_close(features.flatten(1), expected)
+
+
+def test_weights_of_another_network_are_refused() -> None:
+    with pytest.raises(SystemExit, match="do not fit"):
+        convert({"conv1.weight": torch.zeros(64, 3, 7, 7)})

