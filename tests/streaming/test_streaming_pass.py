@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from miv import MIVError, Verifier
+from miv import MIVError, Verdict, Verifier
 from miv.bags import Bags
 from miv.verifier.decisions import OperatingPoint
 from miv.verifier.out_of_distribution import UnlikeLimit
-from miv.verifier.streaming import BagVariance, StreamedVerdict, StreamingPass, needs_variance
+from miv.verifier.streaming import BagVariance, StreamingPass, needs_variance
 from tests.poolings.test_stored_forms import CHANNELS, VARIANTS, verifier_of
 
 STREAMED = ["cap_vema", "cap_dba_l1", "cap_dba_l2", "cap_ma", "nearest", "baseline", "gabmil", "maxsim"]
@@ -36,7 +36,7 @@ def bag_and_queries(size: int = 120, queries: int = 3, seed: int = 3) -> tuple[N
 
 def in_chunks(
     verifier: Verifier, queries: NDArray[Any], bag: NDArray[Any], borders: list[int], top: int = 5, parts: int = 1
-) -> list[StreamedVerdict]:
+) -> list[Verdict]:
     """Pool the chunks between ``borders``, in ``parts`` that take turns and are merged at the end."""
     chunks = list(zip([0, *sorted(borders)], [*sorted(borders), len(bag)], strict=True))
     variance = None
@@ -55,7 +55,7 @@ def in_chunks(
     return passes[0].finish()
 
 
-def check_equal(verifier: Verifier, queries: NDArray[Any], bag: NDArray[Any], found: list[StreamedVerdict]) -> None:
+def check_equal(verifier: Verifier, queries: NDArray[Any], bag: NDArray[Any], found: list[Verdict]) -> None:
     whole = verifier.verify_many(queries, [bag] * len(queries))
     for verdict, expected, logit in zip(found, whole, whole.logit, strict=True):
         assert verdict.logit == pytest.approx(logit, rel=1e-5, abs=1e-5)

@@ -26,7 +26,8 @@ from miv.runtime import Progress, SilentProgress
 from miv.scoring.partitions import Partition, PartitionScorer, ScoreSettings
 from miv.verifier.chunks import ChunkReader, NumpyFile, check_chunk
 from miv.verifier.network import Verifier
-from miv.verifier.streaming import BagVariance, StreamedVerdict, StreamingPass, needs_variance
+from miv.verifier.streaming import BagVariance, StreamingPass, needs_variance
+from miv.verifier.verdict import Verdict
 
 LOCAL = "local"  # as an address: this machine alone
 _REACH_SECONDS = 10.0
@@ -238,7 +239,7 @@ def pool_giant(
     rows: int = ROWS,
     progress: Progress | None = None,
     say: Say = lambda text: None,
-) -> list[StreamedVerdict]:
+) -> list[Verdict]:
     r"""Verify queries with one bag of features that need not fit in memory, exactly.
 
     Attention is a softmax over the bag, so each part :math:`p` needs only its greatest logit :math:`m_p`, and the sums
@@ -292,7 +293,7 @@ def _pooled(
     top: int,
     progress: Progress,
     spread: Callable[..., Any],
-) -> list[StreamedVerdict]:
+) -> list[Verdict]:
     """Pool in one pass, after one for the variance if the pooling needs it, and before one that names targets."""
     variance: Floats | None = None
     if needs_variance(verifier):

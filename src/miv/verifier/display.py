@@ -23,8 +23,8 @@ _OBEYED = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udff
 def headline(verdict: Verdict) -> str:
     """The verdict in one line."""
     words = threshold_words(verdict.threshold, verdict.lower_threshold)
-    if verdict.unlike is not None and verdict.unlike.reason is not None:
-        return f"Unsure: {verdict.unlike.reason} (probability {verdict.probability:.3f}, {words})."
+    if verdict.withheld is not None:
+        return f"Unsure: {verdict.withheld} (probability {verdict.probability:.3f}, {words})."
     between = "between the " if verdict.decision == "unsure" else ""
     return f"{verdict.decision.capitalize()}: probability {verdict.probability:.3f}, {between}{words}."
 
@@ -79,6 +79,8 @@ def places_to_show(verdict: Verdict, most: int) -> NDArray[np.int64]:
 
 def as_text(verdict: Verdict, names: Sequence[str] = ()) -> str:
     """Show the verdict and, for each instance, its share and score, whether it is a witness, and its name or text."""
+    if verdict.is_streamed:
+        return _leading_text(verdict)
     lines = [headline(verdict), f"Bag of {verdict.size}, {found_words(verdict)}"]
     shares = verdict.shares
     if shares is None:
@@ -105,6 +107,17 @@ def as_text(verdict: Verdict, names: Sequence[str] = ()) -> str:
         lines.append(f"{place:>5}  {shares[place]:.3f}  {bar:<{_BAR}}  {score}{mark:<{width}}  {words}".rstrip())
     if verdict.size > len(places):
         lines.append(f"  and {verdict.size - len(places)} with smaller shares")
+    return "\n".join(lines)
+
+
+def _leading_text(verdict: Verdict) -> str:
+    """Show the verdict on a bag that was read in chunks, and its leading targets."""
+    lines, witnesses = [headline(verdict)], {witness.index for witness in verdict.witnesses}
+    if verdict.leading:
+        lines.append(f"Bag of {verdict.size:,}, {len(verdict.leading)} leading by attention:")
+    for target in verdict.leading:
+        word = witness_word(verdict) if target.index in witnesses else ""
+        lines.append(f"{target.index:>12}  {target.score:.6f}  {word}".rstrip())
     return "\n".join(lines)
 
 
@@ -185,6 +198,8 @@ _QUERY, _WITNESS = "#2f6fd0", "#d97706"  # each has a contrast of at least 3 on 
 
 def as_html(verdict: Verdict) -> str:
     """Return a self-contained piece of HTML."""
+    if verdict.is_streamed:
+        return f"<pre>{escape(_leading_text(verdict))}</pre>"
     witnesses = {witness.index for witness in verdict.witnesses}
     places = [int(place) for place in places_to_show(verdict, _MOST)]
     names = () if verdict.shown is None else verdict.shown.bag_names

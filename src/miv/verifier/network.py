@@ -32,7 +32,6 @@ from miv.verifier.verdict import Asked, Verdict, Verdicts
 
 if TYPE_CHECKING:
     from miv.verifier.stored_bag import ProjectedBag, RowType
-    from miv.verifier.streaming import StreamedVerdict
 
 
 @dataclass(frozen=True)
@@ -323,7 +322,7 @@ class Verifier(
         top: int = 10,
         resize: Fit | None = None,
         progress: Progress | None = None,
-    ) -> list["StreamedVerdict"]:
+    ) -> list[Verdict]:
         """Verify queries against one bag of any size, which is read in chunks, in constant memory.
 
         Logit, probability and shares are those of ``verify``; all queries share one pass over the bag (two with

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from miv.verifier.chunks import (
     check_width,
     query_features,
 )
-from miv.verifier.decisions import Decision, decision_of, threshold_words
 from miv.verifier.engine import warn_of_other_sizes, witnesses_by
 from miv.verifier.network import Verifier
 from miv.verifier.out_of_distribution import UNLIKE
@@ -39,74 +37,7 @@ from miv.verifier.stored_bag import (
     kept_bag_for,
     write_manifest,
 )
-from miv.verifier.verdict import Witness
-
-# The verdict on a bag that was read in chunks.
-
-
-@dataclass(frozen=True)
-class StreamedVerdict:
-    """The verdict on one query and a bag of ``N`` targets, of which only the leading ones are named.
-
-    Args:
-        verdict: whether the bag holds something of the query's class.
-        probability: probability that it does, calibrated if the verifier is.
-        threshold: the verdict is yes if the probability is at least this.
-        logit: before calibration.
-        leading: the targets with the largest shares of attention, largest first, as many as were asked for.
-        witnesses: those of ``leading`` that the verifier's witness rule chooses.
-        size: ``N``.
-        lower_threshold: as in ``Verdict``.
-        reason: why no answer is given, if the query or the whole bag is unlike the training data.
-    """
-
-    verdict: bool
-    probability: float
-    threshold: float
-    logit: float
-    leading: tuple[Witness, ...]
-    witnesses: tuple[Witness, ...]
-    size: int
-    lower_threshold: float | None
-    reason: str | None
-
-    @property
-    def decision(self) -> Decision:
-        """``yes``, ``no`` or ``unsure``, as in ``Verdict``."""
-        return "unsure" if self.reason else decision_of(self.verdict, self.probability, self.lower_threshold)
-
-    def __bool__(self) -> bool:
-        return self.verdict
-
-    def __str__(self) -> str:
-        words = threshold_words(self.threshold, self.lower_threshold)
-        because = f" ({self.reason})" if self.reason else ""
-        lines = [f"{self.decision.capitalize()}{because}: probability {self.probability:.3f}, {words}."]
-        lines.append(f"Bag of {self.size:,}, {len(self.leading)} leading by attention:" if self.leading else "")
-        witnesses = {witness.index for witness in self.witnesses}
-        mark = "witness" if self.verdict else "candidate"
-        for target in self.leading:
-            word = mark if target.index in witnesses else ""
-            lines.append(f"{target.index:>12}  {target.score:.6f}  {word}".rstrip())
-        return "\n".join(line for line in lines if line)
-
-    def document(self) -> dict[str, Any]:
-        """Return plain values, for JSON, with the bounds and the error that an exact answer has."""
-        return {
-            "verdict": self.verdict,
-            "decision": self.decision,
-            "probability": self.probability,
-            "probability_bounds": [self.probability, self.probability],
-            "standard_error": 0.0,
-            "threshold": self.threshold,
-            "lower_threshold": self.lower_threshold,
-            "logit": self.logit,
-            "size": self.size,
-            "compared": self.size,
-            "leading": [asdict(target) for target in self.leading],
-            "witnesses": [asdict(target) for target in self.witnesses],
-            "reason": self.reason,
-        }
+from miv.verifier.verdict import Verdict, Witness
 
 
 def check_logits(logit: Floats) -> None:
@@ -126,7 +57,7 @@ def warn_of_size(verifier: Verifier, size: int) -> None:
 
 def streamed_verdicts(
     verifier: Verifier, pooled: PooledBag, size: int, unlike_query: Mask, all_unlike: bool
-) -> list[StreamedVerdict]:
+) -> list[Verdict]:
     """Apply the operating point to the answers for ``R`` queries on a bag of ``size``."""
     check_logits(pooled.logit)
     point = verifier.operating_point
@@ -144,16 +75,20 @@ def streamed_verdicts(
         leading = tuple(Witness(int(place), float(share)) for place, share in zip(places, shares, strict=True))
         marked = point.witness_rule.chosen(of_query, not point.rejected(of_query), shares, size)
         verdicts.append(
-            StreamedVerdict(
+            Verdict(
                 bool(point.verdict(of_query)) and reason is None,
                 of_query,
                 point.threshold,
-                float(pooled.logit[query]),
-                leading,
                 tuple(witness for witness, is_marked in zip(leading, marked, strict=True) if is_marked),
+                "attention",
+                None,
+                None,
                 size,
-                point.lower_threshold,
-                reason,
+                lower_threshold=point.lower_threshold,
+                logit=float(pooled.logit[query]),
+                is_streamed=True,
+                leading=leading,
+                withheld=reason,
             )
         )
     return verdicts
@@ -252,7 +187,7 @@ class StreamingPass:
         """The logarithms ``(h, R)`` of the sums of the softmax over the targets so far, for a second pass."""
         return self.pooled.sums.log_sums
 
-    def finish(self) -> list[StreamedVerdict]:
+    def finish(self) -> list[Verdict]:
         """The verdicts for all queries."""
         if self.verifier is None:
             raise MIVError(
@@ -351,7 +286,7 @@ def verify_stream(
     top: int = 10,
     resize: Fit | None = None,
     progress: Progress | None = None,
-) -> list[StreamedVerdict]:
+) -> list[Verdict]:
     """Verify queries against one bag that is read in chunks; see ``Verifier.verify_stream``."""
     reader, progress = ChunkReader(verifier, resize), progress or SilentProgress()
     features = query_features(reader, queries)
@@ -399,9 +334,7 @@ def keep_bag(
     return ProjectedBag(folder, verifier)
 
 
-def _over_kept(
-    verifier: Verifier, features: Rows, bag: ProjectedBag, top: int, progress: Progress
-) -> list[StreamedVerdict]:
+def _over_kept(verifier: Verifier, features: Rows, bag: ProjectedBag, top: int, progress: Progress) -> list[Verdict]:
     """Verify queries with the features ``(R, C)`` against a kept bag, by the exact pass."""
     all_unlike = bag.all_unlike(verifier)
 
@@ -421,7 +354,7 @@ def _in_one_pass_or_two(
     variance: Floats | None,
     read: Callable[[StreamingPass], None],
     once: bool,
-) -> list[StreamedVerdict]:
+) -> list[Verdict]:
     """Let ``read`` fill a pass, and a second one if only that can name the leading targets."""
     state = StreamingPass(verifier, features, top, variance)
     read(state)

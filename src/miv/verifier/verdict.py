@@ -1,5 +1,6 @@
 """Verdicts on one exemplar and on many. ``verdict_text`` and ``verdict_html`` display them."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -158,6 +159,10 @@ class Verdict:
             verifier has one threshold.
         lazy_matches: the source of ``matches``; ``None`` if no query was several references.
         unlike: which instances are unlike the training data; ``None`` if the verifier has no limit for that.
+        logit: before calibration; NaN if it is not known.
+        is_streamed: whether the bag was read in chunks, which keeps no shares of all targets.
+        leading: the targets with the largest shares of a bag in chunks, largest first.
+        withheld: why a bag in chunks gets no yes or no: what is unlike the training data; else ``None``.
 
     A verdict of yes is truthy, so ``if verifier.verify(query, bag):`` works as expected. ``verdict`` is false for no
     and for unsure; ``decision`` tells them apart.
@@ -177,18 +182,24 @@ class Verdict:
     lower_threshold: float | None = None
     lazy_matches: LazyMatches | None = field(default=None, repr=False)
     unlike: UnlikeInstances | None = field(default=None, repr=False)
+    logit: float = field(default=math.nan, repr=False)
+    is_streamed: bool = field(default=False, repr=False)
+    leading: tuple[Witness, ...] = field(default=(), repr=False)
+    withheld: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.unlike is not None:
+            object.__setattr__(self, "withheld", self.unlike.reason)
 
     @property
     def reason(self) -> str | None:
         """Why the decision is unsure: ``between the thresholds``, or what is unlike the training data."""
-        if self.unlike is not None and self.unlike.reason is not None:
-            return self.unlike.reason
-        return "between the thresholds" if self.decision == "unsure" else None
+        return self.withheld or ("between the thresholds" if self.decision == "unsure" else None)
 
     @property
     def decision(self) -> Decision:
         """``yes`` if the verdict is yes; else ``no``, or ``unsure``; ``reason`` says why."""
-        if self.unlike is not None and self.unlike.reason is not None:
+        if self.withheld is not None:
             return "unsure"
         return decision_of(self.verdict, self.probability, self.lower_threshold)
 
@@ -230,13 +241,25 @@ class Verdict:
 
     def document(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        return {
+        answer: dict[str, Any] = {
             "verdict": self.verdict,
             "decision": self.decision,
             "probability": self.probability,
             "threshold": self.threshold,
             "lower_threshold": self.lower_threshold,
             "witnesses": [asdict(witness) for witness in self.witnesses],
+        }
+        if self.is_streamed:  # with the bounds and the error that an exact answer has
+            return answer | {
+                "probability_bounds": [self.probability, self.probability],
+                "standard_error": 0.0,
+                "logit": self.logit,
+                "size": self.size,
+                "compared": self.size,
+                "leading": [asdict(target) for target in self.leading],
+                "reason": self.withheld,
+            }
+        return answer | {
             "witnesses_by": self.witnesses_by,
             "shares": None if self.shares is None else self.shares.tolist(),
             "attention": None if self.attention is None else self.attention.tolist(),
@@ -347,6 +370,7 @@ class Verdicts(Sequence[Verdict]):
             self.lower_threshold,
             None if self.lazy_matches is None else self.lazy_matches.of(exemplar),
             unlike=None if self.unlike is None else self.unlike.one(exemplar),
+            logit=float(self.logit[exemplar]),
         )
 
     def __iter__(self) -> Iterator[Verdict]:
