@@ -122,10 +122,6 @@ def test_candidates_of_what_is_not_supported_are_as_many_as_citations() -> None:
         assert found.citations[0].text == "Most wasps hunt for fresh meat."
 
 
-def test_an_answer_whose_sentences_are_all_supported_is_truthy() -> None:
-    assert miv.check("Bees make sweet honey.", SOURCES["bees.md"], verifier=word_verifier())
-
-
 def test_sources_are_texts_files_or_several(tmp_path: Path) -> None:
     (tmp_path / "bees.md").write_text(SOURCES["bees.md"])
     (tmp_path / "answer.txt").write_text(ANSWER, encoding="utf-8-sig")
@@ -143,12 +139,6 @@ def test_a_source_that_is_given_twice_counts_once(tmp_path: Path) -> None:
     assert found.sentences[1].citations == (1,)
     with pytest.warns(MIVWarning, match=r"copy\.md has the same text as .*bees\.md"):
         miv.check(ANSWER, [path, copy], verifier=word_verifier())
-
-
-def test_a_sentence_that_two_sentences_of_the_answer_need_is_cited_once() -> None:
-    found = miv.check("Bees make sweet honey. All bees make honey.", SOURCES, verifier=word_verifier(), citations=1)
-    assert [one.citations for one in found.sentences] == [(1,), (1,)]
-    assert len(found.citations) == 1
 
 
 @pytest.mark.parametrize(
@@ -210,29 +200,6 @@ def test_an_empty_source_among_others_is_left_out() -> None:
         miv.check(ANSWER, ["", "---"], verifier=word_verifier())
 
 
-@pytest.mark.parametrize(
-    ("answer", "sources", "message"),
-    [
-        ("", "Some source text.", "The answer has no sentence"),
-        (ANSWER, [], "no sources"),
-        (ANSWER, "One.", "no full sentence"),
-        (ANSWER, [Path("paper.pdf")], r"ends in '\.pdf'"),
-        (ANSWER, {"a": 3}, "Expected a text"),
-        (ANSWER, Path("missing.txt"), "Could not read missing"),
-    ],
-)
-def test_bad_input(answer: str, sources: Any, message: str) -> None:
-    with pytest.raises(MIVError, match=message):
-        miv.check(answer, sources, verifier=word_verifier())
-
-
-def test_a_verifier_of_vectors_is_refused() -> None:
-    with pytest.raises(MIVError, match="Expected a verifier of texts"):
-        miv.check(ANSWER, SOURCES, verifier=Verifier("baseline", channels=2))
-    with pytest.raises(MIVError, match="citations is 0"):
-        miv.check(ANSWER, SOURCES, verifier=word_verifier(), citations=0)
-
-
 def test_between_two_thresholds_a_sentence_is_unsure() -> None:
     verifier = word_verifier()
     verifier.operating_point = replace(verifier.operating_point, threshold=0.9, lower_threshold=0.3)
@@ -244,13 +211,6 @@ def test_between_two_thresholds_a_sentence_is_unsure() -> None:
     assert "look there first" not in printed  # what is nearest to the cats is listed already
     assert (found.document()["supported_from"], found.document()["unsupported_below"]) == (0.9, 0.3)
     assert not found
-
-
-def test_code_of_an_answer_is_counted_as_not_checked() -> None:
-    found = miv.check(
-        "Bees make sweet honey.\n```\nbees.make(honey)\nNo fence ends this.", SOURCES, verifier=word_verifier()
-    )
-    assert [one.outcome for one in found.sentences] == ["supported", "not checked", "not checked"]
 
 
 def test_indented_code_of_markdown_files_is_evidence_but_not_checked(tmp_path: Path) -> None:
@@ -281,17 +241,6 @@ def test_headings_short_items_and_lines_of_code_are_evidence(claim: str, source:
     assert found.citations[0].text in ("3 eggs", "Bees make sweet honey", "pip install miv")
 
 
-@pytest.mark.parametrize("answer", ["# Bees make honey", "Yes.", "```\nbees.make(honey)\n```"])
-def test_an_answer_without_a_checked_sentence_is_not_truthy(answer: str) -> None:
-    assert not miv.check(answer, SOURCES, verifier=word_verifier())
-
-
-def test_too_many_pairs_of_sentences_are_refused_at_once() -> None:
-    answer, source = ("\n\n".join(f"Bee {number} makes honey." for number in range(count)) for count in (3_400, 3_000))
-    with pytest.raises(MIVError, match=r"3,400 sentences.*3,000 source sentences.*at most 10,000,000 pairs"):
-        miv.check(answer, source, verifier="no/such-verifier")
-
-
 @pytest.mark.parametrize("name", ["docs/company report 2024.txt", "notes.MD", "answer.markdown\n"])
 def test_the_name_of_a_file_is_no_text(name: str) -> None:
     for answer, sources in (
@@ -304,12 +253,6 @@ def test_the_name_of_a_file_is_no_text(name: str) -> None:
             miv.check(answer, sources, verifier=word_verifier())
     found = miv.check(ANSWER, f"Bees make sweet honey, says {name.strip()}.", verifier=word_verifier())
     assert found.count("supported") == 1
-
-
-def test_the_folder_of_a_verifier_may_be_a_path(tmp_path: Path) -> None:
-    Verifier("baseline", channels=2).save_pretrained(tmp_path)
-    with pytest.raises(MIVError, match=rf"The verifier {tmp_path} reads features.* Expected a verifier of texts"):
-        miv.check(ANSWER, SOURCES, verifier=tmp_path)
 
 
 def test_one_threshold_of_your_own_leaves_nothing_unsure() -> None:
@@ -327,48 +270,6 @@ def test_one_threshold_of_your_own_leaves_nothing_unsure() -> None:
         assert (document["supported_from"], document["unsupported_below"]) == (threshold, threshold)
         assert "custom threshold" in document["goal"]
         assert "do not apply" in " ".join(str(found).split())
-
-
-@pytest.mark.parametrize("count", ["x", 0, 2.0, True, None])
-@pytest.mark.parametrize("name", ["citations", "most_pairs"])
-def test_a_bad_count_is_refused(name: str, count: Any) -> None:
-    with pytest.raises(MIVError, match=rf"{name} is .*Expected a whole number of at least 1"):
-        miv.check(ANSWER, SOURCES, verifier="no/such-verifier", **{name: count})
-
-
-@pytest.mark.parametrize("threshold", [-0.1, 1.5, float("nan"), "0.5", True])
-def test_a_bad_threshold_is_refused(threshold: Any) -> None:
-    with pytest.raises(MIVError, match=r"threshold is .*Expected a number from 0 to 1"):
-        miv.check(ANSWER, SOURCES, verifier="no/such-verifier", threshold=threshold)
-
-
-@pytest.mark.parametrize(
-    ("answer", "sources", "message"),
-    [
-        (3, SOURCES, "The answer is 3, of type int. Expected a text"),
-        (b"Bees make honey.", SOURCES, r"The answer is b'Bees make honey\.', of type bytes.*Decode bytes first"),
-        (ANSWER, None, "The sources are None, of type NoneType. Expected a text"),
-        (ANSWER, 3, "The sources are 3, of type int"),
-        (ANSWER, b"Bees make honey.", "of type bytes.*Decode bytes first"),
-        (ANSWER, ["Bees make honey.", b"Bees"], "Source 2 is b'Bees', of type bytes"),
-        (ANSWER, {"a": None}, "The source a is None, of type NoneType"),
-        (ANSWER, ["Bees make honey. " * 700_000] * 2, "have 23,800,000 bytes in total. Expected at most 20,000,000"),
-        (ANSWER, "蜂" * 7_000_000, "have 21,000,000 bytes in total"),
-        ("蜂" * 7_000_000, SOURCES, "The answer has 21,000,000 bytes. Expected at most 20,000,000"),
-    ],
-)
-def test_what_is_no_text_is_refused(answer: Any, sources: Any, message: str) -> None:
-    with pytest.raises(MIVError, match=message):
-        miv.check(answer, sources, verifier="no/such-verifier")
-
-
-@pytest.mark.parametrize(
-    ("text", "is_checked"),
-    [("Do bees make honey?", False), ('"Do bees make honey?"', False), ('A boy asked "do bees hum?"', True)],
-)
-def test_questions_are_not_checked(text: str, is_checked: bool) -> None:
-    [one] = miv.check(text, SOURCES, verifier=word_verifier()).sentences
-    assert (one.outcome != "not checked") == is_checked
 
 
 def test_a_backbone_without_windows_tells_that_it_truncates() -> None:
@@ -397,3 +298,69 @@ def test_citations_have_the_line_of_the_source() -> None:
     assert [one.line for one in found.citations] == [4, 7]
     assert [one["line"] for one in found.document()["citations"]] == [4, 7]
     assert "[2]  a.md, line 7: Wasps hunt for fresh meat." in str(found)
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcomes"),
+    [
+        ("Bees make sweet honey.", ["supported"]),
+        ("Bees make sweet honey. All bees make honey.", ["supported"] * 2),
+        ("# Bees make honey", ["not checked"]),
+        ("Yes.", ["not checked"]),
+        ("Bees make sweet honey.\n```\nbees.make(honey)\nNo fence ends this.", ["supported"] + ["not checked"] * 2),
+        ("Do bees make honey?", ["not checked"]),
+        ('"Do bees make honey?"', ["not checked"]),
+        ('A boy asked "do bees hum?"', ["unsupported"]),
+    ],
+)
+def test_what_is_checked(answer: str, outcomes: list[str]) -> None:
+    found = miv.check(answer, SOURCES, verifier=word_verifier(), citations=1)
+    assert [one.outcome for one in found.sentences] == outcomes
+    assert bool(found) == (set(outcomes) - {"not checked"} == {"supported"})
+    assert len(found.citations) == len(set(outcomes) - {"not checked"})  # a source sentence is cited once
+
+
+MANY = ["\n\n".join(f"Bee {number} makes honey." for number in range(count)) for count in (3_400, 3_000)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "sources", "options", "message"),
+    [
+        ("", "Some source text.", {}, "The answer has no sentence"),
+        (ANSWER, [], {}, "no sources"),
+        (ANSWER, "One.", {}, "no full sentence"),
+        (ANSWER, [Path("paper.pdf")], {}, r"ends in '\.pdf'"),
+        (ANSWER, Path("missing.txt"), {}, "Could not read missing"),
+        (3, SOURCES, {}, "The answer is 3, of type int"),
+        (b"Bees make honey.", SOURCES, {}, r"The answer is b'Bees make honey\.', of type bytes.*Decode bytes first"),
+        (ANSWER, None, {}, "The sources are None, of type NoneType"),
+        (ANSWER, b"Bees make honey.", {}, "of type bytes.*Decode bytes first"),
+        (ANSWER, ["Bees make honey.", b"Bees"], {}, "Source 2 is b'Bees', of type bytes"),
+        (ANSWER, {"a": None}, {}, "The source a is None, of type NoneType"),
+        (
+            ANSWER,
+            ["Bees make honey. " * 700_000] * 2,
+            {},
+            "have 23,800,000 bytes in total",
+        ),
+        ("蜂" * 7_000_000, SOURCES, {}, "The answer has 21,000,000 bytes"),
+        (*MANY, {}, r"3,400 sentences.*3,000 source sentences.*at most 10,000,000 pairs"),
+        *[
+            (ANSWER, SOURCES, {name: bad}, f"{name} is ")
+            for name in ("citations", "most_pairs")
+            for bad in ("x", 0, True)
+        ],
+        *[(ANSWER, SOURCES, {"threshold": bad}, "threshold is ") for bad in (-0.1, 1.5, float("nan"), "0.5", True)],
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_bad_input(answer: Any, sources: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(MIVError, match=message):
+        miv.check(answer, sources, verifier="no/such-verifier", **options)
+
+
+def test_a_verifier_of_vectors_is_refused(tmp_path: Path) -> None:
+    Verifier("baseline", channels=2).save_pretrained(tmp_path)
+    for verifier in (tmp_path, Verifier("baseline", channels=2)):
+        with pytest.raises(MIVError, match="Expected a verifier of texts"):
+            miv.check(ANSWER, SOURCES, verifier=verifier)

@@ -103,7 +103,7 @@ def _pieces(block: "_Block", markdown: bool) -> Iterator[tuple[str, int]]:
     # Where a sentence begins follows from the letters before it: it has neither the line breaks nor the marks.
     ends = list(accumulate(_letters(clean(line)) for line in block.lines))
     before = 0
-    for piece in split_prose(plain) if block.kind == "prose" else [plain]:
+    for piece in _split_prose(plain) if block.kind == "prose" else [plain]:
         yield piece, block.line + min(bisect_right(ends, before), len(ends) - 1)
         before += _letters(piece)
 
@@ -282,28 +282,19 @@ _LONGEST = 30  # characters to look back for it
 _UNIT = re.compile(r"\d\s*\w+\.\s*$")
 _GOES_ON = re.compile(r"[a-z\d$£€¥~≈<>≤≥±+%°–—-]|[(\[][a-z\d]|[A-Z]{2,}\b|[VX]\b")  # a number, a sign, VAT, IV
 _GOES_ON_AFTER_UNIT = re.compile(r"[a-z–—-]|[(\[][a-z]")  # "It takes 5 hrs. 20 riders came." are two sentences
-_BEGINS = re.compile(r"\s+(?=[^\Wa-z_]|[(\"“'‘])")  # the next sentence, after a space
 _READ = 5_000  # characters for sentencex at once: its time grows with the square of what has many odd marks
 _STOP_AND_SPACE = re.compile(r"[.!?…]\W{0,3} ")
-_PARENTHESIS = re.compile(r"[()]")
 
 
-def split_prose(text: str) -> Iterator[str]:
-    """The sentences of a paragraph in one line."""
-    # sentencex panics at an initial before a wide space, and such a panic is no Exception.
-    for sentence in _without_false_ends(" ".join(text.split())):
-        yield from _out_of_parentheses(sentence)
-
-
-def _without_false_ends(text: str) -> list[str]:
+def _split_prose(text: str) -> list[str]:
     """The sentences by sentencex, joined where one ends with an abbreviation and the next goes on."""
-    found: list[list[str]] = []
-    for piece in _segments(text):
-        if found and _is_joined(found[-1][-1], piece):
-            found[-1].append(piece)
+    sentences: list[list[str]] = []
+    for piece in _segments(" ".join(text.split())):  # sentencex panics at an initial before a wide space
+        if sentences and _is_joined(sentences[-1][-1], piece):
+            sentences[-1].append(piece)
         else:
-            found.append([piece])
-    return ["".join(pieces) for pieces in found]
+            sentences.append([piece])
+    return ["".join(pieces) for pieces in sentences]
 
 
 def _segments(text: str) -> Iterator[str]:
@@ -321,7 +312,7 @@ def _segments(text: str) -> Iterator[str]:
             begun = []
             start += sum(map(len, whole))  # the last one may go on, so it is read again
         else:
-            stops = [found.end() for found in _STOP_AND_SPACE.finditer(last, _READ // 2)]
+            stops = [stop.end() for stop in _STOP_AND_SPACE.finditer(last, _READ // 2)]
             begun.append(last[: stops[-1] if stops else None])
             start += len(begun[-1])
     first, *others = segment(_LANGUAGE, text[start:]) or [""]
@@ -334,30 +325,3 @@ def _is_joined(before: str, after: str) -> bool:
     if not abbreviation or abbreviation["always"]:
         return abbreviation is not None
     return (_GOES_ON_AFTER_UNIT if _UNIT.search(before[-_LONGEST:]) else _GOES_ON).match(after) is not None
-
-
-def _out_of_parentheses(sentence: str) -> Iterator[str]:
-    """Sentences that parentheses enclose, and the one after them, which sentencex leaves together."""
-    start = 0
-    while sentence.startswith("(", start):
-        end = _closing(sentence, start)
-        inside = sentence[start + 1 : end].rstrip()
-        after = _BEGINS.match(sentence, end + 1)
-        if end < 0 or after is None or not inside.endswith(_STOPS) or _ABBREVIATION.search(inside[-_LONGEST:]):
-            break
-        pieces = _without_false_ends(inside)
-        pieces[0] = f"({pieces[0]}"
-        pieces[-1] += ")"
-        yield from pieces
-        start = after.end()
-    yield sentence[start:]
-
-
-def _closing(text: str, start: int) -> int:
-    """Place of the parenthesis that closes the one at ``start``; -1 if there is none."""
-    depth = 0
-    for found in _PARENTHESIS.finditer(text, start):
-        depth += 1 if found[0] == "(" else -1
-        if depth == 0:
-            return found.start()
-    return -1
