@@ -137,10 +137,10 @@ def check_whole(least: int, most: int | None = None, /, **options: int | None) -
             raise MIVError(f"{name} is {value!r}. Expected a whole number {bounds}.")
 
 
-def check_word(what: str, given: str, known: Iterable[str]) -> None:
+def check_word(what: str, word: str, known: Iterable[str]) -> None:
     """Check that a word is known; the error suggests the nearest one."""
-    if given not in known:
-        raise unknown_name(what, str(given), known)
+    if word not in known:
+        raise unknown_name(what, str(word), known)
 
 
 def check_difficulty(difficulty: float) -> None:
@@ -184,13 +184,13 @@ def build_once(name: str, options: Mapping[str, Any], folder: Path, progress: Pr
         sets = _open(path, damaged="The sets are built again.")  # another process may have built them
         if sets is not None:
             return sets
-        if os.path.lexists(path):  # it cannot be read now, and is kept
-            return task.build(progress)
         built = task.build(progress)
+        if os.path.lexists(path):  # it cannot be read now, and stays
+            return built
         path = built_folder(name, options, folder)  # the task may have just downloaded its raw files
         with ignoring_cache_errors(folder):
             if not path.is_dir():
-                save_splits(built, path, builder=name, options=_plain_options(name, options), seed=task.seed)
+                save_splits(built, path, builder=name, options=_plain_options(task), seed=task.seed)
             return load_splits(path)  # mapped from the files, which takes less memory
     return built
 
@@ -198,15 +198,24 @@ def build_once(name: str, options: Mapping[str, Any], folder: Path, progress: Pr
 def built_folder(name: str, options: Mapping[str, Any], folder: Path) -> Path:
     """The subfolder of ``folder`` for the sets of a task.
 
-    Its name contains the task's name and a hash of its options, its raw files and the version of miv.
+    Its name contains the task's name and a hash of its options, its raw files and the version of miv. Name, size and
+    time of every raw file represent its content, which may be gigabytes.
     """
-    values = dataclasses.asdict(create_task(name, **options))  # type: ignore[call-overload]
-    raw = [Path(value) for key, value in values.items() if isinstance(value, Path) or key == "raw"]
-    return folder / _name(name, _plain_options(name, options), raw)
+    task = create_task(name, **options)
+    files = [
+        [str(file.relative_to(raw)), file.stat().st_size, file.stat().st_mtime_ns]
+        for key, value in dataclasses.asdict(task).items()  # type: ignore[call-overload]
+        if isinstance(value, Path) or key == "raw"
+        for raw in [Path(value)]
+        for file in sorted(raw.rglob("*"))
+        if file.is_file() and not file.name.startswith(".")
+    ]
+    made_of = json.dumps([__version__, name, _plain_options(task), files], sort_keys=True)
+    return folder / f"{name}-{hashlib.sha256(made_of.encode()).hexdigest()[:12]}"
 
 
-def _plain_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    values = dataclasses.asdict(create_task(name, **options))  # type: ignore[call-overload]
+def _plain_options(task: Task) -> dict[str, Any]:
+    values = dataclasses.asdict(task)  # type: ignore[call-overload]
     return {key: str(value.resolve()) if isinstance(value, Path) else value for key, value in values.items()}
 
 
@@ -220,15 +229,3 @@ def _open(path: Path, damaged: str = "") -> dict[str, ExemplarSet] | None:
         if damaged:
             discard(path, error, damaged)
         return None
-
-
-def _name(task: str, options: dict[str, Any], raw: list[Path]) -> str:
-    """Name, size and time of every raw file represent its content, which may be gigabytes."""
-    files = [
-        [str(file.relative_to(folder)), file.stat().st_size, file.stat().st_mtime_ns]
-        for folder in raw
-        for file in sorted(folder.rglob("*"))
-        if file.is_file() and not file.name.startswith(".")
-    ]
-    made_of = json.dumps([__version__, task, options, files], sort_keys=True)
-    return f"{task}-{hashlib.sha256(made_of.encode()).hexdigest()[:12]}"

@@ -1,7 +1,7 @@
 """Claims from JSON lines with sentences for each: is the claim supported, or is its evidence among them?"""
 
 import logging
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -17,40 +17,24 @@ from miv.tasks.base import check_whole, check_word, register_task
 
 
 class ClaimSentence(NamedTuple):
-    """A sentence of a bag; a tuple, because a build creates millions.
+    """A sentence of a bag; a tuple, because a build creates millions."""
 
-    Args:
-        key: identifies the same sentence in several bags, which is stored once.
-        text: what it says.
-        page: its page.
-        is_evidence: whether annotators marked it as evidence for the claim.
-    """
-
-    key: Hashable
+    key: Hashable  # identifies the same sentence in several bags, which is stored once
     text: str
     page: str
-    is_evidence: bool
+    is_evidence: bool  # annotators marked it as evidence for the claim
 
 
 @dataclass(frozen=True)
 class ClaimBag:
-    """A claim, its sentences, and whether they support it.
-
-    Args:
-        claim: what it says.
-        page: its page; empty if unknown.
-        supported: whether the sentences support it.
-        sentences: its bag.
-        group: group of the exemplar, if any.
-        topic: the same for claims that share evidence, if known; it becomes the ``query_id``.
-    """
+    """A claim, its sentences, and whether they support it."""
 
     claim: str
-    page: str
+    page: str  # empty if unknown
     supported: bool
     sentences: list[ClaimSentence]
     group: str = ""
-    topic: str = ""
+    topic: str = ""  # the same for claims that share evidence; it becomes the ``query_id``
 
 
 def claim_exemplars(bags: Iterable[ClaimBag]) -> ExemplarSet:
@@ -59,38 +43,25 @@ def claim_exemplars(bags: Iterable[ClaimBag]) -> ExemplarSet:
     Evidence that refutes a claim is not a witness: nothing in that bag is of the query's class. The class of a
     sentence and of a claim is its page, if known.
     """
-    place: dict[Hashable, int] = {}
-    texts: list[str] = []
-    pages: list[str] = []
+    instances: dict[Hashable, tuple[int, str, str]] = {}  # index, text and page
 
-    def stored(key: Hashable, text: str, page: str) -> int:
-        if key not in place:
-            place[key] = len(texts)
-            texts.append(text)
-            pages.append(page)
-        return place[key]
+    def index_of(key: Hashable, text: str, page: str) -> int:
+        return instances.setdefault(key, (len(instances), text, page))[0]
 
     queries, labels, groups, topics = [], [], [], []
     members: list[list[int]] = []
     witnesses: list[list[bool]] = []
     for bag in bags:
-        queries.append(stored(("claim", bag.claim, bag.page), bag.claim, bag.page))
-        members.append([stored(("sentence", one.key), one.text, one.page) for one in bag.sentences])
-        witnesses.append([bag.supported and one.is_evidence for one in bag.sentences])
+        queries.append(index_of(("claim", bag.claim, bag.page), bag.claim, bag.page))
+        members.append([index_of(("sentence", key), text, page) for key, text, page, _ in bag.sentences])
+        witnesses.append([bag.supported and sentence.is_evidence for sentence in bag.sentences])
         labels.append(int(bag.supported))
         groups.append(bag.group)
         topics.append(bag.topic)
-    classes = np.array(pages, dtype=object) if any(pages) else None
-    pool = InstancePool("text", np.array(texts, dtype=object), classes)
-    return ExemplarSet.from_lists(
-        pool,
-        queries,
-        members,
-        labels,
-        witnesses,
-        groups if any(groups) else None,
-        query_ids=topics if any(topics) else None,
-    )
+    texts, pages = (np.array([row[column] for row in instances.values()], dtype=object) for column in (1, 2))
+    pool = InstancePool("text", texts, pages if any(pages) else None)
+    group, query_ids = (values if any(values) else None for values in (groups, topics))
+    return ExemplarSet.from_lists(pool, queries, members, labels, witnesses, group, query_ids=query_ids)
 
 
 _VALIDATION = 1  # index of the split with the random numbers that divide the pages
@@ -183,7 +154,7 @@ class Claims:
     def _find(self, name: str) -> Path:
         path = Path(self.raw) / name
         if not path.is_file():
-            here = ", ".join(sorted(one.name for one in Path(self.raw).glob("*.jsonl"))) or "no .jsonl file"
+            here = ", ".join(sorted(path.name for path in Path(self.raw).glob("*.jsonl"))) or "no .jsonl file"
             raise MIVError(
                 f"There is no file {path}. {Path(self.raw).absolute()} contains: {here}. "
                 "Name the files with --train-file, --validation-file and --test-file (train_file etc. in Python)."
@@ -223,11 +194,11 @@ class Claims:
         return ClaimBag(claim, page, supported, sentences, group)
 
     def _sentences(self, row: dict[str, Any], field: str, path: Path, line: int) -> list[str]:
-        given = row.get(field)
-        if not isinstance(given, list):
+        sentences = row.get(field)
+        if not isinstance(sentences, list):
             known = ", ".join(sorted(row)) or "none"
             raise bad_line(path, line, f"{field!r} must be a list of sentences; the fields are: {known}.")
-        texts = [one.get(self.sentence_field) if isinstance(one, dict) else one for one in given]
+        texts = [value.get(self.sentence_field) if isinstance(value, dict) else value for value in sentences]
         return [checked_text(text, f"a sentence in {field!r}", path, line) for text in texts]
 
     def _apart(self, bags: list[ClaimBag], name: str, held: list[ClaimBag], held_name: str) -> list[ClaimBag]:
@@ -265,14 +236,14 @@ def _keys(bag: ClaimBag) -> set[tuple[str, str]]:
 def topics_of(bags: list[ClaimBag], *, by_evidence: bool = False) -> list[int]:
     """One number per bag, equal for bags connected by pages or sentences, or only by pages or evidence sentences."""
     numbers: dict[tuple[str, str], int] = {}
-    keys = (_evidence_keys(bag) if by_evidence else _keys(bag) for bag in bags)
-    links = [[numbers.setdefault(key, len(numbers)) for key in sorted(some)] for some in keys]
+    links = []
+    for bag in bags:
+        keys = _keys(bag)
+        if by_evidence:
+            evidence = {("text", sentence.text) for sentence in bag.sentences if sentence.is_evidence}
+            keys = {("page", bag.page)} if bag.page else evidence
+        links.append([numbers.setdefault(key, len(numbers)) for key in sorted(keys)])
     return connected(links, len(numbers)).tolist()
-
-
-def _evidence_keys(bag: ClaimBag) -> set[tuple[str, str]]:
-    keys = {("text", sentence.text) for sentence in bag.sentences if sentence.is_evidence}
-    return {("page", bag.page)} if bag.page else keys
 
 
 @register_task("evidence", help="Claims with and without their evidence among sentences on the same topic.")
@@ -317,42 +288,33 @@ class Evidence:
         self._claims()
 
     def _claims(self) -> Claims:
-        return Claims(
-            self.raw,
-            self.train_file,
-            self.validation_file,
-            self.test_file,
-            page_field=self.page_field,
-            missing_gold=self.missing_gold,
-            round=self.round,
-            seed=self.seed,
-        )
+        options = {name: value for name, value in vars(self).items() if not name.endswith("_size")}
+        return Claims(**options)
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Read the files and build the sets ``train``, ``validation`` and ``test``."""
         read = self._claims().read(progress)
         return {split: claim_exemplars(self._bags(read[split], number)) for number, split in enumerate(SPLITS)}
 
-    def _bags(self, claims: Sequence[ClaimBag], number: int) -> list[ClaimBag]:
+    def _bags(self, claims: list[ClaimBag], number: int) -> list[ClaimBag]:
         random = np.random.default_rng([self.seed, self.round, number])
-        topics = topics_of(list(claims), by_evidence=True)
+        topics = topics_of(claims, by_evidence=True)
         on_topic: dict[int, dict[str, ClaimSentence]] = {}
         for claim, topic in zip(claims, topics, strict=True):
-            known = on_topic.setdefault(topic, {})
+            sentences = on_topic.setdefault(topic, {})
             for sentence in claim.sentences:
                 if sentence.is_evidence or claim.page:
-                    known.setdefault(sentence.text, sentence)
-        everything = list({one.text: one for claim in claims for one in claim.sentences}.values())
+                    sentences.setdefault(sentence.text, sentence)
+        everything = list({sentence.text: sentence for claim in claims for sentence in claim.sentences}.values())
         bags: list[ClaimBag] = []
         for claim, topic in zip(claims, topics, strict=True):
-            gold = [one for one in claim.sentences if one.is_evidence]
+            gold = [sentence for sentence in claim.sentences if sentence.is_evidence]
             others = self._others(claim, on_topic[topic], everything, random)
             if len(others) <= len(gold):  # too few would be left of a bag with evidence
                 continue
             has_evidence = bool(len(bags) % 2)
-            kept = [*gold, *others[len(gold) :]] if has_evidence else others
-            sentences = [kept[place] for place in random.permutation(len(kept))]
-            bags.append(replace(claim, supported=has_evidence, sentences=sentences, topic=f"topic {topic}"))
+            bag = _shuffled([*gold, *others[len(gold) :]] if has_evidence else others, random)
+            bags.append(replace(claim, supported=has_evidence, sentences=bag, topic=f"topic {topic}"))
         return bags
 
     def _others(
@@ -363,27 +325,20 @@ class Evidence:
         random: np.random.Generator,
     ) -> list[ClaimSentence]:
         """As many sentences without evidence as the claim has, in random order: first those on its topic."""
-        not_wanted = {one.text for one in claim.sentences if one.is_evidence} | {claim.claim}
-        given = [one for one in claim.sentences if not one.is_evidence]
-        candidates = [one for text, one in on_topic.items() if text not in not_wanted]
-        candidates = [candidates[place] for place in random.permutation(len(candidates))]
-        candidates += [one for one in given if one.text not in on_topic]
-        found = {one.text: replace_evidence(one) for one in candidates[: len(given)]}
-        wanted = self._least(random)
-        while len(found) < min(wanted, len(everything) - len(not_wanted)):
-            one = everything[int(random.integers(len(everything)))]
-            if one.text not in not_wanted:
-                found.setdefault(one.text, replace_evidence(one))
-        others = list(found.values())
-        return [others[place] for place in random.permutation(len(others))]
-
-    def _least(self, random: np.random.Generator) -> int:
-        if not self.max_size:
-            return self.min_size
-        low, high = np.log(max(1, self.min_size)), np.log(self.max_size)
-        return int(np.exp(random.uniform(low, high)))
+        excluded = {sentence.text for sentence in claim.sentences if sentence.is_evidence} | {claim.claim}
+        plain = [sentence for sentence in claim.sentences if not sentence.is_evidence]
+        candidates = _shuffled([sentence for text, sentence in on_topic.items() if text not in excluded], random)
+        candidates += [sentence for sentence in plain if sentence.text not in on_topic]
+        others = {sentence.text: sentence for sentence in candidates[: len(plain)]}
+        least = self.min_size
+        if self.max_size:
+            least = int(np.exp(random.uniform(np.log(max(1, self.min_size)), np.log(self.max_size))))
+        while len(others) < min(least, len(everything) - len(excluded)):
+            sentence = everything[int(random.integers(len(everything)))]
+            if sentence.text not in excluded:
+                others.setdefault(sentence.text, sentence)
+        return _shuffled([sentence._replace(is_evidence=False) for sentence in others.values()], random)
 
 
-def replace_evidence(sentence: ClaimSentence) -> ClaimSentence:
-    """The same sentence, which is no evidence for another claim."""
-    return sentence._replace(is_evidence=False)
+def _shuffled(sentences: list[ClaimSentence], random: np.random.Generator) -> list[ClaimSentence]:
+    return [sentences[position] for position in random.permutation(len(sentences))]

@@ -78,9 +78,7 @@ class _Page:
         self.sentences.append((_SLOT.sub(fill, template), fact))
 
     def bag(self, fact: int | None) -> list[ClaimSentence]:
-        """Return the sentences; those that state the fact are evidence."""
-        numbered = enumerate(self.sentences)
-        return [ClaimSentence((self.title, n), text, self.title, states == fact) for n, (text, states) in numbered]
+        return [ClaimSentence(text, text, self.title, states == fact) for text, states in self.sentences]
 
 
 @register_task("claims-twin", help="Claims about invented people and towns: FEVER without a download.")

@@ -5,23 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.data import ExemplarSet, InstancePool, csr
+from miv.data import ExemplarSet, InstancePool
 from miv.runtime import Progress
 from miv.tasks.base import check_difficulty, check_room, check_whole, register_task
-from miv.tasks.writer_bags import Recipe, draw_bags, hold_out, plan_exemplars
+from miv.tasks.writer_bags import Recipe, draw_exemplars, hold_out, plan_exemplars
 
 Float32s = NDArray[np.float32]
 Stroke = list[tuple[float, float]]
-
-
-def read_strokes(text: str) -> list[Stroke]:
-    """Read points in hundredths; a bar lifts the pen.
-
-    >>> read_strokes("0,0 50,-20 | 100,100")
-    [[(0.0, 0.0), (0.5, -0.2)], [(1.0, 1.0)]]
-    """
-    points = [[point.split(",") for point in stroke.split()] for stroke in text.split("|")]
-    return [[(int(x) / 100, int(y) / 100) for x, y in stroke] for stroke in points]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +39,9 @@ class Glyph:
 
 
 def trace(glyph: Glyph, points: Float32s, curvature: Float32s, samples: int) -> tuple[Float32s, NDArray[np.bool_]]:
-    """Follow the pen through moved control points.
+    """Follow the pen through moved control points ``(N, K, 2)``, in about ``samples`` places.
 
-    Args:
-        glyph: gives the strokes.
-        points: ``(N, K, 2)`` the control points of each drawing.
-        curvature: ``(N,)`` 0 joins the points with straight lines, 1 with Catmull-Rom splines.
-        samples: approximate number of places to return.
+    A curvature ``(N,)`` of 0 joins the points with straight lines, 1 with Catmull-Rom splines.
 
     Returns:
         ``(N, M, 2)`` places along the strokes, and ``(M,)`` True where a stroke begins.
@@ -89,17 +75,10 @@ def _bases(glyph: Glyph, samples: int) -> tuple[Float32s, Float32s, NDArray[np.b
 
 
 def ink(places: Float32s, radius: Float32s, height: int, width: int) -> Float32s:
-    """Draw discs of ink along the path of the pen.
-
-    Args:
-        places: ``(N, M, 2)`` in pixels, close enough together that the discs overlap.
-        radius: ``(N, M)`` radius of the pen at each place, in pixels.
-        height: height of the image.
-        width: width of the image.
+    """Draw discs of ink along the path of the pen ``(N, M, 2)``, in pixels, with a radius ``(N, M)`` each.
 
     Returns:
         ``(N, H, W)`` the signed distance from the rim of the ink in pixels, positive inside, at least -1.
-        Ink beyond the border is cut off.
     """
     count = len(places)
     reach = int(np.ceil(radius.max(initial=0.0))) + 1
@@ -122,98 +101,71 @@ def ink(places: Float32s, radius: Float32s, height: int, width: int) -> Float32s
     return np.ascontiguousarray(inner)
 
 
-_SHAPES: dict[int, tuple[tuple[float, str], ...]] = {
-    0: (
-        (0.5, "40,0 18,12 4,45 12,86 34,100 58,86 68,48 58,12 38,1"),  # closed, begun at the top
-        # the end runs past the beginning
-        (0.3, "30,4 10,26 4,60 16,92 40,98 62,74 66,36 52,6 30,8 20,20"),
-        (0.2, "50,4 22,8 4,40 10,80 34,100 60,84 68,46 60,16"),  # not quite closed
-    ),
-    1: (
-        (0.6, "32,0 31,50 30,100"),  # straight
-        (0.2, "36,0 30,32 31,68 26,100"),  # bent
-        (0.12, "14,20 24,12 34,0 | 34,0 33,34 32,66 32,100"),  # with a serif
-        (0.08, "14,18 24,10 34,0 | 34,0 33,50 32,98 | 6,100 32,98 58,97"),  # with a serif and a base
-    ),
-    2: (
-        (0.45, "6,22 16,6 36,0 56,12 55,34 35,62 4,96 | 4,96 38,93 72,95"),  # a corner at the foot
-        (0.4, "6,22 16,6 36,0 56,12 55,34 35,62 16,92 2,90 8,74 26,78 46,94 74,92"),  # a loop at the foot
-        (0.15, "6,8 34,2 60,6 | 60,6 32,52 2,96 | 2,96 36,95 70,98"),  # angular, like a Z
-    ),
-    3: (
-        # two bows that meet in a point
-        (0.55, "6,14 22,2 44,3 56,18 46,36 28,45 | 28,45 52,52 62,72 48,94 24,100 2,88"),
-        # a small loop between the bows
-        (0.25, "6,12 26,0 50,8 54,26 36,44 20,50 22,42 46,50 62,70 50,92 26,100 2,90"),
-        (0.2, "4,4 30,3 56,2 | 56,2 42,24 28,45 | 28,45 52,52 62,72 48,94 24,100 2,88"),  # a flat top
-    ),
-    4: (
-        # open, two strokes, a corner at the left
-        (0.45, "16,4 12,28 6,54 | 6,54 36,55 70,50 | 54,2 52,34 48,68 44,100"),
-        (0.35, "10,4 4,28 10,48 32,50 52,36 60,4 | 60,4 54,40 48,70 42,100"),  # open, a round cup
-        (0.2, "50,0 28,30 2,62 | 2,62 36,61 72,58 | 50,0 48,34 46,68 44,100"),  # closed at the top
-    ),
-    5: (
-        # neck, belly and a separate hat
-        (0.6, "16,4 13,24 10,44 | 10,44 32,38 56,50 60,74 42,94 20,100 2,90 | 16,4 42,3 68,0"),
-        (0.25, "66,2 40,4 20,14 14,36 36,46 54,60 52,84 32,100 4,94"),  # in one go, like an S
-        # the hat does not touch
-        (0.15, "14,10 11,26 10,44 | 10,44 32,38 56,50 60,74 42,94 20,100 2,90 | 24,4 46,2 70,0"),
-    ),
-    6: (
-        (0.5, "46,0 26,18 10,46 6,74 20,96 42,96 56,78 48,58 28,58 10,76"),  # a bowed stem
-        (0.3, "34,0 20,32 10,64 14,90 32,100 50,88 50,70 34,62 14,76"),  # a straight stem, a small bowl
-        (0.2, "56,4 30,12 10,42 6,76 26,98 54,90 60,66 40,54 22,66 26,80"),  # the bowl curls in
-    ),
-    7: (
-        (0.5, "4,8 34,6 64,3 | 64,3 46,36 34,68 26,100"),  # a plain corner
-        (0.2, "4,16 20,4 44,2 60,10 52,40 38,70 30,100"),  # a round shoulder
-        (0.15, "4,8 34,6 64,3 | 64,3 46,36 34,68 26,100 | 16,52 40,50 64,47"),  # with a bar
-        (0.15, "4,24 6,13 6,4 | 6,4 34,6 62,3 | 62,3 48,36 38,68 32,100"),  # with a serif
-    ),
-    8: (
-        # an S that closes upwards
-        (0.55, "58,10 38,0 16,12 22,34 42,52 54,76 38,98 14,92 12,70 34,48 52,28 58,10"),
-        # the end does not meet the beginning
-        (0.25, "50,14 32,2 12,16 24,38 46,56 50,80 30,100 10,84 20,62 42,36 64,6"),
-        # two bowls
-        (0.2, "34,46 14,34 16,10 36,0 54,12 52,34 34,46 | 34,46 10,60 8,86 32,100 56,88 56,60 34,46"),
-    ),
-    9: (
-        (0.5, "58,10 36,0 12,12 6,32 22,47 44,38 58,10 | 58,10 54,40 50,70 46,100"),  # a straight tail
-        # a tail that bends to the left
-        (0.25, "58,10 36,0 12,12 6,32 22,47 44,38 58,10 | 58,10 58,50 50,84 32,100 10,94"),
-        (0.25, "52,6 30,0 8,16 10,38 32,42 52,22 58,4 54,36 44,70 36,100"),  # loop and tail in one go
-    ),
-}
-
-ALLOGRAPHS: dict[int, tuple[tuple[float, Glyph], ...]] = {
-    digit: tuple((common, Glyph.from_strokes(*read_strokes(shape))) for common, shape in shapes)
-    for digit, shapes in _SHAPES.items()
-}
+# Allographs: the digit, how common the form is, and its points in hundredths of the height; a bar lifts the pen.
+_SHAPES = """
+0 0.5  40,0 18,12 4,45 12,86 34,100 58,86 68,48 58,12 38,1
+0 0.3  30,4 10,26 4,60 16,92 40,98 62,74 66,36 52,6 30,8 20,20
+0 0.2  50,4 22,8 4,40 10,80 34,100 60,84 68,46 60,16
+1 0.6  32,0 31,50 30,100
+1 0.2  36,0 30,32 31,68 26,100
+1 0.12 14,20 24,12 34,0 | 34,0 33,34 32,66 32,100
+1 0.08 14,18 24,10 34,0 | 34,0 33,50 32,98 | 6,100 32,98 58,97
+2 0.45 6,22 16,6 36,0 56,12 55,34 35,62 4,96 | 4,96 38,93 72,95
+2 0.4  6,22 16,6 36,0 56,12 55,34 35,62 16,92 2,90 8,74 26,78 46,94 74,92
+2 0.15 6,8 34,2 60,6 | 60,6 32,52 2,96 | 2,96 36,95 70,98
+3 0.55 6,14 22,2 44,3 56,18 46,36 28,45 | 28,45 52,52 62,72 48,94 24,100 2,88
+3 0.25 6,12 26,0 50,8 54,26 36,44 20,50 22,42 46,50 62,70 50,92 26,100 2,90
+3 0.2  4,4 30,3 56,2 | 56,2 42,24 28,45 | 28,45 52,52 62,72 48,94 24,100 2,88
+4 0.45 16,4 12,28 6,54 | 6,54 36,55 70,50 | 54,2 52,34 48,68 44,100
+4 0.35 10,4 4,28 10,48 32,50 52,36 60,4 | 60,4 54,40 48,70 42,100
+4 0.2  50,0 28,30 2,62 | 2,62 36,61 72,58 | 50,0 48,34 46,68 44,100
+5 0.6  16,4 13,24 10,44 | 10,44 32,38 56,50 60,74 42,94 20,100 2,90 | 16,4 42,3 68,0
+5 0.25 66,2 40,4 20,14 14,36 36,46 54,60 52,84 32,100 4,94
+5 0.15 14,10 11,26 10,44 | 10,44 32,38 56,50 60,74 42,94 20,100 2,90 | 24,4 46,2 70,0
+6 0.5  46,0 26,18 10,46 6,74 20,96 42,96 56,78 48,58 28,58 10,76
+6 0.3  34,0 20,32 10,64 14,90 32,100 50,88 50,70 34,62 14,76
+6 0.2  56,4 30,12 10,42 6,76 26,98 54,90 60,66 40,54 22,66 26,80
+7 0.5  4,8 34,6 64,3 | 64,3 46,36 34,68 26,100
+7 0.2  4,16 20,4 44,2 60,10 52,40 38,70 30,100
+7 0.15 4,8 34,6 64,3 | 64,3 46,36 34,68 26,100 | 16,52 40,50 64,47
+7 0.15 4,24 6,13 6,4 | 6,4 34,6 62,3 | 62,3 48,36 38,68 32,100
+8 0.55 58,10 38,0 16,12 22,34 42,52 54,76 38,98 14,92 12,70 34,48 52,28 58,10
+8 0.25 50,14 32,2 12,16 24,38 46,56 50,80 30,100 10,84 20,62 42,36 64,6
+8 0.2  34,46 14,34 16,10 36,0 54,12 52,34 34,46 | 34,46 10,60 8,86 32,100 56,88 56,60 34,46
+9 0.5  58,10 36,0 12,12 6,32 22,47 44,38 58,10 | 58,10 54,40 50,70 46,100
+9 0.25 58,10 36,0 12,12 6,32 22,47 44,38 58,10 | 58,10 58,50 50,84 32,100 10,94
+9 0.25 52,6 30,0 8,16 10,38 32,42 52,22 58,4 54,36 44,70 36,100
+"""
 
 
+def _read_allographs() -> dict[int, list[tuple[float, Glyph]]]:
+    allographs: dict[int, list[tuple[float, Glyph]]] = {digit: [] for digit in range(10)}
+    for line in _SHAPES.strip().splitlines():
+        digit, common, shape = line.split(maxsplit=2)
+        points = [[point.split(",") for point in stroke.split()] for stroke in shape.split("|")]
+        glyph = Glyph.from_strokes(*([(int(x) / 100, int(y) / 100) for x, y in stroke] for stroke in points))
+        allographs[int(digit)].append((float(common), glyph))
+    return allographs
+
+
+ALLOGRAPHS = _read_allographs()
 SIDE = 28
 _BOX = 20  # MNIST fits a digit into 20 × 20 pixels, then puts its centre of mass into the middle of 28 × 28
 _SAMPLES = 72
 _CHUNK = 256  # drawings at a time: their discs stay in the cache
 
 
-@dataclass(frozen=True)
-class HandSpread:
-    """Standard deviations of the traits of a hand."""
-
-    slant: float  # horizontal shift a unit of height
-    width: float  # logarithm of the proportion of width to height
-    pen: float  # logarithm of the pen's radius
-    curvature: float  # 0 straight, 1 round
-    turn: float  # radians
-    nib: float  # how much thicker downward strokes are than level ones
-    point: float  # of a control point, in heights of a digit
-
-
-BETWEEN = HandSpread(slant=0.2, width=0.2, pen=0.22, curvature=0.16, turn=0.06, nib=0.12, point=0.028)
-WITHIN = HandSpread(slant=0.11, width=0.14, pen=0.19, curvature=0.11, turn=0.06, nib=0.07, point=0.024)
+# Mean of each trait, and its deviation between and within hands. Slant is shift per height, width and the pen's radius
+# are logarithms, a curvature of 1 is round, turn is in radians, nib is how much thicker downward strokes are.
+_TRAITS = {
+    "slant": (0.2, 0.2, 0.11),
+    "width": (0.0, 0.2, 0.14),
+    "pen": (0.2, 0.22, 0.19),
+    "curvature": (1.02, 0.16, 0.11),
+    "turn": (0.0, 0.06, 0.06),
+    "nib": (0.06, 0.12, 0.07),
+}
+_POINT_BETWEEN, _POINT_WITHIN = 0.028, 0.024  # deviations of a control point, in heights of a digit
 _LOYALTY = 0.87  # how often a hand keeps to its own allograph
 
 
@@ -222,7 +174,7 @@ class Hands:
     """The hands of ``W`` writers, drawn at random.
 
     Args:
-        traits: ``(W,)`` for each trait of :class:`HandSpread` but the points.
+        traits: ``(W,)`` for each trait.
         allograph: ``(W, 10)`` the writer's allograph of each digit.
         points: for each digit and allograph, the control points ``(W, K, 2)`` of this hand.
     """
@@ -234,12 +186,14 @@ class Hands:
     @classmethod
     def draw(cls, writers: int, rng: np.random.Generator) -> "Hands":
         """Invent writers."""
-        normal = {name: rng.standard_normal(writers) for name in _CENTRE}
-        traits = {name: (_CENTRE[name] + getattr(BETWEEN, name) * normal[name]).astype(np.float32) for name in normal}
+        traits = {
+            name: (mean + between * rng.standard_normal(writers)).astype(np.float32)
+            for name, (mean, between, _) in _TRAITS.items()
+        }
         allograph = np.stack([_choose(digit, writers, rng) for digit in range(10)], axis=1)
         points = {
             (digit, form): glyph.points
-            + BETWEEN.point * rng.standard_normal((writers, *glyph.points.shape)).astype(np.float32)
+            + _POINT_BETWEEN * rng.standard_normal((writers, *glyph.points.shape)).astype(np.float32)
             for digit, forms in ALLOGRAPHS.items()
             for form, (_, glyph) in enumerate(forms)
         }
@@ -248,28 +202,21 @@ class Hands:
     def write(
         self, writer: NDArray[np.int64], digit: NDArray[np.int64], difficulty: float, rng: np.random.Generator
     ) -> NDArray[np.uint8]:
-        """Let writers ``(N,)`` write digits ``(N,)``.
+        """Let writers ``(N,)`` write digits ``(N,)``: ``(N, 28, 28)``, white ink on black.
 
-        Args:
-            writer: the writers.
-            digit: the digits.
-            difficulty: variation; 0 writes the same image each time, 1 varies as people do.
-            rng: source of the variation.
-
-        Returns:
-            ``(N, 28, 28)`` white ink on black.
+        A difficulty of 0 writes the same image each time; 1 varies as people do.
         """
         form = self.allograph[writer, digit]
         strays = rng.random(len(writer)) > _LOYALTY**difficulty
         for value in range(10):
-            here = np.flatnonzero(strays & (digit == value))
-            form[here] = _choose(value, len(here), rng)
+            rows = np.flatnonzero(strays & (digit == value))
+            form[rows] = _choose(value, len(rows), rng)
         images = np.empty((len(writer), SIDE, SIDE), np.uint8)
         for value, forms in ALLOGRAPHS.items():
             for number in range(len(forms)):
-                here = np.flatnonzero((digit == value) & (form == number))
-                for begin in range(0, len(here), _CHUNK):
-                    chunk = here[begin : begin + _CHUNK]
+                rows = np.flatnonzero((digit == value) & (form == number))
+                for begin in range(0, len(rows), _CHUNK):
+                    chunk = rows[begin : begin + _CHUNK]
                     images[chunk] = self._draw(writer[chunk], value, number, difficulty, rng)
         return images
 
@@ -281,10 +228,10 @@ class Hands:
 
         def vary(name: str) -> Float32s:
             noise = rng.standard_normal(count).astype(np.float32)
-            return self.traits[name][writer] + difficulty * getattr(WITHIN, name) * noise
+            return self.traits[name][writer] + difficulty * _TRAITS[name][2] * noise
 
         shake = rng.standard_normal((count, *glyph.points.shape)).astype(np.float32)
-        points = self.points[digit, form][writer] + difficulty * WITHIN.point * shake
+        points = self.points[digit, form][writer] + difficulty * _POINT_WITHIN * shake
         places, begins = trace(glyph, points, vary("curvature"), _SAMPLES)  # (N, M, 2)
         places = _tilt(places, vary("slant"), vary("width"), vary("turn"))
         radius = _press(places, begins, np.exp(vary("pen")), vary("nib"))  # (N, M)
@@ -292,9 +239,6 @@ class Hands:
         # Paper and scanner leave the rim of a stroke uneven.
         rough = rng.standard_normal(distance.shape, dtype=np.float32) * (0.16 * (distance > -1))
         return (255 * (1.25 * distance + rough + 0.55).clip(0, 1)).astype(np.uint8)
-
-
-_CENTRE = {"slant": 0.2, "width": 0.0, "pen": 0.2, "curvature": 1.02, "turn": 0.0, "nib": 0.06}
 
 
 def _choose(digit: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -372,22 +316,8 @@ class SyntheticDigits:
                 queries = min(2, self.copies - 1) if split == "train" else 1
                 stock = hold_out(rng, writer, digit, queries, self.references_per_query)
                 plan = plan_exemplars(rng, stock, Recipe(queries, fewest=3, most=5, lent=5, draw="geometric"))
-                bag_ptr, bag_index = draw_bags(rng, stock, plan)
-                witness = writer[bag_index] == csr.to_rows(writer[plan.query], bag_ptr)
                 names = np.array([f"{split}-{number:04d}" for number in writer], dtype=object)
                 pool = InstancePool("image", images, names)
-                group = digit[plan.query].astype(str)
-                reference_ptr, references = stock.references_of(plan.query)
-                sets[split] = ExemplarSet(
-                    pool,
-                    plan.query,
-                    bag_ptr,
-                    bag_index,
-                    plan.label,
-                    witness,
-                    group,
-                    reference_ptr=reference_ptr,
-                    reference_index=references,
-                )
+                sets[split] = draw_exemplars(rng, pool, writer, digit, [(stock, plan)])
                 advance(len(writer))
         return sets

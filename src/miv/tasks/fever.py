@@ -160,10 +160,10 @@ class Fever:
                 for page, numbers in claim.evidence.items()
                 for number, text in pages.get(page, {}).items()
             ]
-            kept = self._truncated(sentences)
-            counts["are truncated"] += len(kept) < len(sentences)
-            counts["lose all of their evidence by truncation"] += not any(one.is_evidence for one in kept)
-            yield ClaimBag(claim.text, next(iter(claim.evidence)), claim.supported, kept)
+            bag = self._truncated(sentences)
+            counts["are truncated"] += len(bag) < len(sentences)
+            counts["lose all of their evidence by truncation"] += not any(sentence.is_evidence for sentence in bag)
+            yield ClaimBag(claim.text, next(iter(claim.evidence)), claim.supported, bag)
         _report(split, len(claims), counts)
 
     def _truncated(self, sentences: list[ClaimSentence]) -> list[ClaimSentence]:
@@ -176,15 +176,15 @@ class Fever:
 
 def _with_evidence(split: str, claims: list[FeverClaim], pages: dict[str, Page]) -> list[FeverClaim]:
     """The claims with some evidence in the dump; logs how many have none."""
-    found = []
+    complete = []
     counts: Counter[str] = Counter()
     for claim in claims:
         counts["name a page that is missing from the dump"] += any(page not in pages for page in claim.evidence)
         if any(not numbers.isdisjoint(pages.get(page, ())) for page, numbers in claim.evidence.items()):
-            found.append(claim)
-    counts["are left out because none of their evidence is in the dump"] = len(claims) - len(found)
+            complete.append(claim)
+    counts["are left out because none of their evidence is in the dump"] = len(claims) - len(complete)
     _report(split, len(claims), counts)
-    return found
+    return complete
 
 
 def _report(split: str, claims: int, counts: Counter[str]) -> None:

@@ -16,7 +16,7 @@ from miv.errors import MIVError
 from miv.files.downloads import RemoteFile, fetch
 from miv.runtime import Progress
 from miv.tasks.base import check_whole, check_word, register_task
-from miv.tasks.writer_bags import Draw, ExemplarPlan, Recipe, Stock, draw_bags, hold_out, plan_exemplars
+from miv.tasks.writer_bags import Draw, ExemplarPlan, Recipe, Stock, draw_exemplars, hold_out, plan_exemplars
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _GZIP = b"\x1f\x8b"
@@ -55,9 +55,9 @@ def _read(stream: IO[bytes], path: Path) -> NDArray[Any]:
         raise MIVError(f"{path} states a shape of {shape}, more than the maximum of {_LARGEST:,} bytes.")
     content = stream.read(expected + 1)
     if len(content) != expected:
-        found = "more" if len(content) > expected else f"{len(content):,}"
+        size = "more" if len(content) > expected else f"{len(content):,}"
         raise MIVError(
-            f"{path} states {shape} of {dtype.itemsize} bytes, {expected:,} in total, but contains {found}. "
+            f"{path} states {shape} of {dtype.itemsize} bytes, {expected:,} in total, but contains {size}. "
             "Download it again."
         )
     return np.frombuffer(content, dtype).reshape(shape).astype(dtype.newbyteorder("="), copy=False)
@@ -114,14 +114,16 @@ class Digits:
         rows = np.isin(self.writer, writers)
         return Digits(self.images[rows], self.digit[rows], self.writer[rows])
 
+    def exemplars(self, rng: np.random.Generator, parts: list[tuple[Stock, ExemplarPlan]]) -> ExemplarSet:
+        """The exemplars of several plans with a pool of all digits."""
+        pool = InstancePool("image", self.images, self.writer.astype(str))
+        return draw_exemplars(rng, pool, self.writer, self.digit, parts)
+
 
 def read_digits(raw: Path, progress: Progress, *, download: bool) -> tuple[Digits, Digits]:
-    """Read the 60,000 train digits and the first 10,000 test digits from a folder of raw files.
+    """Read the 60,000 train digits and the first 10,000 test digits; download missing files if asked to.
 
-    Args:
-        raw: a folder of QMNIST's label files and either QMNIST's or MNIST's image files, each ``.gz`` or not.
-        progress: receives the number of files read.
-        download: whether to download missing files.
+    The folder holds QMNIST's label files and either QMNIST's or MNIST's image files, each ``.gz`` or not.
     """
     paths = _find_files(raw, progress, download=download)
     with progress.step("Reading digits (files)", total=4) as advance:
@@ -140,29 +142,24 @@ def read_digits(raw: Path, progress: Progress, *, download: bool) -> tuple[Digit
 def _find_files(raw: Path, progress: Progress, *, download: bool) -> dict[str, Path]:
     choices: dict[str, tuple[str, ...]] = {f"{split} images": IMAGES[split] for split in IMAGES}
     choices |= {f"{split} labels": (LABELS[split],) for split in LABELS}
-    found = {what: path for what, names in choices.items() if (path := _first_existing(raw, names))}
-    missing = {what: names for what, names in choices.items() if what not in found}
-    if missing and not download:
-        raise MIVError(_what_to_do(raw, missing))
-    for what, names in missing.items():
-        try:
-            found[what] = fetch(DOWNLOADS[names[-1]], raw, progress)
-        except MIVError as error:
-            raise MIVError(f"{error}\n{_what_to_do(raw, missing)}") from error
-    return found
-
-
-def _first_existing(raw: Path, names: tuple[str, ...]) -> Path | None:
-    candidates = (raw / f"{name}{ending}" for name in names for ending in (".gz", ""))
-    return next((path for path in candidates if path.is_file()), None)
-
-
-def _what_to_do(raw: Path, missing: dict[str, tuple[str, ...]]) -> str:
+    paths = {}
+    for what, names in choices.items():
+        candidates = (raw / f"{name}{ending}" for name in names for ending in (".gz", ""))
+        if path := next(filter(Path.is_file, candidates), None):
+            paths[what] = path
+    missing = {what: names for what, names in choices.items() if what not in paths}
     lines = [f"Missing in {raw.absolute()} (put them there, compressed or not):"]
     for what, names in missing.items():
         lines.append(f"  {what}: {' or '.join(f'{name}.gz' for name in names)}")
         lines.append(f"    from {DOWNLOADS[names[-1]].url}")
-    return "\n".join(lines)
+    if missing and not download:
+        raise MIVError("\n".join(lines))
+    for what, names in missing.items():
+        try:
+            paths[what] = fetch(DOWNLOADS[names[-1]], raw, progress)
+        except MIVError as error:
+            raise MIVError("\n".join([str(error), *lines])) from error
+    return paths
 
 
 def _read_pair(images_path: Path, labels_path: Path, first: int | None) -> Digits:
@@ -180,15 +177,11 @@ def _read_pair(images_path: Path, labels_path: Path, first: int | None) -> Digit
         images, labels = images[:first], labels[: min(first, len(images))]
     if len(images) != len(labels):
         raise MIVError(f"{images_path} has {len(images)} images, {labels_path} {len(labels)} labels.")
-    digit = _column(labels, 0)
+    digit, writer = labels[:, [0, 2]].astype(np.int64).T
     if digit.min() < 0 or digit.max() > 9:
         row = int(((digit < 0) | (digit > 9)).argmax())
         raise MIVError(f"{labels_path}, row {row}: the digit is {digit[row]}. Expected 0 to 9.")
-    return Digits(images, digit, _column(labels, 2))
-
-
-def _column(labels: NDArray[Any], column: int) -> NDArray[np.int64]:
-    return labels[:, column].astype(np.int64)
+    return Digits(images, digit, writer)
 
 
 # The size study draws its exemplars from a larger pool: four sets with more queries and more and more writers
@@ -252,9 +245,6 @@ class Qmnist:
                 advance(1)
         return sets
 
-    def _random(self, split: int) -> np.random.Generator:
-        return np.random.default_rng([self.seed, self.round, split])
-
     def _split_by_writer(self, test: Digits) -> tuple[Digits, Digits]:
         """Half of the writers each, the same in all rounds: their sizes match the paper's."""
         rng = np.random.default_rng([self.seed, 0, SPLIT_DRAW])
@@ -263,7 +253,7 @@ class Qmnist:
         return test.by(writers[:half]), test.by(writers[half:])
 
     def _build_split(self, split: str, digits: Digits) -> ExemplarSet:
-        rng = self._random(SPLITS.index(split))
+        rng = np.random.default_rng([self.seed, self.round, SPLITS.index(split)])
         if split == "train" and self.mean_bag is not None:
             count = self.exemplars or _SIZE_STUDY_EXEMPLARS
             return _draw_by_size(rng, digits, self.mean_bag, count, self.references_per_query)
@@ -276,7 +266,7 @@ class Qmnist:
                 f"exemplars is {wanted}, but the main train set has {len(plan)}. "
                 "Use fewer, or set mean_bag: the size study has any number."
             )
-        return _exemplar_set(digits, rng, [(stock, plan.take(rng.permutation(len(plan))[:wanted]))])
+        return digits.exemplars(rng, [(stock, plan.take(rng.permutation(len(plan))[:wanted]))])
 
 
 def _draw_by_size(rng: np.random.Generator, digits: Digits, mean_bag: int, count: int, references: int) -> ExemplarSet:
@@ -302,34 +292,13 @@ def _draw_by_size(rng: np.random.Generator, digits: Digits, mean_bag: int, count
             )
     all_sizes = np.concatenate([plan.bag_sizes for _, plan in parts])
     chosen = np.zeros(len(all_sizes), bool)
-    for one, number in zip(size, wanted, strict=True):
-        chosen[rng.choice(np.flatnonzero(all_sizes == one), number, replace=False)] = True
+    for bag_size, number in zip(size, wanted, strict=True):
+        chosen[rng.choice(np.flatnonzero(all_sizes == bag_size), number, replace=False)] = True
     borders = csr.borders([len(plan) for _, plan in parts])[1:-1]
-    kept = [
+    selected = [
         (stock, plan.take(np.flatnonzero(mine)))
         for (stock, plan), mine in zip(parts, np.split(chosen, borders), strict=True)
         if mine.any()
     ]
-    exemplars = _exemplar_set(digits, rng, kept)
+    exemplars = digits.exemplars(rng, selected)
     return exemplars.subset(rng.permutation(len(exemplars)))
-
-
-def _exemplar_set(digits: Digits, rng: np.random.Generator, parts: list[tuple[Stock, ExemplarPlan]]) -> ExemplarSet:
-    """The exemplars of several plans with a pool of all digits; a witness is a digit by the query's writer."""
-    pool = InstancePool("image", digits.images, digits.writer.astype(str))
-    bags = [draw_bags(rng, stock, plan) for stock, plan in parts]
-    references = [stock.references_of(plan.query) for stock, plan in parts]
-    query = np.concatenate([plan.query for _, plan in parts])
-    bag_ptr = csr.borders(np.concatenate([np.diff(ptr) for ptr, _ in bags]))
-    bag_index = np.concatenate([index for _, index in bags])
-    return ExemplarSet(
-        pool,
-        query,
-        bag_ptr,
-        bag_index,
-        label=np.concatenate([plan.label for _, plan in parts]),
-        witness=digits.writer[bag_index] == csr.to_rows(digits.writer[query], bag_ptr),
-        group=digits.digit[query].astype(str),
-        reference_ptr=csr.borders(np.concatenate([np.diff(ptr) for ptr, _ in references])),
-        reference_index=np.concatenate([index for _, index in references]),
-    )

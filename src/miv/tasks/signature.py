@@ -31,6 +31,11 @@ class SignatureFile:
     writer: str
     forged: bool
 
+    @property
+    def class_name(self) -> str:
+        """Script and writer; forgeries are a class of their own."""
+        return f"{self.script}/{self.writer}".lstrip("/") + ("/forged" if self.forged else "")
+
 
 def find_signatures(folder: Path) -> list[SignatureFile]:
     """Find the signatures below a folder, in the order of their paths.
@@ -50,17 +55,17 @@ def find_signatures(folder: Path) -> list[SignatureFile]:
             f"{folder} is not a folder. Expected the unpacked archives of SigComp2011 (iapr-tc11.org gives "
             "them to those who accept its disclaimer), or folders writer/genuine and writer/forged."
         )
-    found = [_understand(path, folder) for path in sorted(_images(folder))]
-    if not found:
+    files = [_understand(path, folder) for path in sorted(_images(folder))]
+    if not files:
         raise MIVError(f"{folder} contains no images. Expected PNG or other image files.")
-    have_genuine = {(file.script, file.writer) for file in found if not file.forged}
-    for file in found:
+    have_genuine = {(file.script, file.writer) for file in files if not file.forged}
+    for file in files:
         if (file.script, file.writer) not in have_genuine:
             raise MIVError(
                 f"{file.path}: a forgery of writer {file.writer!r}, who has no genuine signature. "
                 "Add genuine ones, or remove the writer."
             )
-    return found
+    return files
 
 
 def _images(folder: Path) -> Iterator[Path]:
@@ -110,17 +115,11 @@ _LARGEST_BAG = 8
 
 @dataclass(frozen=True)
 class Writer:
-    """The images of a writer, as positions in the pool.
+    """The images of a writer, as positions in the pool."""
 
-    Args:
-        script: the kind of writing, such as ``dutch``; bags hold more of the query's than of others.
-        genuine: by the writer; each serves as query and as anchor, never as both in the same exemplar.
-        forged: by others, in imitation; these are only queries.
-    """
-
-    script: str
-    genuine: list[int] = field(default_factory=list)
-    forged: list[int] = field(default_factory=list)
+    script: str  # such as ``dutch``; bags hold more of the query's than of others
+    genuine: list[int] = field(default_factory=list)  # queries and anchors, never both in the same exemplar
+    forged: list[int] = field(default_factory=list)  # only queries
 
 
 def draw_exemplars(
@@ -137,18 +136,8 @@ def draw_exemplars(
     same script than of the other. The negative one asks with a forgery, of such a bag (90 %), or with the
     genuine signature, of a bag without its writer (10 %, and wherever nobody forged the writer). A writer
     lends a second anchor now and then; bags hold 2-8. Where a writer has more forgeries than genuine
-    signatures, the latter ask again, and the other way round, so that every signature asks.
-
-    Args:
-        pool: the images.
-        writers: whose images they are.
-        anchors_per_query: number of random anchors per query; 0 for all.
-        rng: random generator.
-        references_per_query: number of signatures to ask with, all genuine or all forged like the query, none of them
-            in the bag; fewer if the writer has too few.
-
-    Returns:
-        The exemplars with known witnesses, grouped by the writer's script.
+    signatures, the latter ask again, and the other way round, so that every signature asks. Further references are all
+    genuine or all forged like the query, and none of them is in the bag. The group is the writer's script.
     """
     if len(writers) <= _FEWEST or not any(len(writer.genuine) > 1 for writer in writers):
         raise MIVError(
@@ -178,7 +167,11 @@ def draw_exemplars(
                     bag = np.array(own + rest, np.int64)
                     order = rng.permutation(len(bag))
                     alike = writer.genuine if asked in writer.genuine else writer.forged
-                    asking.append([asked, *_more_references(alike, {asked, *own}, references_per_query - 1, rng)])
+                    spare = [image for image in alike if image not in {asked, *own}]
+                    more = (
+                        rng.permutation(spare)[: references_per_query - 1].tolist() if references_per_query > 1 else []
+                    )
+                    asking.append([asked, *more])
                     bags.append(bag[order])
                     labels.append(label)
                     witnesses.append(order < label * len(own))
@@ -192,15 +185,8 @@ def draw_exemplars(
         np.concatenate(witnesses),
         np.array(groups, dtype=object),
         reference_ptr=csr.borders([len(references) for references in asking]),
-        reference_index=np.array([one for references in asking for one in references], np.int64),
+        reference_index=np.concatenate(asking).astype(np.int64),
     )
-
-
-def _more_references(alike: list[int], taken: set[int], count: int, rng: np.random.Generator) -> list[int]:
-    """At most ``count`` further signatures to ask with."""
-    if count < 1:
-        return []
-    return [int(one) for one in rng.permutation([one for one in alike if one not in taken])[:count]]
 
 
 def _own_anchors(writer: Writer, query: int, anchor: int, rng: np.random.Generator) -> list[int]:
@@ -277,7 +263,7 @@ class Signature:
                     images[place] = read_signature(file.path, self.width, self.height)
                     advance(1)
                 rng = np.random.default_rng([self.seed, self.round, number])
-                classes = np.array([_class(file) for file in files], dtype=object)
+                classes = np.array([file.class_name for file in files], dtype=object)
                 names = np.array([_name(file.path, Path(self.raw)) for file in files], dtype=object)
                 pool = InstancePool("image", images, classes, names, _steps(self.width, self.height))
                 exemplars = draw_exemplars(
@@ -299,7 +285,7 @@ class Signature:
                 split = "validation" if place < held_out else "test" if place < 2 * held_out else "train"
                 split_of[script, writers[number]] = split
         for split in SPLITS:
-            count = sum(given == split for given in split_of.values())
+            count = list(split_of.values()).count(split)
             if count < _FEWEST_WRITERS:
                 raise MIVError(
                     f"{self.raw}: of {len(split_of)} writers, {count} would be in {split}. Expected "
@@ -309,13 +295,10 @@ class Signature:
 
 
 def read_signature(path: Path, width: int, height: int) -> NDArray[np.uint8]:
-    """Read an image, make it black ink on white paper, and resize it.
+    """Read an image ``(height, width)``, black ink on white paper.
 
     As in the paper: black and white at the scan's own size by Otsu's threshold, resized to 512 × 256, then to
     the size a model takes. Resizing leaves grey levels along the strokes.
-
-    Returns:
-        ``(height, width)``.
     """
     return apply_steps(read_image(path), _steps(width, height))
 
@@ -328,11 +311,6 @@ def _name(path: Path, raw: Path) -> str:
     """The file below the folder of the data; "" if its name is not Unicode."""
     name = path.relative_to(raw).as_posix()
     return "" if any("\ud800" <= letter <= "\udfff" for letter in name) else name
-
-
-def _class(file: SignatureFile) -> str:
-    name = f"{file.script}/{file.writer}".lstrip("/")
-    return f"{name}/forged" if file.forged else name
 
 
 def _by_writer(files: list[SignatureFile]) -> list[Writer]:

@@ -19,15 +19,10 @@ _WITHIN = np.array([0.06, 0.06, 0.1])  # standard deviations of slant, width and
 
 @dataclass(frozen=True, eq=False)
 class Signer:
-    """A person with a signature: random curves of the pen, and habits.
-
-    Args:
-        glyph: the shape of the signature.
-        habits: ``(3,)`` slant, logarithm of width to height, logarithm of the pen's radius in 1/100 of the height.
-    """
+    """A person with a signature: random curves of the pen, and habits."""
 
     glyph: Glyph
-    habits: NDArray[np.float64]
+    habits: NDArray[np.float64]  # slant, and the logarithms of width to height and of the pen's radius
 
     @classmethod
     def draw(cls, script: str, rng: np.random.Generator) -> "Signer":
@@ -46,17 +41,9 @@ class Signer:
     def sign(
         self, count: int, height: int, difficulty: float, rng: np.random.Generator, forger: "Signer | None" = None
     ) -> NDArray[np.uint8]:
-        """Draw ``count`` signatures. A forger copies the shape with errors, and has half of the forger's own habits.
+        """Draw ``count`` signatures ``(N, H, 2 H)``, black ink on white; a difficulty of 0 signs the same each time.
 
-        Args:
-            count: number of signatures, ``N``.
-            height: height of the images; they are twice as wide.
-            difficulty: variation; 0 signs the same each time.
-            rng: source of the variation.
-            forger: the forger, if any.
-
-        Returns:
-            ``(N, H, 2 H)`` black ink on white.
+        A forger copies the shape with errors, and has half of the forger's own habits.
         """
         points = self.glyph.points + difficulty * _wander(count, len(self.glyph.points), rng)
         mean = self.habits

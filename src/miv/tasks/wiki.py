@@ -29,13 +29,7 @@ _START = b'{"id": "'
 _TITLE = re.compile(rb'\{"id": ("(?:[^"\\]|\\.)*")')
 _SENTENCE = re.compile(r"([0-9]{1,9})\t([^\t]*)")
 _BRACKETS = {
-    "-LRB-": "(",
-    "-RRB-": ")",
-    "-LSB-": "[",
-    "-RSB-": "]",
-    "-LCB-": "{",
-    "-RCB-": "}",
-    "-COLON-": ":",
+    f"-{code}-": mark for code, mark in zip(["LRB", "RRB", "LSB", "RSB", "LCB", "RCB", "COLON"], "()[]{}:", strict=True)
 }
 _BRACKET = re.compile("|".join(_BRACKETS))
 
@@ -51,15 +45,6 @@ def normal_title(title: str) -> str:
     return unicodedata.normalize("NFC", title)
 
 
-def plain_text(sentence: str) -> str:
-    """Restore the brackets and colons of a sentence.
-
-    >>> plain_text("Gandhi -LRB- film -RRB- is a film .")
-    'Gandhi ( film ) is a film .'
-    """
-    return _BRACKET.sub(lambda code: _BRACKETS[code[0]], sentence).strip()
-
-
 def parse_sentences(lines: str) -> Page:
     r"""Read the field ``lines`` of a page: number, tab, sentence, then links, which are ignored.
 
@@ -68,22 +53,16 @@ def parse_sentences(lines: str) -> Page:
 
     A row without a number is the rest of a sentence with a line break; it is skipped, as in the paper.
     """
-    found = (_SENTENCE.match(row) for row in lines.split("\n"))
-    sentences = ((int(row[1]), plain_text(row[2])) for row in found if row)
+    rows = filter(None, map(_SENTENCE.match, lines.split("\n")))
+    sentences = ((int(row[1]), _BRACKET.sub(lambda code: _BRACKETS[code[0]], row[2]).strip()) for row in rows)
     return {number: sentence for number, sentence in sentences if sentence}
 
 
 def read_pages(dump: Path, titles: Collection[str], progress: Progress, *, normalise: bool = True) -> dict[str, Page]:
-    """Read the pages of the given titles, in one pass over the dump.
+    """Read the pages with these titles in one pass over the dump, a folder of ``wiki-*.jsonl`` or ``wiki-pages.zip``.
 
-    Args:
-        dump: a folder of ``wiki-*.jsonl``, or ``wiki-pages.zip``.
-        titles: the pages to keep; memory grows with these and not with the dump.
-        progress: receives the number of bytes read.
-        normalise: whether titles match in any Unicode form, or only byte for byte.
-
-    Returns:
-        The pages found, by requested title. A page without sentences counts as not found.
+    Memory grows with the titles and not with the dump. With ``normalise`` titles match in any Unicode form, else byte
+    for byte. A page without sentences counts as missing.
     """
     spell = normal_title if normalise else str
     asked: dict[bytes, list[str]] = {}

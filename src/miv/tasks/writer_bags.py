@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.data import csr
+from miv.data import ExemplarSet, InstancePool, csr
 from miv.errors import MIVError
 from miv.files.json import Integers
 
@@ -26,46 +26,27 @@ _PAIRS_A_CHUNK = 1 << 18
 
 @dataclass(frozen=True)
 class Recipe:
-    """How exemplars are made.
+    """How exemplars are made."""
 
-    Args:
-        queries: number of instances per cell held out as queries.
-        fewest: minimum number of writers per bag.
-        most: maximum number of writers per bag.
-        lent: maximum number of instances per writer.
-        draw: distribution of instances per writer: ``uniform`` from 1 to the maximum, or truncated ``geometric``.
-    """
-
-    queries: int
-    fewest: int
+    queries: int  # per cell
+    fewest: int  # writers per bag
     most: int
-    lent: int
-    draw: Draw
+    lent: int  # instances per writer at most
+    draw: Draw  # of the instances per writer: from 1 to the maximum, or truncated geometric
 
 
 @dataclass(frozen=True, eq=False)
 class Stock:
-    """The ``G`` cells once the queries are held out.
+    """The ``G`` cells once the ``Q`` queries are held out."""
 
-    Args:
-        query: ``(Q,)`` the held-out instances.
-        query_cell: ``(Q,)`` their cells.
-        digit: ``(G,)`` the digit of each cell.
-        start: ``(G,)`` where the rest of a cell begins in ``instances``.
-        left: ``(G,)`` how many they are.
-        instances: what can be lent, cell by cell.
-        more_ptr: ``(G + 1,)`` borders between the further references of the cells.
-        more: the further references, cell by cell; never lent.
-    """
-
-    query: Integers
-    query_cell: Integers
-    digit: Integers
-    start: Integers
-    left: Integers
-    instances: Integers
-    more_ptr: Integers
-    more: Integers
+    query: Integers  # (Q,)
+    query_cell: Integers  # (Q,)
+    digit: Integers  # (G,)
+    start: Integers  # (G,) where the rest of a cell begins in `instances`
+    left: Integers  # (G,) how many they are
+    instances: Integers  # what can be lent, cell by cell
+    more_ptr: Integers  # (G + 1,) borders between the further references of the cells
+    more: Integers  # further references, cell by cell; never lent
 
     def references_of(self, query: Integers) -> tuple[Integers, Integers]:
         """Return borders ``(E + 1,)`` and references of exemplars with these queries ``(E,)``, each query first."""
@@ -77,19 +58,12 @@ class Stock:
 
 @dataclass(frozen=True, eq=False)
 class ExemplarPlan:
-    """Exemplars with the number of instances per lender, before the instances are drawn.
+    """Exemplars with the number of instances per lender, before the instances are drawn."""
 
-    Args:
-        query: ``(E,)`` the query.
-        label: ``(E,)`` int8, 1 where the query's writer is a lender.
-        lender: ``(E, L)`` cells; -1 where a bag has fewer than ``L``.
-        lends: ``(E, L)`` how many instances each lends; 0 where there is no lender.
-    """
-
-    query: Integers
-    label: NDArray[np.int8]
-    lender: Integers
-    lends: Integers
+    query: Integers  # (E,)
+    label: NDArray[np.int8]  # (E,) 1 where the query's writer is a lender
+    lender: Integers  # (E, L) cells; -1 where a bag has fewer than L
+    lends: Integers  # (E, L) how many instances each lends; 0 where there is no lender
 
     def __len__(self) -> int:
         return len(self.query)
@@ -139,17 +113,21 @@ def plan_exemplars(rng: np.random.Generator, stock: Stock, recipe: Recipe) -> Ex
         matched = rows[stock.left[stock.query_cell[rows]] > 0]
         plans.append(_plan(rng, stock, recipe, matched, lenders, positive=True))
         plans.append(_plan(rng, stock, recipe, rows, lenders, positive=False))
-    return join_plans(plans)
+    width = max(plan.lender.shape[1] for plan in plans)
+
+    def widened(array: Integers, filling: int) -> Integers:
+        return np.pad(array, ((0, 0), (0, width - array.shape[1])), constant_values=filling)
+
+    return ExemplarPlan(
+        np.concatenate([plan.query for plan in plans]),
+        np.concatenate([plan.label for plan in plans]),
+        np.concatenate([widened(plan.lender, _NOBODY) for plan in plans]),
+        np.concatenate([widened(plan.lends, 0) for plan in plans]),
+    )
 
 
 def _plan(
-    rng: np.random.Generator,
-    stock: Stock,
-    recipe: Recipe,
-    rows: Integers,
-    lenders: Integers,
-    *,
-    positive: bool,
+    rng: np.random.Generator, stock: Stock, recipe: Recipe, rows: Integers, lenders: Integers, *, positive: bool
 ) -> ExemplarPlan:
     """Plan one exemplar for each of the queries at ``rows``, all of one digit."""
     own = stock.query_cell[rows]
@@ -169,27 +147,8 @@ def _plan(
         lends = rng.integers(1, limit, endpoint=True)
     else:
         lends = np.minimum(rng.geometric(GEOMETRIC_P, limit.shape), limit)
-    return ExemplarPlan(
-        stock.query[rows],
-        np.full(len(rows), positive, np.int8),
-        lender,
-        np.where(lender == _NOBODY, 0, lends),
-    )
-
-
-def join_plans(plans: list[ExemplarPlan]) -> ExemplarPlan:
-    """Concatenate plans; narrow ones are padded with -1."""
-    width = max(plan.lender.shape[1] for plan in plans)
-
-    def widened(array: Integers, filling: int) -> Integers:
-        return np.pad(array, ((0, 0), (0, width - array.shape[1])), constant_values=filling)
-
-    return ExemplarPlan(
-        np.concatenate([plan.query for plan in plans]),
-        np.concatenate([plan.label for plan in plans]),
-        np.concatenate([widened(plan.lender, _NOBODY) for plan in plans]),
-        np.concatenate([widened(plan.lends, 0) for plan in plans]),
-    )
+    label = np.full(len(rows), positive, np.int8)
+    return ExemplarPlan(stock.query[rows], label, lender, np.where(lender == _NOBODY, 0, lends))
 
 
 def draw_bags(rng: np.random.Generator, stock: Stock, plan: ExemplarPlan) -> tuple[Integers, Integers]:
@@ -216,3 +175,29 @@ def _draw(rng: np.random.Generator, stock: Stock, cell: Integers, count: Integer
     place = chance.argsort(axis=1)[places < count[:, None]]
     drawn: Integers = stock.instances[np.repeat(stock.start[cell], count) + place]
     return drawn
+
+
+def draw_exemplars(
+    rng: np.random.Generator,
+    pool: InstancePool,
+    writer: Integers,
+    digit: Integers,
+    parts: list[tuple[Stock, ExemplarPlan]],
+) -> ExemplarSet:
+    """Draw the exemplars of several plans, grouped by digit; a witness is a digit by the query's writer."""
+    bags = [draw_bags(rng, stock, plan) for stock, plan in parts]
+    references = [stock.references_of(plan.query) for stock, plan in parts]
+    query = np.concatenate([plan.query for _, plan in parts])
+    bag_ptr = csr.borders(np.concatenate([np.diff(ptr) for ptr, _ in bags]))
+    bag_index = np.concatenate([index for _, index in bags])
+    return ExemplarSet(
+        pool,
+        query,
+        bag_ptr,
+        bag_index,
+        label=np.concatenate([plan.label for _, plan in parts]),
+        witness=writer[bag_index] == csr.to_rows(writer[query], bag_ptr),
+        group=digit[query].astype(str),
+        reference_ptr=csr.borders(np.concatenate([np.diff(ptr) for ptr, _ in references])),
+        reference_index=np.concatenate([index for _, index in references]),
+    )
