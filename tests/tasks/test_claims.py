@@ -3,17 +3,19 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from miv.data import ExemplarSet, load_splits, save_splits
+from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.runtime import SilentProgress
 from miv.tasks.base import create_task
 from miv.tasks.claims import Claims
 
 SHARED = Path(os.environ.get("MIV_SHARED_DIR", Path(__file__).parents[3] / "shared")) / "data" / "fm2"
+SHARED_DEV = SHARED.parent / "fever-dev"
 real_data = pytest.mark.skipif(not SHARED.exists(), reason="needs the real files")
 
 
@@ -85,18 +87,6 @@ def test_validation_is_carved_out_by_page(raw: Path) -> None:
         "validation": 8,
         "test": 6,
     }
-
-
-def test_the_same_seed_gives_the_same_set_and_rounds_differ(raw: Path) -> None:
-    sets, again, next_round = build(raw), build(raw), build(raw, round=1)
-    assert all(sets[split].fingerprint == again[split].fingerprint for split in sets)
-    assert pages_of(sets["validation"]) != pages_of(next_round["validation"])
-
-
-def test_saved_and_loaded(raw: Path, tmp_path: Path) -> None:
-    sets = build(raw)
-    save_splits(sets, tmp_path / "set", builder="claims", options={}, seed=0)
-    assert load_splits(tmp_path / "set")["train"].fingerprint == sets["train"].fingerprint
 
 
 def test_pages_that_share_a_sentence_stay_together(raw: Path) -> None:
@@ -176,18 +166,14 @@ def test_other_fields_and_plain_sentences(tmp_path: Path) -> None:
 
 def test_gold_that_was_not_retrieved(raw: Path, caplog: pytest.LogCaptureFixture) -> None:
     lost = claim_row("Test 0", 0, gold_evidence=[{"text": "Never retrieved."}])
-    write_lines(raw / "test.jsonl", [lost, claim_row("Test 1", 0)])
+    other = claim_row("Test 2", 0, label="NOT ENOUGH INFO")
+    write_lines(raw / "test.jsonl", [lost, claim_row("Test 1", 0), other])
     assert len(build(raw)["test"]) == 1
+    assert "1 claims with another label are left out" in caplog.text
     assert "test.jsonl: 1 claims without a gold sentence are left out." in caplog.text
     test = build(raw, missing_gold="add")["test"]
     assert len(test) == 2
     assert test.pool.values[test.bag(0)][-1] == "Never retrieved."
-
-
-def test_other_labels_are_counted(raw: Path, caplog: pytest.LogCaptureFixture) -> None:
-    write_lines(raw / "test.jsonl", [claim_row("Test 0", 0, label="NOT ENOUGH INFO"), claim_row("Test 1", 0)])
-    assert len(build(raw)["test"]) == 1
-    assert "1 claims with another label are left out" in caplog.text
 
 
 def test_a_sentence_that_was_retrieved_twice_is_in_the_bag_once(raw: Path) -> None:
@@ -195,13 +181,6 @@ def test_a_sentence_that_was_retrieved_twice_is_in_the_bag_once(raw: Path) -> No
     row["retrieved_evidence"] *= 2
     write_lines(raw / "test.jsonl", [row])
     assert build(raw)["test"].bag_sizes.tolist() == [4]
-
-
-def test_broken_json_in_line_7312(raw: Path) -> None:
-    good = json.dumps(claim_row("Page", 0)) + "\n"
-    (raw / "train.jsonl").write_text(good * 7311 + good[:30] + "\n")
-    with pytest.raises(MIVError, match=r"train.jsonl, line 7312: broken JSON at character"):
-        build(raw)
 
 
 def test_a_line_without_an_end_is_not_read(raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,22 +221,6 @@ def test_too_few_pages(raw: Path) -> None:
         build(raw)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"missing_gold": "ad"}, "Did you mean 'add'"),
-        ({"shared_pages": "kep"}, "Did you mean 'keep'"),
-        ({"validation_share": 1.0}, "validation_share is 1.0"),
-        ({"seed": -1}, "seed is -1"),
-        ({"train_file": ""}, "train_file is empty. Expected the name of a file"),
-        ({"test_file": ""}, "test_file is empty. Expected the name of a file"),
-    ],
-)
-def test_bad_options(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(MIVError, match=message):
-        create_task("claims", **options)
-
-
 json_values = st.recursive(
     st.none() | st.integers() | st.sampled_from(["SUPPORTS", "REFUTES", "a", "\ud800"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["text", "x"]), inner, max_size=2),
@@ -288,3 +251,115 @@ def test_fool_me_twice() -> None:
     assert sets["test"].label.sum() == 681
     assert sets["test"].bag_sizes.min() == 2
     assert sets["test"].bag_sizes.max() == 12
+
+
+# fever-dev: three files, whose splits are given.
+
+
+@pytest.fixture
+def three_files(tmp_path: Path) -> Path:
+    for split, topics in (("train", 3), ("validation", 1), ("test", 2)):
+        rows = [claim_row(f"{split} {topic}", number) for topic in range(topics) for number in range(2)]
+        for row in rows:
+            del row["wikipedia_page"], row["id"]
+            row["retrieved_evidence"] = [one["text"] for one in row["retrieved_evidence"]]
+            row["gold_evidence"] = [one["text"] for one in row["gold_evidence"]]
+        write_lines(tmp_path / f"{split}.jsonl", rows)
+    return tmp_path
+
+
+def build_dev(raw: Path) -> dict[str, ExemplarSet]:
+    return create_task("fever-dev", raw=raw).build(SilentProgress())
+
+
+def test_the_splits_are_the_files_and_a_claim_by_eye(three_files: Path) -> None:
+    sets = build_dev(three_files)
+    assert {split: len(some) for split, some in sets.items()} == {"train": 6, "validation": 2, "test": 4}
+    test = sets["test"]
+    assert test.pool.values[test.query[0]] == "test 0 claim 0."
+    assert test.pool.values[test.bag(0)].tolist() == [f"test 0 sentence {row}." for row in range(4)]
+    assert test.label.tolist() == [1, 0] * 2
+    assert test.witness is not None
+    assert test.witness.reshape(4, 4).tolist()[:2] == [[False, True, False, False], [False] * 4]
+
+
+def test_a_missing_file_is_named(three_files: Path) -> None:
+    (three_files / "validation.jsonl").unlink()
+    with pytest.raises(MIVError, match=r"Missing in .*: validation\.jsonl\. .*--raw"):
+        build_dev(three_files)
+
+
+@pytest.mark.skipif(not SHARED_DEV.exists(), reason="needs the real files")
+def test_the_real_files_of_fever_dev() -> None:
+    sets = build_dev(SHARED_DEV)
+    # Two train claims are their own gold sentence, which is no member of the bag.
+    assert {split: len(some) for split, some in sets.items()} == {"train": 9173, "validation": 1310, "test": 2604}
+    texts = {split: set(some.pool.values) for split, some in sets.items()}
+    assert texts["train"].isdisjoint(texts["validation"] | texts["test"])
+    assert texts["validation"].isdisjoint(texts["test"])
+    for some in sets.values():
+        assert 0.48 < some.label.mean() < 0.52
+        assert some.bag_sizes.min() == 5
+    assert sets["test"].bag_sizes.mean() == pytest.approx(11.6075, abs=1e-4)
+
+
+# evidence: claims with and without their evidence.
+
+
+@pytest.fixture
+def topics(tmp_path: Path) -> Path:
+    """Each topic is four claims that share the gold sentence "fact"; all claims have own gold and four distractors."""
+    for split, topics in (("train", 6), ("validation", 3), ("test", 3)):
+        rows = []
+        for topic in range(topics):
+            for claim in range(4):
+                name = f"{split} {topic} {claim}"
+                gold = [f"{name} gold.", f"{split} {topic} fact."]
+                away = [f"{name} distractor {n}." for n in range(5)]
+                label = "SUPPORTS" if claim % 2 else "REFUTES"
+                row = {"text": f"{name} claim.", "label": label, "gold_evidence": gold}
+                rows.append({**row, "retrieved_evidence": [*away, *gold]})
+        write_lines(tmp_path / f"{split}.jsonl", rows)
+    return tmp_path
+
+
+def build_evidence(topics: Path, **options: object) -> dict[str, ExemplarSet]:
+    return create_task("evidence", raw=topics, **options).build(SilentProgress())
+
+
+def test_half_of_the_bags_have_lost_their_evidence(topics: Path) -> None:
+    test = build_evidence(topics)["test"]
+    assert test.label.tolist() == [0, 1] * 6
+    assert test.witness is not None
+    assert test.bag_sizes.tolist() == [5] * 12  # the same size, with evidence or without
+    for number in range(12):
+        texts = set(test.pool.values[test.bag(number)])
+        claim = str(test.pool.values[test.query[number]]).removesuffix(" claim.")
+        gold = {f"{claim} gold.", f"{claim[:-2]} fact."}
+        assert (gold <= texts) if test.label[number] else gold.isdisjoint(texts)
+        members = slice(*test.bag_ptr[number : number + 2])
+        marked = set(test.pool.values[test.bag_index[members][test.witness[members]]])
+        assert marked == (gold if test.label[number] else set())
+
+
+def test_sentences_on_the_topic_come_first(topics: Path) -> None:
+    """A topic has three other gold sentences, which all are in a bag without evidence."""
+    test = build_evidence(topics)["test"]
+    for number in np.flatnonzero(test.label == 0).tolist():
+        claim = str(test.pool.values[test.query[number]]).removesuffix(" claim.")
+        on_topic = {f"{claim[:-1]}{other} gold." for other in range(4) if str(other) != claim[-1]}
+        assert on_topic <= set(test.pool.values[test.bag(number)])
+
+
+def test_claims_of_one_topic_share_a_query_id(topics: Path) -> None:
+    test = build_evidence(topics)["test"]
+    assert test.query_id is not None
+    topics = [str(text).split()[1] for text in test.pool.values[test.query]]
+    assert len(set(zip(topics, test.query_id.tolist(), strict=True))) == len(set(test.query_id)) == 3
+
+
+def test_larger_bags_are_filled_with_other_sentences(topics: Path) -> None:
+    sizes = build_evidence(topics, min_size=10, max_size=40)["train"].bag_sizes
+    assert sizes.min() >= 9
+    assert 30 < sizes.max() <= 40
+    assert len(set(sizes.tolist())) > 5

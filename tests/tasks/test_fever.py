@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from miv.data import ExemplarSet, load_splits, save_splits
+from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.runtime import SilentProgress
-from miv.tasks.base import create_task
 from miv.tasks.fever import Fever, read_claims
 
 FILES = {"train": "train.jsonl", "validation": "paper_dev.jsonl", "test": "paper_test.jsonl"}
@@ -90,29 +89,6 @@ def test_sizes_and_balance(raw: Path) -> None:
     assert len(build(raw, train_per_label=0)["train"]) == 12
     with pytest.raises(MIVError, match="train_per_label is 7, but only 6 train claims are supported"):
         build(raw, train_per_label=7)
-
-
-def test_properties(raw: Path) -> None:
-    sets = build(raw)
-    pages = [set(exemplars.pool.classes) for exemplars in sets.values() if exemplars.pool.classes is not None]
-    assert len(set().union(*pages)) == sum(map(len, pages))
-    for exemplars in sets.values():
-        for number in range(len(exemplars)):
-            assert exemplars.query[number] not in exemplars.bag(number)
-            assert bool(witness_texts(exemplars, number)) == bool(exemplars.label[number])
-
-
-def test_the_same_seed_gives_the_same_set_and_rounds_differ(raw: Path) -> None:
-    sets, again, next_round = build(raw), build(raw), build(raw, round=1)
-    assert all(sets[split].fingerprint == again[split].fingerprint for split in sets)
-    assert sets["train"].fingerprint != next_round["train"].fingerprint
-    assert sets["test"].fingerprint == next_round["test"].fingerprint  # whole in every round
-
-
-def test_saved_and_loaded(raw: Path, tmp_path: Path) -> None:
-    sets = build(raw)
-    save_splits(sets, tmp_path / "set", builder="fever", options={}, seed=0)
-    assert load_splits(tmp_path / "set")["train"].fingerprint == sets["train"].fingerprint
 
 
 def test_sentences_of_every_page_once(raw: Path) -> None:
@@ -224,17 +200,3 @@ def test_claims_and_dump_that_do_not_belong_together(raw: Path) -> None:
         build(raw)
     with pytest.raises(MIVError, match="Check that they match"):
         build(raw, train_per_label=0)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"truncate": "last"}, "'last'. Known: evidence, first"),
-        ({"shared_pages": "dorp"}, "Did you mean 'drop'"),
-        ({"max_bag": 0}, "max_bag is 0"),
-        ({"round": -1}, "round is -1"),
-    ],
-)
-def test_bad_options(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(MIVError, match=message):
-        create_task("fever", **options)

@@ -1,14 +1,18 @@
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
+from tools.arrange_signatures import SOURCE, arrange
 
-from miv.data import ExemplarSet
+from miv.data import ExemplarSet, InstancePool
 from miv.errors import MIVError
 from miv.runtime import SilentProgress
 from miv.tasks.base import create_task
-from miv.tasks.signature import find_signatures, read_signature
+from miv.tasks.signature import Writer, draw_exemplars, find_signatures, read_signature
 from miv.tasks.signatures_twin import Signer
 
 TRAINING = "trainingSet/OfflineSignatures/{}/TrainingSet"
@@ -81,14 +85,6 @@ def test_end_to_end(archive: Path) -> None:
     assert sum(map(len, writers.values())) == len(set.union(*writers.values())) == 14
 
 
-def test_the_seed_and_the_round_decide(archive: Path) -> None:
-    options = {"width": 16, "height": 8, "held_out": 0.25}
-    first, again = build(archive, **options), build(archive, **options)
-    other = build(archive, **options, round=1)
-    assert {split: s.fingerprint for split, s in first.items()} == {s: e.fingerprint for s, e in again.items()}
-    assert first["train"].fingerprint != other["train"].fingerprint
-
-
 def test_caps(archive: Path) -> None:
     sets = build(archive, width=16, height=8, held_out=0.25, anchors_per_query=1, exemplars=5)
     assert len(sets["train"]) == 5
@@ -157,9 +153,127 @@ def test_a_damaged_image_is_named(tmp_path: Path, archive: Path) -> None:
         build(tmp_path, held_out=0.34)
 
 
-@pytest.mark.parametrize(
-    "options", [{"width": 0}, {"held_out": 0.0}, {"held_out": 0.6}, {"exemplars": 0}, {"seed": -1}]
+# How exemplars are drawn.
+
+
+def people(counts: list[tuple[str, int, int]]) -> list[Writer]:
+    """Writers of (script, number of genuine, number of forged), their images one after the other."""
+    writers, place = [], 0
+    for script, genuine, forged in counts:
+        middle = place + genuine
+        writers.append(Writer(script, list(range(place, middle)), list(range(middle, middle + forged))))
+        place = middle + forged
+    return writers
+
+
+def draw(writers: list[Writer], anchors_per_query: int = 0, seed: int = 0) -> ExemplarSet:
+    images = sum(len(writer.genuine) + len(writer.forged) for writer in writers)
+    pool = InstancePool("image", np.zeros((images, 1, 1), np.uint8))
+    return draw_exemplars(pool, writers, anchors_per_query, np.random.default_rng(seed))
+
+
+def test_three_writers_by_hand() -> None:
+    # Only the first has two genuine signatures: each asks once for the other, positive and negative.
+    exemplars = draw(people([("dutch", 2, 1), ("dutch", 1, 0), ("chinese", 1, 0)]))
+    assert exemplars.label.tolist() == [1, 0, 1, 0]
+    assert sorted(exemplars.query[exemplars.label == 1].tolist()) == [0, 1]
+    for positive in (0, 2):
+        query = int(exemplars.query[positive])
+        assert set(exemplars.bag(positive).tolist()) == {1 - query, 3, 4}
+        witness = exemplars.bag_witness(positive)
+        assert witness is not None
+        assert exemplars.bag(positive)[witness].tolist() == [1 - query]
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["dutch", "chinese"]), st.integers(2, 4), st.integers(0, 5)),
+        min_size=3,
+        max_size=9,
+    ),
+    st.integers(0, 2),
+    st.integers(0, 99),
 )
-def test_impossible_options(tmp_path: Path, options: dict[str, object]) -> None:
-    with pytest.raises(MIVError, match=f"{next(iter(options))} is "):
-        build(tmp_path, **options)
+def test_the_rules_of_the_task(counts: list[tuple[str, int, int]], anchors: int, seed: int) -> None:
+    writers = people(counts)
+    exemplars = draw(writers, anchors, seed)
+    owner = {image: i for i, writer in enumerate(writers) for image in writer.genuine}
+    victim = {image: i for i, writer in enumerate(writers) for image in writer.forged}
+    expected = sum(max(g, f) * 2 * (min(anchors, g - 1) if anchors else g - 1) for _, g, f in counts)
+    assert len(exemplars) == expected
+    assert exemplars.label.mean() == 0.5
+    for e in range(len(exemplars)):
+        query, bag, witness = int(exemplars.query[e]), exemplars.bag(e).tolist(), exemplars.bag_witness(e)
+        assert witness is not None
+        assert 2 <= len(bag) <= 8
+        assert len(set(bag)) == len(bag)
+        assert query not in bag
+        assert set(bag) <= set(owner)  # anchors are genuine
+        if exemplars.label[e]:
+            assert witness.tolist() == [owner[image] == owner[query] for image in bag]
+            assert 1 <= witness.sum() <= 2
+        else:
+            assert not witness.any()
+            if query in victim:
+                assert victim[query] in {owner[image] for image in bag}
+            else:
+                assert owner[query] not in {owner[image] for image in bag}
+
+
+def test_shares_of_kinds_and_scripts() -> None:
+    writers = people([("dutch", 8, 6)] * 10 + [("chinese", 8, 12)] * 6)
+    exemplars = draw(writers)
+    script = {image: writer.script for writer in writers for image in writer.genuine}
+    forged = {image for writer in writers for image in writer.forged}
+    negatives = exemplars.query[exemplars.label == 0].tolist()
+    assert sum(query in forged for query in negatives) / len(negatives) == pytest.approx(0.9, abs=0.02)
+    assert forged <= set(negatives)  # every forgery asks
+    assert exemplars.group is not None
+    kinds = Counter(
+        script[int(image)] == exemplars.group[e]
+        for e in range(len(exemplars))
+        for image in exemplars.bag(e)
+        if exemplars.label[e]
+    )
+    assert kinds[True] > 1.5 * kinds[False]
+    assert set(exemplars.bag_sizes.tolist()) == set(range(2, 9))
+
+
+def test_too_few_writers_are_refused() -> None:
+    with pytest.raises(MIVError, match=r"signatures of 2 writers\. Expected at least 3"):
+        draw(people([("dutch", 3, 0), ("dutch", 3, 0)]))
+    with pytest.raises(MIVError, match="two genuine"):
+        draw(people([("dutch", 1, 3)] * 5))
+
+
+# The Dutch signatures of a public repository, arranged as the task reads them.
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """One writer of SigComp2011 with two genuine and one forged signature, and one of CEDAR."""
+    for name in ("001/001_00", "001/001_01", "001_forg/001_forg_00", "070/070_00", "070_forg/070_forg_00"):
+        image = tmp_path / "checkout" / SOURCE / f"{name}.png"
+        image.parent.mkdir(parents=True, exist_ok=True)
+        image.write_bytes(name.encode())
+    return tmp_path / "checkout"
+
+
+def test_writers_of_sigcomp_are_found_and_those_of_cedar_left_out(checkout: Path, tmp_path: Path) -> None:
+    assert arrange(checkout, tmp_path / "raw") == {"genuine": 2, "forged": 1}
+    found = find_signatures(tmp_path / "raw")
+    assert [(file.script, file.writer, file.forged) for file in found] == [
+        ("dutch", "001", True),
+        ("dutch", "001", False),
+        ("dutch", "001", False),
+    ]
+    assert found[0].path.read_bytes() == b"001_forg/001_forg_00"
+
+
+def test_another_folder_and_existing_images_are_refused(checkout: Path, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="Expected a clone"):
+        arrange(tmp_path, tmp_path / "raw")
+    (tmp_path / "raw").mkdir()
+    with pytest.raises(SystemExit, match="exists"):
+        arrange(checkout, tmp_path / "raw")
