@@ -1,9 +1,8 @@
 """A gallery: many bags on disk, searched by one query."""
 
-from miv.gallery.arrow_files import require_arrow
+from miv.gallery.files import MANIFEST_NAME, GalleryManifest, require_arrow
 from miv.gallery.gallery import Gallery, used_instances
-from miv.gallery.hits import Chance, Hit, Hits, HitWitness
-from miv.gallery.manifest import MANIFEST_NAME, GalleryManifest
+from miv.gallery.search import Chance, Hit, Hits, HitWitness
 from miv.gallery.snapshot import Snapshot
 from miv.gallery.store import GalleryBusy, GalleryReplaced
 

@@ -1,28 +1,129 @@
-"""Add bags: embed what the gallery does not know yet, and commit it piece by piece, so that a kill loses little."""
+"""Add bags: read them, embed what the gallery does not know yet, and commit it piece by piece."""
 
-from collections.abc import Iterable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 
 from miv.data import csr
+from miv.data.pool import InstancePool
 from miv.errors import MIVError
 from miv.files.images import Fit
-from miv.gallery import arrow_files as arrow
-from miv.gallery.bag_reading import GivenBag, ReadBags, in_parts, read_bags
-from miv.gallery.manifest import GalleryManifest
+from miv.files.instances import InstanceKind
+from miv.gallery import files
 from miv.gallery.snapshot import SegmentContent, Snapshot
-from miv.gallery.store import KnownInstances, merge_small, rebatched
+from miv.gallery.store import KnownInstances, OpenGallery, merge_small, rebatched
 from miv.poolings import StoredForm
 from miv.runtime import Progress, SilentProgress, evaluating
-from miv.verifier.verifying import Rows
+from miv.verifier.network import Verifier
+from miv.verifier.reading import ALONE, GivenPlaces, check_bags, single_instances, with_folders
+from miv.verifier.verifying import Rows, bag_pool, bag_reader, embedded
+from miv.verifier.verifying import query_features as features_of_queries
 
-if TYPE_CHECKING:
-    from miv.gallery.store import OpenGallery
-    from miv.verifier.network import Verifier
+_PART_MEMBERS: dict[InstanceKind, int] = {"image": 1024, "text": 8192, "features": 1 << 16}
+_LONGEST_NAME = 1000
+_LONGEST_TEXT = 200  # characters of a text that serve as its name
+
+
+@dataclass(frozen=True)
+class GivenBag:
+    """A bag to add: its name, its instances as ``Verifier.verify`` takes them, and names of the instances."""
+
+    name: str
+    instances: Any
+    instance_names: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ReadBags:
+    """Some bags that were read, and whose instances may still have to be embedded."""
+
+    names: list[str]
+    digests: list[bytes]  # 16 bytes for each instance, equal if the content is equal
+    members: list[NDArray[np.int64]]  # for each bag, the rows of its members among the instances
+    instance_names: list[list[str]]
+    features: Callable[[NDArray[np.int64]], Rows]  # of the instances at some rows
+    is_embedded: bool  # whether the features need no work
+
+
+def in_parts(bags: Iterator[GivenBag], kind: InstanceKind) -> Iterator[list[GivenBag]]:
+    """Divide bags into parts of which the instances fit in memory."""
+    part: list[GivenBag] = []
+    members = 0
+    for bag in bags:
+        check_bag_name(bag.name)
+        [instances] = with_folders([bag.instances], kind)
+        check_bags([None], [instances], kind, GivenPlaces([f"The bag {bag.name!r}"]))
+        part.append(GivenBag(bag.name, instances, bag.instance_names))
+        members += len(instances)
+        if members >= _PART_MEMBERS[kind]:
+            yield part
+            part, members = [], 0
+    if part:
+        yield part
+
+
+def read_bags(verifier: Verifier, bags: list[GivenBag], resize: Fit | None) -> ReadBags:
+    """Read the instances of some bags, each distinct one once."""
+    backbone, reader = verifier.backbone, bag_reader(verifier, resize)
+    names = [_member_names(bag, backbone.kind) for bag in bags]
+    members = [reader.add_all(bag.instances, f"The bag {bag.name!r}") for bag in bags]
+    pool = bag_pool(verifier, reader)
+    if pool is None:
+        raise MIVError("There are no instances. Expected at least one bag.")
+    if pool.kind == "features":
+        pool = InstancePool("features", pool.values + np.float32(0))  # -0.0 becomes 0.0: equal vectors, equal bytes
+
+    def features(rows: NDArray[np.int64]) -> Rows:
+        return embedded(backbone, pool.take(rows))
+
+    return ReadBags([bag.name for bag in bags], pool.digests(), members, names, features, backbone.is_identity)
+
+
+def query_features(verifier: Verifier, query: Any, resize: Fit | None) -> Rows:
+    """Features ``(R, C)`` of a query, or of several references: as ``Verifier.verify`` takes them."""
+    references, _, places = single_instances([query], verifier.query_kind, ALONE)
+    return features_of_queries(verifier, references, places, resize)
+
+
+def check_bag_name(name: object) -> str:
+    """Return the name of a bag: a text that is not empty. It is data and never part of a path."""
+    if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME:
+        raise MIVError(f"The name of a bag is {str(name)[:80]!r}. Expected a text of 1 to {_LONGEST_NAME} characters.")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise MIVError(f"The name of a bag, {name[:80]!r}, is not UTF-8. Choose another name.") from error
+    return str(name)
+
+
+def _member_names(bag: GivenBag, kind: InstanceKind) -> list[str]:
+    """Given names, else files of images, else the first words of texts."""
+    if bag.instance_names is not None:
+        names = [str(name) for name in bag.instance_names]
+        if len(names) != len(bag.instances):
+            raise MIVError(
+                f"The bag {bag.name!r} has {len(bag.instances)} instances and {len(names)} instance names. "
+                "Expected one name per instance."
+            )
+    elif kind == "image":
+        names = [str(one) if isinstance(one, str | PathLike) else _file_of(one) for one in bag.instances]
+    elif kind == "text":
+        names = [str(one)[:_LONGEST_TEXT] for one in bag.instances]
+    else:
+        names = [""] * len(bag.instances)
+    # File names that are not UTF-8 hold half letters, which no Arrow text can.
+    return [name[:_LONGEST_NAME].encode(errors="replace").decode() for name in names]
+
+
+def _file_of(given: Any) -> str:
+    return str(getattr(given, "filename", "") or "") if isinstance(given, Image.Image) else ""
+
 
 _TOGETHER = 1024  # instances embedded between two commits: seconds of work
 _BAGS_COPIED = 4096
@@ -30,21 +131,15 @@ _ROWS_TOGETHER = 4096  # temporaries of this size stay in the cache
 
 
 class Adding:
-    """Adds bags to a gallery that this process has locked.
+    """Adds bags to a gallery that this process has locked, piece by piece, so that a kill loses little.
 
-    Args:
-        store: the open gallery.
-        verifier: embeds the instances.
-        form: what is kept of each bag.
-        resize: as for ``Verifier.verify``.
-        progress: reports the progress of embedding.
-        replace: whether bags of the same name are replaced; otherwise one with other instances is an error.
+    With ``replace``, bags of the same name are replaced; otherwise one with other instances is an error.
     """
 
     def __init__(
         self,
-        store: "OpenGallery",
-        verifier: "Verifier",
+        store: OpenGallery,
+        verifier: Verifier,
         form: StoredForm,
         resize: Fit | None,
         progress: Progress | None,
@@ -64,8 +159,7 @@ class Adding:
 
     def copy(self, source: Snapshot) -> None:
         """Add the bags of another gallery with the same backbone."""
-        hashes = np.concatenate([np.zeros(0, f"S{arrow.HASH_BYTES}"), *(one.hashes for one in source.segments)])
-        bags = np.flatnonzero(source.is_live)
+        hashes, bags = source.hashes, np.flatnonzero(source.is_live)
         with torch.inference_mode(), evaluating(self.verifier), self.progress.step("Copying bags") as advance:
             for start in range(0, len(bags), _BAGS_COPIED):
                 part = bags[start : start + _BAGS_COPIED]
@@ -74,10 +168,10 @@ class Adding:
                 self._add_part(
                     ReadBags(
                         names=[source.name(int(bag)) for bag in part],
-                        digests=[digest.ljust(arrow.HASH_BYTES, b"\0") for digest in hashes[used].tolist()],
+                        digests=[digest.ljust(files.HASH_BYTES, b"\0") for digest in hashes[used].tolist()],
                         members=np.split(places, ptr[1:-1]),
                         instance_names=[source.instance_names(int(bag)) for bag in part],
-                        features=partial(_stored_features, source, used),
+                        features=lambda rows, used=used: source.features.take(used[rows]),
                         is_embedded=True,
                     )
                 )
@@ -132,23 +226,25 @@ class Adding:
         instance_names: list[list[str]],
     ) -> None:
         """Write one segment of new instances and bags, then list it in the manifest."""
-        store, manifest = self.store, self.store.manifest
-        content = SegmentContent(
-            instances=instance_batches(hashes, features, manifest),
-            bags=[arrow.bag_batch(names, members, instance_names)] if names else [],
-            kept=kept_batches(self.form, features, members, store.snapshot, manifest),
+        store, manifest, snapshot = self.store, self.store.manifest, self.store.snapshot
+        columns = [files.pa.array(hashes, files.pa.binary(files.HASH_BYTES)), files.row_column(features)]
+        instances = files.pa.record_batch(columns, schema=files.instance_schema(manifest.channels))
+        schema = files.kept_schema(manifest.width)
+        kept = (
+            files.pa.record_batch([files.row_column(rows)], schema=schema)
+            for rows in _stored_rows(self.form, features, members, snapshot)
         )
-        snapshot = store.snapshot
+        content = SegmentContent(
+            instances=[instances] if hashes else [],
+            bags=[files.bag_batch(names, members, instance_names)] if names else [],
+            kept=rebatched(kept) if manifest.width else None,
+        )
         replaced = [snapshot.number_of[name] for name in names if name in snapshot.number_of]
         entry = store.write_segment(content)
         changes: dict[str, Any] = {"segments": (*manifest.segments, entry)}
         if replaced:
             changes["removed"] = store.write_removed(np.append(snapshot.removed, replaced))
         store.commit(manifest.changed(**changes), new_hashes=hashes)
-
-
-def _stored_features(source: Snapshot, used: NDArray[np.int64], wanted: NDArray[np.int64]) -> Rows:
-    return source.features.take(used[wanted])
 
 
 def _first_unknown(digests: list[bytes], known: KnownInstances) -> Iterator[bool]:
@@ -159,46 +255,23 @@ def _first_unknown(digests: list[bytes], known: KnownInstances) -> Iterator[bool
         seen.add(digest)
 
 
-def instance_batches(hashes: list[bytes], features: Rows, manifest: GalleryManifest) -> Iterable[Any]:
-    """Hashes and features ``(n, C)`` of new instances."""
-    if not hashes:
-        return []
-    columns = [arrow.hash_column(hashes), arrow.row_column(features)]
-    return [arrow.pa.record_batch(columns, schema=arrow.instance_schema(manifest.channels))]
-
-
-def kept_batches(
-    form: StoredForm, features: Rows, members: list[NDArray[np.int64]], snapshot: Snapshot, manifest: GalleryManifest
-) -> Iterable[Any] | None:
-    """Kept rows of new instances ``(n, C)``, or of the members of new bags; ``None`` if the features are read."""
-    if not manifest.width:
-        return None
+def _stored_rows(
+    form: StoredForm, features: Rows, members: list[NDArray[np.int64]], snapshot: Snapshot
+) -> Iterator[Rows]:
+    """Kept rows of new instances with the features ``(n, C)``, or of the members of new bags."""
     if form.per == "instance":
-        return rebatched(_of_instances(form, features, manifest))
-    return rebatched(_of_bags(form, features, members, snapshot, manifest))
-
-
-def _of_instances(form: StoredForm, features: Rows, manifest: GalleryManifest) -> Iterator[Any]:
-    for start in range(0, len(features), _ROWS_TOGETHER):
-        part = features[start : start + _ROWS_TOGETHER]
-        yield _batch(form.rows(part, csr.borders([len(part)])), manifest)
-
-
-def _of_bags(
-    form: StoredForm, features: Rows, members: list[NDArray[np.int64]], snapshot: Snapshot, manifest: GalleryManifest
-) -> Iterator[Any]:
-    before, ptr = len(snapshot.features), csr.borders([len(one) for one in members])
+        for start in range(0, len(features), _ROWS_TOGETHER):
+            part = features[start : start + _ROWS_TOGETHER]
+            yield form.rows(part, csr.borders([len(part)]))
+        return
+    before, ptr = len(snapshot.features), csr.borders([len(bag) for bag in members])
     first = 0
     while first < len(members):
         last = max(first + 1, int(np.searchsorted(ptr, ptr[first] + _ROWS_TOGETHER, side="right")) - 1)
         wanted = np.concatenate(members[first:last])
-        rows = np.empty((len(wanted), manifest.channels), np.float32)
+        rows = np.empty((len(wanted), features.shape[1]), np.float32)
         is_new = wanted >= before
         rows[is_new] = features[wanted[is_new] - before]
         rows[~is_new] = snapshot.features.take(wanted[~is_new])
-        yield _batch(form.rows(rows, ptr[first : last + 1] - ptr[first]), manifest)
+        yield form.rows(rows, ptr[first : last + 1] - ptr[first])
         first = last
-
-
-def _batch(rows: Rows, manifest: GalleryManifest) -> Any:
-    return arrow.pa.record_batch([arrow.row_column(rows)], schema=arrow.kept_schema(manifest.width))

@@ -2,20 +2,16 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from miv.errors import MIVError, unknown_name
 from miv.files.atomic import readable_disk_errors, whole_folder
 from miv.files.images import Fit
-from miv.gallery.adding import Adding
-from miv.gallery.arrow_files import require_arrow
-from miv.gallery.bag_reading import GivenBag, check_bag_name, query_features
-from miv.gallery.hits import Hits
-from miv.gallery.manifest import GalleryManifest
-from miv.gallery.search import search
+from miv.gallery.adding import Adding, GivenBag, check_bag_name, query_features
+from miv.gallery.files import GalleryManifest, require_arrow
+from miv.gallery.search import Hits, search
 from miv.gallery.snapshot import Snapshot
 from miv.gallery.store import OpenGallery, compact
 from miv.poolings import form_of
@@ -24,9 +20,6 @@ from miv.verifier.engine import witnesses_by
 from miv.verifier.network import Verifier
 from miv.verifier.stored_bag import backbone_fingerprint, verifier_fingerprint
 from miv.verifier.verdict import Asked
-
-if TYPE_CHECKING:
-    from miv.verifier.network import Verifier
 
 VERIFIER = "verifier"
 
@@ -71,15 +64,26 @@ class Gallery:
         with readable_disk_errors(folder):
             if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
                 raise MIVError(f"{folder} already exists. Choose another name, or remove it.")
-        manifest = new_manifest(verifier)
+        form = form_of(verifier.pooling)
+        manifest = GalleryManifest(
+            fingerprint=verifier_fingerprint(verifier),
+            backbone=backbone_fingerprint(verifier),
+            channels=verifier.backbone.channels,
+            width=form.width if form.is_stored_apart else 0,
+        )
         source = None if like is None else cls.open(like)._store
-        if source is not None:
-            check_same_backbone(source.manifest, manifest, Path(str(like)))
+        if source is not None and source.manifest.backbone != manifest.backbone:
+            raise MIVError(
+                f"The verifier of the gallery {like} has another backbone, so its features do not fit. Create the "
+                "gallery without --like, and add the bags from their files again: miv gallery add"
+            )
         with whole_folder(folder) as temporary:
             verifier.save_pretrained(temporary / VERIFIER)
             manifest.save(temporary)
             if source is not None:
-                cls(temporary, verifier)._copy(source.snapshot)
+                store = OpenGallery(temporary, form.per)
+                with store.writing():
+                    Adding(store, verifier, form, None, None, replace=False).copy(source.snapshot)
         return cls(folder, verifier)
 
     @classmethod
@@ -93,10 +97,16 @@ class Gallery:
         require_arrow()
         folder = Path(folder)
         manifest = GalleryManifest.load(folder)
-        given = verifier if verifier is not None else folder / VERIFIER
-        loaded = given if isinstance(given, Verifier) else Verifier.from_pretrained(given)
-        named = str(given) if isinstance(given, str | Path) else "VERIFIER"
-        check_same_verifier(manifest, loaded, folder, named)
+        source = verifier if verifier is not None else folder / VERIFIER
+        loaded = source if isinstance(source, Verifier) else Verifier.from_pretrained(source)
+        fingerprint = verifier_fingerprint(loaded)
+        if fingerprint != manifest.fingerprint:
+            name = str(source) if isinstance(source, str | Path) else "VERIFIER"
+            raise MIVError(
+                f"The gallery {folder} was made with the verifier {manifest.fingerprint[:12]}, and this is "
+                f"{fingerprint[:12]}: what the gallery stores does not fit it. Open the gallery with its own verifier, "
+                f"or make a new one: miv gallery create NEW {name} --like {folder}"
+            )
         return cls(folder, loaded)
 
     def add(
@@ -212,7 +222,23 @@ class Gallery:
 
     def info(self) -> dict[str, Any]:
         """Counts and sizes, as plain values."""
-        return counts_of(self._store.refresh(), self.folder, self.verifier)
+        snapshot = self._store.refresh()
+        manifest, used = snapshot.manifest, used_instances(snapshot)
+        return {
+            "folder": str(self.folder),
+            "bags": int(snapshot.is_live.sum()),
+            "instances": used,
+            "members": int(snapshot.live_members.sum()),
+            "removed_bags": len(snapshot.removed),
+            "unused_instances": manifest.instances - used,
+            "segments": len(manifest.segments),
+            "bytes": manifest.bytes,
+            "indexed_bags": 0,  # this and the next are of an index that earlier versions had
+            "recall": None,
+            "pooling": self.verifier.configuration["pooling"],
+            "calibrated": not self.verifier.operating_point.is_default,
+            "fingerprint": manifest.fingerprint,
+        }
 
     def _number(self, name: str) -> int:
         number_of = self._store.refresh().number_of
@@ -222,74 +248,11 @@ class Gallery:
             )
         return number_of[name]
 
-    def _adding(self, resize: Fit | None, progress: Progress | None, *, replace: bool) -> Adding:
-        return Adding(self._store, self.verifier, self._form, resize, progress, replace)
-
-    def _copy(self, source: Snapshot) -> None:
-        with self._store.writing():
-            self._adding(None, None, replace=False).copy(source)
-
     def _write(self, bags: Iterable[GivenBag], resize: Fit | None, progress: Progress | None, *, replace: bool) -> int:
         with self._store.writing():
-            return self._adding(resize, progress, replace=replace).add(bags)
-
-
-def counts_of(snapshot: Snapshot, folder: Path, verifier: Verifier) -> dict[str, Any]:
-    """Counts and sizes, as plain values."""
-    manifest = snapshot.manifest
-    live, used = _live_members(snapshot), used_instances(snapshot)
-    return {
-        "folder": str(folder),
-        "bags": int(snapshot.is_live.sum()),
-        "instances": used,
-        "members": int(live.sum()),
-        "removed_bags": len(snapshot.removed),
-        "unused_instances": manifest.instances - used,
-        "segments": len(manifest.segments),
-        "bytes": sum(sum(entry.bytes.values()) for entry in manifest.segments),
-        "indexed_bags": 0,  # this and the next are of an index that earlier versions had
-        "recall": None,
-        "pooling": verifier.configuration["pooling"],
-        "calibrated": not verifier.operating_point.is_default,
-        "fingerprint": manifest.fingerprint,
-    }
+            return Adding(self._store, self.verifier, self._form, resize, progress, replace=replace).add(bags)
 
 
 def used_instances(snapshot: Snapshot) -> int:
     """Number of distinct instances in bags that are not removed."""
-    return len(np.unique(snapshot.members[_live_members(snapshot)]))
-
-
-def _live_members(snapshot: Snapshot) -> NDArray[np.bool_]:
-    return np.repeat(snapshot.is_live, np.diff(snapshot.ptr))
-
-
-def new_manifest(verifier: "Verifier") -> GalleryManifest:
-    """The manifest of an empty gallery of a verifier."""
-    form = form_of(verifier.pooling)
-    return GalleryManifest(
-        fingerprint=verifier_fingerprint(verifier),
-        backbone=backbone_fingerprint(verifier),
-        channels=verifier.backbone.channels,
-        width=form.width if form.is_stored_apart else 0,
-    )
-
-
-def check_same_verifier(manifest: GalleryManifest, verifier: "Verifier", folder: Path, named: str) -> None:
-    """Raise an error if a gallery belongs to another verifier."""
-    fingerprint = verifier_fingerprint(verifier)
-    if fingerprint != manifest.fingerprint:
-        raise MIVError(
-            f"The gallery {folder} was made with the verifier {manifest.fingerprint[:12]}, and this is "
-            f"{fingerprint[:12]}: what the gallery stores does not fit it. Open the gallery with its own verifier, "
-            f"or make a new one: miv gallery create NEW {named} --like {folder}"
-        )
-
-
-def check_same_backbone(source: GalleryManifest, manifest: GalleryManifest, folder: Path) -> None:
-    """Raise an error if the features of a gallery cannot be used by another verifier."""
-    if source.backbone != manifest.backbone:
-        raise MIVError(
-            f"The verifier of the gallery {folder} has another backbone, so its features do not fit. Create the "
-            "gallery without --like, and add the bags from their files again: miv gallery add"
-        )
+    return len(np.unique(snapshot.members[snapshot.live_members]))

@@ -1,6 +1,9 @@
-"""Search: one pass over everything that is kept, then verdicts on the best bags."""
+"""Search a gallery: one pass over everything that is kept, then verdicts on the best bags, and their chance."""
 
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -8,19 +11,251 @@ from numpy.typing import NDArray
 
 from miv.data import csr
 from miv.errors import MIVError
-from miv.gallery.hits import Chance, Hit, Hits, HitWitness
 from miv.gallery.snapshot import Snapshot
 from miv.poolings import StoredForm, StoredQueries
 from miv.runtime import evaluating
+from miv.verifier.decisions import Decision, OperatingPoint
+from miv.verifier.display import headline, in_a_line, witness_word
 from miv.verifier.engine import EmbeddedExemplars, decide
+from miv.verifier.network import Verifier
 from miv.verifier.verdict import Asked, Verdict, Verdicts
 from miv.verifier.verifying import Rows
 
-if TYPE_CHECKING:
-    from miv.verifier.network import Verifier
+
+class Chance:
+    r"""The probability that the best of ``N`` bags without the query's class reaches some probability.
+
+    .. math:: P = 1 - (1 - r)^N
+
+    The false-accept rate :math:`r` of one bag is that of the negatives on which the verifier was calibrated, counted so
+    that it is never 0: a probability above all ``n`` negatives has :math:`r = 1 / (n + 1)`.
+
+    Args:
+        point: the operating point of the verifier.
+    """
+
+    def __init__(self, point: OperatingPoint) -> None:
+        self._is_calibrated = not point.is_default
+        self._threshold = point.threshold
+        self._tail = _tail_of(point.measured)
+        self._rate_at_threshold = _rate_of(point.measured)
+
+    def rate(self, probability: float) -> tuple[float, bool] | None:
+        """The false-accept rate of one bag, and whether it is only an upper bound; ``None`` if unknown."""
+        if self._tail is not None:
+            negatives, reached, counts = self._tail
+            for count, value in zip(counts, reached, strict=True):
+                if value < probability:
+                    return min(1.0, max(count / (counts[-1] + 1), 1 / (negatives + 1))), count == 1
+            return 1.0, False
+        if self._rate_at_threshold is not None and probability >= self._threshold:
+            return self._rate_at_threshold, True
+        return None
+
+    def of(self, probability: float, bags: int) -> float | None:
+        """The probability that a chance hit is this good, among so many bags."""
+        rate = self.rate(probability)
+        if rate is None:
+            return None
+        return 1.0 if rate[0] >= 1 else -math.expm1(bags * math.log1p(-rate[0]))
+
+    def words(self, probability: float | None, bags: int) -> str:
+        """What to tell about the best hit."""
+        if not self._is_calibrated:
+            return (
+                "The verifier is not calibrated, so the probabilities are rough, and nothing can be said about chance "
+                "hits. Run `miv calibrate`."
+            )
+        if probability is None:
+            return "The gallery is empty."
+        chance, rate = self.of(probability, bags), self.rate(probability)
+        if chance is None or rate is None:
+            return (
+                "The calibration does not say how often a bag without the query's class gets so high a probability. "
+                "Calibrate again with `miv calibrate`."
+            )
+        if rate[1] and chance > 0.99:
+            return (
+                f"Among {bags:,} bags without the query's class, the best might look this good by chance: the data of "
+                "the calibration have too few negatives to rule that out."
+            )
+        at_most = "at most " if rate[1] else ""
+        return (
+            f"If none of the {bags:,} bags held the query's class, the best would look this good with probability "
+            f"{at_most}{_shown(chance)}."
+        )
 
 
-def search(verifier: "Verifier", form: StoredForm, snapshot: Snapshot, references: Rows, top: int, by: Asked) -> Hits:
+def _shown(chance: float) -> str:
+    return "above 0.99" if chance > 0.99 else f"{chance:.2g}"
+
+
+def _tail_of(measured: dict[str, Any]) -> tuple[float, list[float], list[int]] | None:
+    """Effective number of negatives, and the probability that 1, 2, ... of them reach, if the file has them."""
+    tail = measured.get("false_accepts")
+    if not isinstance(tail, dict):
+        return None
+    negatives, reached, counts = tail.get("effective_negatives"), tail.get("probability"), tail.get("count")
+    if not isinstance(reached, list) or not isinstance(counts, list) or not 0 < len(reached) == len(counts):
+        return None
+    if not _are_numbers([negatives, *reached, *counts]) or negatives is None or min(negatives, *counts) <= 0:
+        return None
+    return float(negatives), reached, counts
+
+
+def _rate_of(measured: dict[str, Any]) -> float | None:
+    rates = measured.get("false_accept_rate")
+    rate = rates.get("at_most", rates.get("value")) if isinstance(rates, dict) else None
+    return float(rate) if rate is not None and _are_numbers([rate]) and 0 <= rate <= 1 else None
+
+
+def _are_numbers(values: list[Any]) -> bool:
+    return all(isinstance(n, int | float) and not isinstance(n, bool) and math.isfinite(n) for n in values)
+
+
+@dataclass(frozen=True, slots=True)
+class HitWitness:
+    """An instance that shows the query's class: its place in the bag, from 0, its share as ``score``, its name."""
+
+    index: int
+    score: float
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Hit:
+    """A bag of the gallery.
+
+    Args:
+        name: of the bag.
+        witnesses: the instances that show the query's class, largest share first.
+        chance: probability that the best of as many bags without the query's class would reach this probability;
+            ``None`` if the calibration does not say.
+        answer: the verdict as ``Verifier.verify`` gives it, with shares and attention of all instances.
+    """
+
+    name: str
+    witnesses: tuple[HitWitness, ...]
+    chance: float | None
+    answer: Verdict = field(repr=False)
+
+    @property
+    def verdict(self) -> bool:
+        """Whether the bag holds something of the query's class."""
+        return self.answer.verdict
+
+    @property
+    def probability(self) -> float:
+        """Probability that it does, calibrated if the verifier is."""
+        return self.answer.probability
+
+    @property
+    def size(self) -> int:
+        """Number of instances in the bag."""
+        return self.answer.size
+
+    @property
+    def decision(self) -> Decision:
+        """``yes`` if the verdict is yes; else ``no``, or ``unsure``; ``answer.reason`` says why."""
+        return self.answer.decision
+
+    def __bool__(self) -> bool:
+        return self.verdict
+
+    def document(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return {
+            "name": self.name,
+            "verdict": self.verdict,
+            "decision": self.decision,
+            "reason": self.answer.reason,
+            "probability": self.probability,
+            "chance": self.chance,
+            "size": self.size,
+            "witnesses": [asdict(witness) for witness in self.witnesses],
+            "unlike": None if self.answer.unlike is None else self.answer.unlike.document(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Hits(Sequence[Hit]):
+    """The best bags, best first, with the thresholds of the verifier.
+
+    Args:
+        hits: the bags.
+        bags: number of bags in the gallery.
+        point: the operating point of the verifier.
+        references: number of references of the query.
+    """
+
+    hits: tuple[Hit, ...]
+    bags: int
+    point: OperatingPoint
+    references: int
+
+    @property
+    def threshold(self) -> float:
+        """The verdict is yes if the probability is at least this."""
+        return self.point.threshold
+
+    @property
+    def lower_threshold(self) -> float | None:
+        """The decision is no below this, and unsure from here up to the threshold, if the verifier has two."""
+        return self.point.lower_threshold
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    @overload
+    def __getitem__(self, place: int) -> Hit: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Hit]: ...
+    def __getitem__(self, place: int | slice) -> Hit | Sequence[Hit]:
+        return self.hits[place]
+
+    def __repr__(self) -> str:
+        return f"Hits({len(self)} of {self.bags:,} bags, {sum(hit.verdict for hit in self)} yes)"
+
+    def __str__(self) -> str:
+        width = max((len(in_a_line(hit.name)) for hit in self), default=0)
+        lines = [
+            f"{place:>3}  {in_a_line(hit.name):<{width}}  {headline(hit.answer)}{_witness_words(hit)}"
+            for place, hit in enumerate(self, start=1)
+        ]
+        return "\n".join([*lines, *self.notes()])
+
+    def notes(self) -> list[str]:
+        """What a reader must know about the hits."""
+        return [Chance(self.point).words(self.hits[0].probability if self.hits else None, self.bags)]
+
+    def document(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return {
+            "bags": self.bags,
+            "compared": self.bags,
+            "references": self.references,
+            "threshold": self.threshold,
+            "lower_threshold": self.lower_threshold,
+            "recall": None,  # of an index that earlier versions had
+            "notes": self.notes(),
+            "hits": [hit.document() for hit in self],
+        }
+
+
+def _witness_words(hit: Hit) -> str:
+    if not hit.witnesses:
+        return ""
+    shown = [in_a_line(w.name) if w.name else f"instance {w.index}" for w in hit.witnesses[:3]]
+    more = f" and {len(hit.witnesses) - 3} more" if len(hit.witnesses) > 3 else ""
+    word = witness_word(hit.answer).capitalize()
+    plural = "es" if word == "Witness" else "s"
+    return f" {word}{plural if len(hit.witnesses) > 1 else ''}: {', '.join(shown)}{more}."
+
+
+def search(verifier: Verifier, form: StoredForm, snapshot: Snapshot, references: Rows, top: int, by: Asked) -> Hits:
     """Find the ``top`` best bags for the features ``(R, C)`` of the references of one query."""
     rule = verifier.reference_rule
     queries = rule.queries(references)  # with the mean of several
@@ -41,28 +276,21 @@ def search(verifier: "Verifier", form: StoredForm, snapshot: Snapshot, reference
     if verdicts is not None:
         order = np.argsort(-verdicts.logit, kind="stable")
         hits = [_hit(snapshot, int(best[place]), verdicts[place], chance, live) for place in order]
-    return Hits(
-        tuple(hits),
-        live,
-        verifier.operating_point.threshold,
-        verifier.operating_point.lower_threshold,
-        len(references),
-        chance,
-    )
+    return Hits(tuple(hits), live, verifier.operating_point, len(references))
 
 
 def exact_logits(prepared: StoredQueries, snapshot: Snapshot) -> NDArray[np.float32]:
     """Logits ``(R, B)`` of all bags, removed ones included, in one pass over the kept rows."""
-    found = []
+    parts = []
     ptr = snapshot.ptr if snapshot.per != "bag" else np.arange(snapshot.bags + 1)
     first = 0
     while first < snapshot.bags:
         after = int(np.searchsorted(ptr, ptr[first] + prepared.rows_together, side="right")) - 1
         last = snapshot.without_copy(first, max(first + 1, after))
         rows = snapshot.kept_between(first, last)
-        found.append(prepared.logits(rows, snapshot.ptr[first : last + 1] - snapshot.ptr[first]))
+        parts.append(prepared.logits(rows, snapshot.ptr[first : last + 1] - snapshot.ptr[first]))
         first = last
-    return np.concatenate(found, axis=1) if found else np.zeros((1, 0), np.float32)
+    return np.concatenate(parts, axis=1) if parts else np.zeros((1, 0), np.float32)
 
 
 def best_places(logits: NDArray[np.floating[Any]], top: int) -> NDArray[np.int64]:
@@ -78,19 +306,11 @@ def best_places(logits: NDArray[np.floating[Any]], top: int) -> NDArray[np.int64
 
 def _hit(snapshot: Snapshot, bag: int, verdict: Verdict, chance: Chance, bags: int) -> Hit:
     names = snapshot.instance_names(bag)
-    witnesses = tuple(HitWitness(one.index, one.score, names[one.index]) for one in verdict.witnesses)
-    return Hit(
-        snapshot.name(bag),
-        verdict.verdict,
-        verdict.probability,
-        witnesses,
-        verdict.size,
-        chance.of(verdict.probability, bags),
-        verdict,
-    )
+    witnesses = tuple(HitWitness(w.index, w.score, names[w.index]) for w in verdict.witnesses)
+    return Hit(snapshot.name(bag), witnesses, chance.of(verdict.probability, bags), verdict)
 
 
-def verdicts_on(verifier: "Verifier", references: Rows, features: Rows, ptr: NDArray[np.int64], by: Asked) -> Verdicts:
+def verdicts_on(verifier: Verifier, references: Rows, features: Rows, ptr: NDArray[np.int64], by: Asked) -> Verdicts:
     """Verdicts on bags of features ``(T, C)``, for the features ``(R, C)`` of the references of one query."""
     bags, count = len(ptr) - 1, len(references)
     rows = np.concatenate([references, features])

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from miv.data import csr
 from miv.errors import MIVError
 from miv.files.atomic import whole_folder
-from miv.gallery import arrow_files as arrow
-from miv.gallery.manifest import BAGS, INSTANCES, KEPT, GalleryManifest, SegmentEntry
+from miv.gallery import files
+from miv.gallery.files import BAGS, INSTANCES, KEPT, GalleryManifest, SegmentEntry
 
 Rows = NDArray[np.float32]
 SEGMENTS = "segments"
@@ -22,12 +22,7 @@ _TRIES = 5  # a writer may remove a merged segment between our reading of the ma
 
 
 class RowStore:
-    """Rows ``(N, K)`` in pieces.
-
-    Args:
-        pieces: arrays ``(n, K)``, in order.
-        width: ``K``.
-    """
+    """Rows ``(N, K)`` in pieces ``(n, K)``."""
 
     def __init__(self, pieces: Sequence[Rows], width: int) -> None:
         self.pieces, self.width = [piece for piece in pieces if len(piece)], width
@@ -38,13 +33,13 @@ class RowStore:
 
     def between(self, first: int, last: int) -> Rows:
         """Rows ``first`` to ``last - 1``; without a copy if they are in one piece."""
-        found = []
+        parts = []
         number = int(np.searchsorted(self.borders, first, side="right")) - 1
         while first < last:
             start, end = int(self.borders[number]), min(last, int(self.borders[number + 1]))
-            found.append(self.pieces[number][first - start : end - start])
+            parts.append(self.pieces[number][first - start : end - start])
             first, number = end, number + 1
-        return found[0] if len(found) == 1 else np.concatenate([np.zeros((0, self.width), np.float32), *found])
+        return parts[0] if len(parts) == 1 else np.concatenate([np.zeros((0, self.width), np.float32), *parts])
 
     def take(self, rows: NDArray[np.int64]) -> Rows:
         """The rows with these numbers, in this order; without a copy if they follow each other in one piece."""
@@ -68,31 +63,24 @@ class SegmentContent:
 
 
 class Segment:
-    """The mapped files of a segment.
-
-    Args:
-        folder: of the gallery.
-        entry: from the manifest.
-        manifest: for the widths of rows.
-        per: what a row is kept for: an instance, a member of a bag, or a bag.
-    """
+    """The mapped files of a segment; ``per`` is what a row is kept for: an instance, a member of a bag, or a bag."""
 
     def __init__(self, folder: Path, entry: SegmentEntry, manifest: GalleryManifest, per: str) -> None:
         self.entry, self.path = entry, folder / SEGMENTS / entry.name
         kept_rows = {"instance": entry.instances, "member": entry.members, "bag": entry.bags}[per]
-        self.instance_batches = self._mapped(INSTANCES, arrow.instance_schema(manifest.channels), entry.instances)
-        self.bag_batches = self._mapped(BAGS, arrow.bag_schema(), entry.bags)
-        self.features = [arrow.column_rows(batch.column(1), manifest.channels) for batch in self.instance_batches]
+        self.instance_batches = self._mapped(INSTANCES, files.instance_schema(manifest.channels), entry.instances)
+        self.bag_batches = self._mapped(BAGS, files.bag_schema(), entry.bags)
+        self.features = [files.column_rows(batch.column(1), manifest.channels) for batch in self.instance_batches]
         self.kept, self.kept_batches = self.features, []
         if manifest.width:
-            self.kept_batches = self._mapped(KEPT, arrow.kept_schema(manifest.width), kept_rows)
-            self.kept = [arrow.column_rows(batch.column(0), manifest.width) for batch in self.kept_batches]
+            self.kept_batches = self._mapped(KEPT, files.kept_schema(manifest.width), kept_rows)
+            self.kept = [files.column_rows(batch.column(0), manifest.width) for batch in self.kept_batches]
         self.sizes, self.members = self._checked_bags()
 
     def _mapped(self, name: str, schema: Any, rows: int) -> list[Any]:
         if name not in self.entry.bytes:
-            raise MIVError(f"{self.path} has no {name}. {arrow.DAMAGED}")
-        return arrow.map_batches(self.path / name, schema, self.entry.bytes[name], rows)
+            raise MIVError(f"{self.path} has no {name}. {files.DAMAGED}")
+        return files.map_batches(self.path / name, schema, self.entry.bytes[name], rows)
 
     def _checked_bags(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Sizes of the bags, and the numbers of their instances in the gallery."""
@@ -101,19 +89,19 @@ class Segment:
             column, names = batch.column(1), batch.column(2)
             empty = sum(one.null_count for one in (batch.column(0), column, column.values, names))
             if empty or not names.offsets.equals(column.offsets):
-                raise MIVError(f"{self.path / BAGS} has empty cells, or names of other instances. {arrow.DAMAGED}")
+                raise MIVError(f"{self.path / BAGS} has empty cells, or names of other instances. {files.DAMAGED}")
             sizes.append(np.diff(column.offsets.to_numpy()))
             members.append(column.flatten().to_numpy())
         all_sizes, all_members = np.concatenate(sizes), np.concatenate(members)
         if len(all_members) != self.entry.members or (all_sizes < 1).any():
-            raise MIVError(f"{self.path / BAGS} has an empty bag, or other counts than the manifest. {arrow.DAMAGED}")
+            raise MIVError(f"{self.path / BAGS} has an empty bag, or other counts than the manifest. {files.DAMAGED}")
         return all_sizes, all_members
 
     @property
     def hashes(self) -> NDArray[Any]:
         """Hashes of the instances."""
         return np.concatenate(
-            [np.zeros(0, "S16"), *(arrow.column_hashes(batch.column(0)) for batch in self.instance_batches)]
+            [np.zeros(0, "S16"), *(files.column_hashes(batch.column(0)) for batch in self.instance_batches)]
         )
 
     @cached_property
@@ -121,45 +109,24 @@ class Segment:
         """Names of the bags."""
         return [name for batch in self.bag_batches for name in batch.column(0).to_pylist()]
 
-    def name(self, bag: int) -> str:
-        """Name of a bag, counted within the segment."""
-        return str(self._cell(0, bag))
-
-    def instance_names(self, bag: int) -> list[str]:
-        """Names of the instances of a bag, counted within the segment; "" for one without a name."""
-        return [name or "" for name in self._cell(2, bag)]
-
-    def _cell(self, column: int, bag: int) -> Any:
-        for batch in self.bag_batches:
-            if bag < len(batch):
-                return batch.column(column)[bag].as_py()
-            bag -= len(batch)
-        raise IndexError(bag)
-
 
 def write_segment(folder: Path, content: SegmentContent, manifest: GalleryManifest) -> SegmentEntry:
     """Write a segment whole, under a new name; it belongs to the gallery once the manifest lists it."""
     name = f"segment-{secrets.token_hex(8)}"
-    instances = bags = members = 0
+    members = 0
 
-    def counted_instances() -> Iterator[Any]:
-        nonlocal instances
-        for batch in content.instances:
-            instances += len(batch)
-            yield batch
-
-    def counted_bags() -> Iterator[Any]:
-        nonlocal bags, members
+    def counted() -> Iterator[Any]:
+        nonlocal members
         for batch in content.bags:
-            bags += len(batch)
             members += len(batch.column(1).flatten())
             yield batch
 
     with whole_folder(folder / SEGMENTS / name) as temporary:
-        arrow.write_batches(temporary / INSTANCES, arrow.instance_schema(manifest.channels), counted_instances())
-        arrow.write_batches(temporary / BAGS, arrow.bag_schema(), counted_bags())
+        schema = files.instance_schema(manifest.channels)
+        instances = files.write_batches(temporary / INSTANCES, schema, content.instances)
+        bags = files.write_batches(temporary / BAGS, files.bag_schema(), counted())
         if content.kept is not None:
-            arrow.write_batches(temporary / KEPT, arrow.kept_schema(manifest.width), content.kept)
+            files.write_batches(temporary / KEPT, files.kept_schema(manifest.width), content.kept)
         sizes = {file.name: file.stat().st_size for file in temporary.iterdir()}
     return SegmentEntry(name, instances, bags, members, sizes)
 
@@ -167,11 +134,7 @@ def write_segment(folder: Path, content: SegmentContent, manifest: GalleryManife
 class Snapshot:
     """Bags ``0`` to ``B - 1``, some of them removed, over instances ``0`` to ``U - 1``.
 
-    Args:
-        folder: of the gallery.
-        manifest: the manifest.
-        per: what a kept row belongs to.
-        known: segments that are already mapped, by name.
+    ``known`` are segments that are already mapped, by name; ``per`` is what a kept row belongs to.
     """
 
     def __init__(
@@ -183,15 +146,16 @@ class Snapshot:
             known[entry.name] if entry.name in known else Segment(folder, entry, manifest, per)
             for entry in manifest.segments
         ]
-        self.features = RowStore([piece for one in self.segments for piece in one.features], manifest.channels)
-        self.kept = RowStore(
-            [piece for one in self.segments for piece in one.kept], manifest.width or manifest.channels
-        )
+        pieces = [piece for segment in self.segments for piece in segment.features]
+        kept_pieces = [piece for segment in self.segments for piece in segment.kept]
+        self.features = RowStore(pieces, manifest.channels)
+        self.kept = RowStore(kept_pieces, manifest.width or manifest.channels)
         self.first_bag = csr.borders([entry.bags for entry in manifest.segments])
-        self.ptr = csr.borders(np.concatenate([np.zeros(0, np.int64), *(one.sizes for one in self.segments)]))
-        self.members = np.concatenate([np.zeros(0, np.int64), *(one.members for one in self.segments)])
+        none = np.zeros(0, np.int64)
+        self.ptr = csr.borders(np.concatenate([none, *(segment.sizes for segment in self.segments)]))
+        self.members = np.concatenate([none, *(segment.members for segment in self.segments)])
         if len(self.members) and not 0 <= self.members.min() <= self.members.max() < len(self.features):
-            raise MIVError(f"A bag of {folder} names an instance that is not there. {arrow.DAMAGED}")
+            raise MIVError(f"A bag of {folder} names an instance that is not there. {files.DAMAGED}")
         self.is_live = np.ones(self.bags, bool)
         self.is_live[self.removed] = False
 
@@ -209,7 +173,7 @@ class Snapshot:
                 return cls(folder, manifest, per, known)
             except FileNotFoundError as error:
                 missing = error
-        raise arrow.missing_file(missing) from missing
+        raise MIVError(f"{missing.filename or missing} is missing. {files.DAMAGED}") from missing
 
     @property
     def bags(self) -> int:
@@ -222,34 +186,44 @@ class Snapshot:
         entry = self.manifest.removed
         if entry is None:
             return np.zeros(0, np.int64)
-        batches = arrow.map_batches(self.folder / entry.file, arrow.removed_schema(), entry.bytes, entry.bags)
+        batches = files.map_batches(self.folder / entry.file, files.removed_schema(), entry.bytes, entry.bags)
         if any(batch.column(0).null_count for batch in batches):
-            raise MIVError(f"{self.folder / entry.file} has empty cells. {arrow.DAMAGED}")
+            raise MIVError(f"{self.folder / entry.file} has empty cells. {files.DAMAGED}")
         numbers = np.concatenate([np.zeros(0, np.int64), *(batch.column(0).to_numpy() for batch in batches)])
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < self.bags:
-            raise MIVError(f"{self.folder / entry.file} names a bag that is not there. {arrow.DAMAGED}")
+            raise MIVError(f"{self.folder / entry.file} names a bag that is not there. {files.DAMAGED}")
         return numbers
 
     @cached_property
     def number_of(self) -> dict[str, int]:
         """The number of each live bag by its name."""
-        live, number, found = self.is_live, 0, {}
-        for segment in self.segments:
-            for name in segment.names:
-                if live[number]:
-                    found[name] = number
-                number += 1
-        return found
+        names = (name for segment in self.segments for name in segment.names)
+        return {name: number for number, (name, live) in enumerate(zip(names, self.is_live, strict=True)) if live}
 
     def name(self, bag: int) -> str:
         """Name of a bag."""
-        segment = int(np.searchsorted(self.first_bag, bag, side="right")) - 1
-        return self.segments[segment].name(bag - int(self.first_bag[segment]))
+        return str(self._cell(0, bag))
 
     def instance_names(self, bag: int) -> list[str]:
-        """Names of the instances of a bag."""
-        segment = int(np.searchsorted(self.first_bag, bag, side="right")) - 1
-        return self.segments[segment].instance_names(bag - int(self.first_bag[segment]))
+        """Names of the instances of a bag; "" for one without a name."""
+        return [name or "" for name in self._cell(2, bag)]
+
+    def _cell(self, column: int, bag: int) -> Any:
+        for batch in (batch for segment in self.segments for batch in segment.bag_batches):
+            if bag < len(batch):
+                return batch.column(column)[bag].as_py()
+            bag -= len(batch)
+        raise IndexError(bag)
+
+    @property
+    def hashes(self) -> NDArray[Any]:
+        """Hashes of all instances."""
+        return np.concatenate([np.zeros(0, f"S{files.HASH_BYTES}"), *(segment.hashes for segment in self.segments)])
+
+    @property
+    def live_members(self) -> NDArray[np.bool_]:
+        """Whether each member is in a bag that is not removed."""
+        return np.repeat(self.is_live, np.diff(self.ptr))
 
     def kept_between(self, first: int, last: int) -> Rows:
         """Kept rows of the bags ``first`` to ``last - 1``."""

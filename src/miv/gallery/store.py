@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from miv.errors import MIVError
 from miv.files.atomic import PART, readable_disk_errors, remove_unfinished, siblings, whole_file
-from miv.gallery import arrow_files as arrow
-from miv.gallery.arrow_files import HASH_BYTES
-from miv.gallery.manifest import MANIFEST_NAME, GalleryManifest, Removed, SegmentEntry
+from miv.gallery import files
+from miv.gallery.files import MANIFEST_NAME, GalleryManifest, Removed, SegmentEntry
 from miv.gallery.snapshot import SEGMENTS, Segment, SegmentContent, Snapshot, write_segment
 
 _LOCK_NAME = "gallery.lock"
@@ -31,26 +30,6 @@ class GalleryBusy(MIVError):  # noqa: N818 - named after what is wrong
 
 class GalleryReplaced(MIVError):  # noqa: N818 - named after what is wrong
     """The gallery was removed while it was written to, and another one was made under its name."""
-
-
-@contextmanager
-def writing(folder: Path) -> Iterator[None]:
-    """Be the only writer of a gallery in this block; readers go on with what they opened."""
-    GalleryManifest.require(folder)
-    lock = FileLock(folder / _LOCK_NAME)  # released when the process ends for any reason
-    with readable_disk_errors(folder / _LOCK_NAME):
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise GalleryBusy(
-                f"Another process is writing to the gallery {folder}. Wait until it has ended, and try again. "
-                "Searching works meanwhile."
-            ) from None
-    try:
-        remove_unlisted(folder, GalleryManifest.load(folder))
-        yield
-    finally:
-        lock.release()
 
 
 def remove_unlisted(folder: Path, manifest: GalleryManifest) -> None:
@@ -72,28 +51,15 @@ def remove_unlisted(folder: Path, manifest: GalleryManifest) -> None:
                 path.unlink()
 
 
-def write_removed(folder: Path, bags: NDArray[np.int64]) -> Removed | None:
-    """Write the numbers of all removed bags under a new name."""
-    if not len(bags):
-        return None
-    path = folder / f"removed-{secrets.token_hex(8)}.arrow"
-    with whole_file(path) as temporary:
-        arrow.write_batches(temporary, arrow.removed_schema(), [arrow.removed_batch(np.unique(bags))])
-    return Removed(path.name, len(np.unique(bags)), path.stat().st_size)
-
-
 class KnownInstances:
     """Finds the number of an instance; those in the snapshot are sorted once, later ones are in a dict."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        hashes = np.concatenate([np.zeros(0, f"S{HASH_BYTES}"), *(one.hashes for one in snapshot.segments)])
+        hashes = snapshot.hashes
         self._order = np.argsort(hashes, kind="stable")
         self._sorted: NDArray[Any] = hashes[self._order]
         self._later: dict[bytes, int] = {}
         self._count = len(hashes)
-
-    def __len__(self) -> int:
-        return self._count
 
     def add(self, digests: Sequence[bytes]) -> None:
         """Note instances that were committed, in their order."""
@@ -103,31 +69,23 @@ class KnownInstances:
 
     def rows(self, digests: Sequence[bytes]) -> NDArray[np.int64]:
         """The number of each instance, or -1."""
-        found = np.array([self._later.get(digest, -1) for digest in digests], np.int64)
+        rows = np.array([self._later.get(digest, -1) for digest in digests], np.int64)
         if len(self._sorted):
             wanted = np.frombuffer(b"".join(digests), self._sorted.dtype)
             place = np.minimum(np.searchsorted(self._sorted, wanted), len(self._sorted) - 1)
             is_there = self._sorted[place] == wanted
-            found[is_there] = self._order[place[is_there]]
-        return found
+            rows[is_there] = self._order[place[is_there]]
+        return rows
 
-    def rows_with(self, next_ones: Sequence[bytes], digests: Sequence[bytes]) -> NDArray[np.int64]:
-        """The number of each instance, if ``next_ones`` are committed next."""
-        found = self.rows(digests)
-        following = {digest: self._count + place for place, digest in enumerate(next_ones)}
-        return np.array(
-            [following.get(digest, -1) if row < 0 else row for digest, row in zip(digests, found, strict=True)],
-            np.int64,
-        )
+    def rows_with(self, new: Sequence[bytes], digests: Sequence[bytes]) -> NDArray[np.int64]:
+        """The number of each instance, if the ``new`` ones are committed next."""
+        next_rows = {digest: self._count + place for place, digest in enumerate(new)}
+        rows = zip(digests, self.rows(digests), strict=True)
+        return np.array([next_rows.get(digest, -1) if row < 0 else row for digest, row in rows], np.int64)
 
 
 class OpenGallery:
-    """The current snapshot, and commits by the one writer.
-
-    Args:
-        folder: of the gallery.
-        per: what a kept row belongs to.
-    """
+    """The current snapshot, and commits by the one writer; ``per`` is what a kept row belongs to."""
 
     def __init__(self, folder: Path, per: str) -> None:
         self.folder, self._per = folder, per
@@ -150,8 +108,19 @@ class OpenGallery:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Be the only writer in this block, starting from the newest files."""
-        with writing(self.folder):
+        """Be the only writer in this block, starting from the newest files; readers go on with what they opened."""
+        GalleryManifest.require(self.folder)
+        path = self.folder / _LOCK_NAME
+        with readable_disk_errors(path):
+            try:
+                lock = FileLock(path).acquire(timeout=0)  # released when the process ends for any reason
+            except Timeout:
+                raise GalleryBusy(
+                    f"Another process is writing to the gallery {self.folder}. Wait until it has ended, and try again. "
+                    "Searching works meanwhile."
+                ) from None
+        with lock:
+            remove_unlisted(self.folder, GalleryManifest.load(self.folder))
             self.refresh()
             yield
 
@@ -180,7 +149,13 @@ class OpenGallery:
     def write_removed(self, bags: NDArray[np.int64]) -> Removed | None:
         """Write the numbers of all removed bags; ``commit`` must list the file."""
         self.require_same()
-        return write_removed(self.folder, bags)
+        if not len(bags):
+            return None
+        path, numbers = self.folder / f"removed-{secrets.token_hex(8)}.arrow", np.unique(bags)
+        batch = files.pa.record_batch([files.pa.array(numbers, files.pa.int64())], schema=files.removed_schema())
+        with whole_file(path) as temporary:
+            files.write_batches(temporary, files.removed_schema(), [batch])
+        return Removed(path.name, len(numbers), path.stat().st_size)
 
     def commit(self, manifest: GalleryManifest, new_hashes: Sequence[bytes] | None = None) -> None:
         """List new files; ``new_hashes`` are those of added instances, ``None`` if instances were renumbered."""
@@ -223,9 +198,9 @@ def merge_small(store: OpenGallery) -> None:
     while count := _count_to_merge([entry.size for entry in store.manifest.segments]):
         merged = store.snapshot.segments[-count:]
         content = SegmentContent(
-            instances=rebatched(batch for one in merged for batch in one.instance_batches),
-            bags=rebatched(batch for one in merged for batch in one.bag_batches),
-            kept=rebatched(batch for one in merged for batch in one.kept_batches) if store.manifest.width else None,
+            instances=rebatched(batch for segment in merged for batch in segment.instance_batches),
+            bags=rebatched(batch for segment in merged for batch in segment.bag_batches),
+            kept=rebatched(b for segment in merged for b in segment.kept_batches) if store.manifest.width else None,
         )
         entry = store.write_segment(content)
         store.commit(store.manifest.changed(segments=(*store.manifest.segments[:-count], entry)), new_hashes=[])
@@ -234,7 +209,7 @@ def merge_small(store: OpenGallery) -> None:
 def compact(store: OpenGallery) -> None:
     """Rewrite segments without removed bags and without instances that no bag uses, then merge small ones."""
     snapshot, manifest = store.snapshot, store.manifest
-    live_members = np.repeat(snapshot.is_live, np.diff(snapshot.ptr))
+    live_members = snapshot.live_members
     is_used = np.zeros(len(snapshot.features), bool)
     is_used[snapshot.members[live_members]] = True
     new_number = np.cumsum(is_used) - 1
@@ -268,7 +243,7 @@ def rebatched(batches: Iterable[Any]) -> Iterator[Any]:
     waiting: list[Any] = []
     for batch in batches:
         waiting.append(batch)
-        if sum(len(one) for one in waiting) >= _ROWS_PER_BATCH:
+        if sum(map(len, waiting)) >= _ROWS_PER_BATCH:
             yield from _joined(waiting)
             waiting = []
     yield from _joined(waiting)
@@ -276,7 +251,7 @@ def rebatched(batches: Iterable[Any]) -> Iterator[Any]:
 
 def _joined(batches: list[Any]) -> Iterator[Any]:
     if any(len(batch) for batch in batches):
-        yield from arrow.pa.Table.from_batches(batches).combine_chunks().to_batches()
+        yield from files.pa.Table.from_batches(batches).combine_chunks().to_batches()
 
 
 def _count_to_merge(sizes: list[int]) -> int:
@@ -296,18 +271,12 @@ def _count_to_merge(sizes: list[int]) -> int:
 def _filtered(batches: list[Any], mask: NDArray[np.bool_]) -> Iterator[Any]:
     start = 0
     for batch in batches:
-        yield batch.filter(arrow.pa.array(mask[start : start + len(batch)]))
+        yield batch.filter(files.pa.array(mask[start : start + len(batch)]))
         start += len(batch)
 
 
 def _renumbered(segment: Segment, live: NDArray[np.bool_], new_number: NDArray[np.int64]) -> Iterator[Any]:
     for batch in _filtered(segment.bag_batches, live):
-        column, names = batch.column(1), batch.column(2)
-        borders = arrow.pa.array(np.concatenate([[0], np.cumsum(np.diff(column.offsets.to_numpy()))]))
-        members = new_number[column.flatten().to_numpy()]
-        columns = [
-            batch.column(0),
-            arrow.pa.LargeListArray.from_arrays(borders, arrow.pa.array(members, arrow.pa.int64())),
-            arrow.pa.LargeListArray.from_arrays(borders, names.flatten()),
-        ]
-        yield arrow.pa.record_batch(columns, schema=arrow.bag_schema())
+        column = batch.column(1)
+        sizes, members = np.diff(column.offsets.to_numpy()), new_number[column.flatten().to_numpy()]
+        yield files.flat_bag_batch(batch.column(0), sizes, members, batch.column(2).flatten())
