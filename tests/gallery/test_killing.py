@@ -49,10 +49,11 @@ STATES = [
 ]
 
 
-def test_a_kill_at_any_moment_leaves_a_state_before_or_after_a_change(tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_kill_at_any_moment_leaves_a_state_before_or_after_a_change(tmp_path: Path, step: int) -> None:
     small_gallery(tmp_path / "start")
     seen = []
-    for number in count(1):
+    for number in count(step, step):
         folder = tmp_path / f"killed-{number}"
         shutil.copytree(tmp_path / "start", folder)
         killed = kill_at_change(number, change, folder)
@@ -65,7 +66,7 @@ def test_a_kill_at_any_moment_leaves_a_state_before_or_after_a_change(tmp_path: 
         assert len(gallery.search(vectors(2, 8)[0])) == len(found) + 1
         assert len(names_in(folder / "segments")) == gallery.info()["segments"]
     assert seen == sorted(seen)
-    assert set(seen) == {0, 1, 2, 3}
+    assert set(seen) == {0, 1, 2, 3} if step == 1 else len(set(seen)) > 1
 
 
 SLOW_ADD = """
@@ -91,6 +92,7 @@ print("done", gallery.info()["instances"], flush=True)
 """
 
 
+@pytest.mark.slow
 def test_embedding_goes_on_after_kill_9(tmp_path: Path) -> None:
     script, folder = tmp_path / "add.py", tmp_path / "gallery"
     script.write_text(SLOW_ADD)
@@ -172,7 +174,7 @@ def test_a_damaged_file_is_an_error_or_harmless(tmp_path: Path, file: str) -> No
     [path] = (tmp_path / "gallery" / "segments").glob(f"*/{file}")
     whole, random = path.read_bytes(), np.random.default_rng(0)
     errors = 0
-    for number in range(60):
+    for number in range(30):
         content = bytearray(whole)
         if number % 3:
             content[random.integers(len(content))] ^= 1 << random.integers(8)
@@ -183,4 +185,4 @@ def test_a_damaged_file_is_an_error_or_harmless(tmp_path: Path, file: str) -> No
             Gallery.open(tmp_path / "gallery").search(vectors(1, 9)[0])
         except MIVError:
             errors += 1
-    assert errors >= 20  # each truncation
+    assert errors >= 10  # each truncation

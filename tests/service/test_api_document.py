@@ -76,7 +76,7 @@ def _folders(parent: Path) -> dict[str, Path]:
 
 def test_requests_made_from_the_document_are_answered(tmp_path: Path) -> None:
     with served(str(vectors_folder(tmp_path, channels=1)), **_folders(tmp_path)) as address:
-        assert _try_everything(address, 24) >= 40  # thousands in the slow test
+        assert _try_everything(address, 8) >= 20  # thousands in the slow test
 
 
 @pytest.mark.slow

@@ -34,6 +34,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
+@pytest.mark.slow
 def test_sigterm_finishes_what_is_running(model: str, tmp_path: Path) -> None:
     heavy = verify(vectors(60, 1), witnesses="shapley")
     answers: list[tuple[int, bytes]] = []

@@ -10,7 +10,8 @@ import pytest
 
 from tests.service.browser.sample_gallery import fill_gallery
 from tests.service.browser.second_model import cautious_digits
-from tests.service.serving import serving, vectors_folder
+from tests.service.service_in_a_thread import served
+from tests.service.serving import vectors_folder
 
 CHROMIUM = os.environ.get("MIV_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -41,10 +42,9 @@ def service(playwright: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     (folder / "galleries").mkdir()
     models = ["miv/digits", "miv/evidence", str(cautious_digits(folder / "cautious"))]
     models.append(str(vectors_folder(folder)))
-    kept = ["--galleries", str(folder / "galleries"), "--keep", str(folder / "kept"), "--threads", "1"]
-    with serving(folder, *models, *kept, MIV_CACHE_DIR=str(folder / "cache")) as served:
-        fill_gallery(served.address)
-        yield served.address
+    with served(*models, galleries=folder / "galleries", keep=folder / "kept") as address:
+        fill_gallery(address)
+        yield address
 
 
 @pytest.fixture(scope="session")
