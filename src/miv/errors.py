@@ -1,11 +1,12 @@
 """The error type of the package, and its messages for unknown names and missing libraries."""
 
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
 
-_heard: ContextVar[list[str] | None] = ContextVar("heard", default=None)
+_collected: ContextVar[list[str] | None] = ContextVar("collected", default=None)
 
 
 class MIVError(ValueError):
@@ -17,32 +18,37 @@ class MIVWarning(UserWarning):
 
     def __init__(self, *words: object) -> None:
         super().__init__(*words)
-        heard = _heard.get()
-        if heard is not None:
-            heard.append(str(self))
+        collected = _collected.get()
+        if collected is not None:
+            collected.append(str(self))
+
+
+def warn(message: str, stacklevel: int = 3) -> None:
+    """Warn the user; a library caller can filter these by ``MIVWarning``."""
+    warnings.warn(MIVWarning(message), stacklevel=stacklevel)
 
 
 @contextmanager
 def collect_warnings() -> Iterator[list[str]]:
-    """Collect the words of our warnings in this block and thread; ``warnings.catch_warnings`` hears all threads.
+    """Collect our warnings of this block and thread; ``warnings.catch_warnings`` collects those of all threads.
 
     >>> import warnings
-    >>> with collect_warnings() as heard, warnings.catch_warnings(action="ignore"):
+    >>> with collect_warnings() as collected, warnings.catch_warnings(action="ignore"):
     ...     warnings.warn("It is long.", MIVWarning, stacklevel=1)
-    >>> heard
+    >>> collected
     ['It is long.']
     """
-    heard: list[str] = []
-    before = _heard.set(heard)
+    collected: list[str] = []
+    before = _collected.set(collected)
     try:
-        yield heard
+        yield collected
     finally:
-        _heard.reset(before)
+        _collected.reset(before)
 
 
 def are_warnings_collected() -> bool:
     """Whether someone collects the warnings of this thread."""
-    return _heard.get() is not None
+    return _collected.get() is not None
 
 
 class StoppedByUser(MIVError):  # noqa: N818 - nothing went wrong

@@ -3,8 +3,7 @@
 from miv.data.exemplars import Exemplar, ExemplarSet
 from miv.data.folder import load_set, load_split, load_splits, save_set, save_splits
 from miv.data.pool import InstancePool
-from miv.data.sources.arrays import bag_side, from_arrays, query_side
-from miv.data.sources.datasets import from_dataset, to_dataset
+from miv.data.sources.arrays import bag_side, from_arrays, from_dataset, query_side, to_dataset
 from miv.data.sources.folder import set_from_folder
 from miv.data.sources.table import set_from_table
 from miv.data.splits import SPLITS

@@ -1,6 +1,7 @@
 """Checks shared by the pool and the table; each error says what was given and what was expected."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -23,42 +24,42 @@ def describe(thing: object) -> str:
     return "nothing" if thing is None else f"a {type(thing).__name__}"
 
 
-def as_integers(name: str, given: object, length: int | None = None) -> NDArray[np.int64]:
+def as_integers(name: str, value: object, length: int | None = None) -> NDArray[np.int64]:
     """Return a 1-d array of whole numbers as int64; anything else is an error."""
     expected = f"int64 of shape ({'N' if length is None else length},)"
-    if not isinstance(given, np.ndarray) or given.ndim != 1 or given.dtype.kind not in "iu":
-        raise MIVError(f"{name} is {describe(given)}. Expected {expected}.")
-    check_length(name, given, length)
-    if given.dtype == np.uint64 and len(given) and given.max() > np.iinfo(np.int64).max:
-        raise MIVError(f"{name} has the value {given.max()}, too large for int64. Expected {expected}.")
-    return given.astype(np.int64, copy=False)
+    if not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype.kind not in "iu":
+        raise MIVError(f"{name} is {describe(value)}. Expected {expected}.")
+    check_length(name, value, length)
+    if value.dtype == np.uint64 and len(value) and value.max() > np.iinfo(np.int64).max:
+        raise MIVError(f"{name} has the value {value.max()}, too large for int64. Expected {expected}.")
+    return value.astype(np.int64, copy=False)
 
 
-def as_strings(name: str, given: object, length: int | None = None) -> NDArray[Any]:
+def as_strings(name: str, value: object, length: int | None = None) -> NDArray[Any]:
     """Return a 1-d array of strings as an object array.
 
     An object array, because one long string would make a fixed-width array huge.
     """
-    if not isinstance(given, np.ndarray) or given.ndim != 1 or given.dtype.kind not in "UTO":
-        raise MIVError(f"{name} is {describe(given)}. Expected an array of strings.")
-    check_length(name, given, length)
-    if given.dtype.kind != "O":
-        return given.astype(object)
-    types = set(map(type, given.tolist()))
+    if not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype.kind not in "UTO":
+        raise MIVError(f"{name} is {describe(value)}. Expected an array of strings.")
+    check_length(name, value, length)
+    if value.dtype.kind != "O":
+        return value.astype(object)
+    types = set(map(type, value.tolist()))
     if all(issubclass(one, str) for one in types):
         if types == {str}:
-            return given
-        plain = np.empty(len(given), object)  # NumPy strings become ordinary ones
-        plain[:] = [str(text) for text in given]
+            return value
+        plain = np.empty(len(value), object)  # NumPy strings become ordinary ones
+        plain[:] = [str(text) for text in value]
         return plain
-    row = next(row for row, text in enumerate(given) if not isinstance(text, str))
-    raise MIVError(f"{name}[{row}] is {describe(given[row])}. Expected a string.")
+    row = next(row for row, text in enumerate(value) if not isinstance(text, str))
+    raise MIVError(f"{name}[{row}] is {describe(value[row])}. Expected a string.")
 
 
-def check_length(name: str, given: NDArray[Any], length: int | None) -> None:
+def check_length(name: str, value: NDArray[Any], length: int | None) -> None:
     """Check the length of an array."""
-    if length is not None and len(given) != length:
-        raise MIVError(f"{name} has {len(given)} entries. Expected {length}.")
+    if length is not None and len(value) != length:
+        raise MIVError(f"{name} has {len(value)} entries. Expected {length}.")
 
 
 def check_range(name: str, indices: NDArray[np.int64], size: int, of: str) -> None:
@@ -70,33 +71,34 @@ def check_range(name: str, indices: NDArray[np.int64], size: int, of: str) -> No
         )
 
 
-def list_of(name: str, given: object, kinds: str) -> NDArray[Any]:
+def list_of(name: str, value: object, kinds: str) -> NDArray[Any]:
     """Turn a list into a 1-d array of one of the dtype ``kinds``; an empty list fits every kind."""
     try:
-        array = np.asarray(given)
+        array = np.asarray(value)
     except ValueError:  # numpy raises this for lists of different lengths
         array = np.empty(0, object)
     if array.size == 0 and array.ndim == 1 and array.dtype.kind == "f":
         return array.astype(np.int64)
     if array.ndim != 1 or array.dtype.kind not in kinds:
         wanted = "True and False" if kinds == "b" else "whole numbers"
-        raise MIVError(f"{name} is {str(given)[:60]!r}. Expected a list of {wanted}.")
+        raise MIVError(f"{name} is {str(value)[:60]!r}. Expected a list of {wanted}.")
     return array
 
 
-def check_borders(bag_ptr: NDArray[np.int64], members: int) -> None:
-    """Check that borders rise from 0 to ``members`` and leave no bag empty."""
-    if int(bag_ptr[0]) != 0 or int(bag_ptr[-1]) != members:
+def check_borders(ptr: NDArray[np.int64], members: int, name: str = "bag") -> None:
+    """Check that the borders of bags or references rise from 0 to ``members`` and leave no exemplar without one."""
+    if int(ptr[0]) != 0 or int(ptr[-1]) != members:
         raise MIVError(
-            f"bag_ptr runs from {int(bag_ptr[0])} to {int(bag_ptr[-1])}. "
-            f"Expected 0 to {members}, the number of entries of bag_index."
+            f"{name}_ptr runs from {int(ptr[0])} to {int(ptr[-1])}. "
+            f"Expected 0 to {members}, the number of entries of {name}_index."
         )
-    sizes = np.diff(bag_ptr)
+    sizes = np.diff(ptr)
     if sizes.min() < 0:
-        raise MIVError(f"bag_ptr decreases at exemplar {int((sizes < 0).argmax())}. Expected increasing borders.")
+        raise MIVError(f"{name}_ptr decreases at exemplar {int((sizes < 0).argmax())}. Expected increasing borders.")
     if sizes.min() == 0:
         first = int((sizes == 0).argmax())
-        raise MIVError(f"Exemplar {first} has an empty bag. Expected at least one instance; remove the exemplar.")
+        lack = "an empty bag" if name == "bag" else "no reference"
+        raise MIVError(f"Exemplar {first} has {lack}. Expected at least one instance; remove the exemplar.")
 
 
 def as_labels(label: object, length: int) -> NDArray[np.int8]:
@@ -149,7 +151,7 @@ def checked_references(
         raise MIVError("Only one of reference_ptr and reference_index was given. Expected both or neither.")
     index = as_integers("reference_index", reference_index)
     ptr = as_integers("reference_ptr", reference_ptr, len(query) + 1)
-    _check_borders(ptr, len(index))
+    check_borders(ptr, len(index), "reference")
     check_range("reference_index", index, instances, "the pool")
     other = index[ptr[:-1]] != query
     if other.any():
@@ -175,26 +177,13 @@ def joined_references(
     """
     if queries is not None and len(queries) != len(references):
         raise MIVError(f"Got {len(queries)} queries and references of {len(references)}. Expected one list per query.")
-    found = []
-    for number, given in enumerate(references):
-        own = list_of(f"references of exemplar {number}", given, "iu").tolist()
-        together = dict.fromkeys(own if queries is None else [int(queries[number]), *own])
-        if not together:
+    joined = []
+    for number, listed in enumerate(references):
+        members = list_of(f"references of exemplar {number}", listed, "iu").tolist()
+        joined.append(list(dict.fromkeys(members if queries is None else [int(queries[number]), *members])))
+        if not joined[-1]:
             raise MIVError(f"Exemplar {number} has no references. Expected at least one; remove the exemplar.")
-        found.append(list(together))
-    members = np.array([one for together in found for one in together], np.int64)
-    return csr.borders([len(together) for together in found]), members
-
-
-def _check_borders(ptr: NDArray[np.int64], members: int) -> None:
-    if int(ptr[0]) != 0 or int(ptr[-1]) != members:
-        raise MIVError(
-            f"reference_ptr runs from {int(ptr[0])} to {int(ptr[-1])}. "
-            f"Expected 0 to {members}, the number of entries of reference_index."
-        )
-    counts = np.diff(ptr)
-    if counts.min() < 1:
-        raise MIVError(f"Exemplar {int((counts < 1).argmax())} has no reference. Expected at least one, its query.")
+    return csr.borders([len(members) for members in joined]), np.array(list(chain.from_iterable(joined)), np.int64)
 
 
 # Create the columns of a set from Python lists.

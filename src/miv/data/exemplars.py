@@ -190,13 +190,13 @@ class ExemplarSet:
 
     @classmethod
     def from_dataset(cls, dataset: Any, **columns: str) -> "ExemplarSet":
-        """Read a ``datasets.Dataset`` or any rows; see ``miv.data.sources.datasets.from_dataset``."""
+        """Read a ``datasets.Dataset`` or any rows; see ``miv.data.from_dataset``."""
         from miv.data import from_dataset
 
         return from_dataset(dataset, **columns)
 
     def to_dataset(self) -> Any:
-        """Return a ``datasets.Dataset``; see ``miv.data.sources.datasets.to_dataset``."""
+        """Return a ``datasets.Dataset``; see ``miv.data.to_dataset``."""
         from miv.data import to_dataset
 
         return to_dataset(self)

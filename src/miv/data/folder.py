@@ -11,22 +11,142 @@ size and header of ``pool.npy``. It does not read the values of ``pool.npy``, so
 instantly; ``verify=True`` checks their hash and looks for NaN. Nothing is ever unpickled.
 """
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from miv import __version__
 from miv.data.exemplars import ExemplarSet
 from miv.data.kinds import KINDS
-from miv.data.manifest import NAME, FileEntry, Manifest
 from miv.data.pool import InstancePool
 from miv.data.splits import SPLITS
 from miv.errors import MIVError, unknown_name
 from miv.files.atomic import bring_back, readable_disk_errors, refuse_current_folder, sha256_of, whole_folder
-from miv.files.instances import check_name
+from miv.files.instances import InstanceKind, check_name
+from miv.files.json import check_shape, json_text, read_json_object
 
 TABLE, POOL_ARRAY, POOL_TABLE = "exemplars.parquet", "pool.npy", "pool.parquet"
-FILES = {NAME, TABLE, POOL_ARRAY, POOL_TABLE}
+NAME = "manifest.json"
+FORMAT = "miv-exemplars"
+VERSION = 2
+_READ = (1, VERSION)
+_NEW_IN_2: dict[str, Any] = {"references": None, "has_query_ids": False, "has_names": False}
+_OPTIONAL: dict[str, Any] = {"has_weights": False, "splits": None, "image_steps": None}  # written only if known
+_SHAPE = {
+    "builder": str,
+    "options": dict,
+    "seed?": int,
+    "kind": str,
+    "instances": int,
+    "shape": [int],
+    "has_classes": bool,
+    "exemplars": int,
+    "bag_entries": int,
+    "positives": int,
+    "witnesses?": int,
+    "has_groups": bool,
+    "has_weights": bool,
+    "files": {"*": {"bytes": int, "sha256": str}},
+    "splits?": [str],
+    "references?": int,
+    "has_query_ids": bool,
+    "has_names": bool,
+    "image_steps?": [str],
+    "miv": str,
+}
+_BUILD_AGAIN = "The set is damaged. Build it again."
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The content of ``manifest.json``: origin, counts, size and hash of each file.
+
+    ``None`` is unknown: of ``witnesses``, and of ``references`` if every query is one instance. ``splits`` are the
+    names that were saved together, and ``image_steps`` the steps from a file to an image.
+    """
+
+    builder: str
+    options: dict[str, Any]
+    seed: int | None
+    kind: InstanceKind
+    instances: int
+    shape: list[int]
+    has_classes: bool
+    exemplars: int
+    bag_entries: int
+    positives: int
+    witnesses: int | None
+    has_groups: bool
+    files: dict[str, dict[str, Any]]
+    has_weights: bool = False
+    splits: list[str] | None = None
+    references: int | None = None
+    has_query_ids: bool = False
+    has_names: bool = False
+    image_steps: list[str] | None = None
+    miv: str = __version__
+
+    @classmethod
+    def describe(cls, exemplars: ExemplarSet, folder: Path, **origin: Any) -> "Manifest":
+        """The manifest of a set whose files are in a folder."""
+        pool, witness, references = exemplars.pool, exemplars.witness, exemplars.reference_index
+        paths = [folder / name for name in (TABLE, POOL_ARRAY, POOL_TABLE) if (folder / name).exists()]
+        return cls(
+            kind=pool.kind,
+            instances=len(pool),
+            shape=list(pool.values.shape[1:]),
+            has_classes=pool.classes is not None,
+            exemplars=len(exemplars),
+            bag_entries=len(exemplars.bag_index),
+            positives=int(exemplars.label.sum()),
+            witnesses=None if witness is None else int(witness.sum()),
+            has_groups=exemplars.group is not None,
+            has_weights=exemplars.weight is not None,
+            files={path.name: {"bytes": path.stat().st_size, "sha256": sha256_of(path)} for path in paths},
+            references=None if references is None else len(references),
+            has_query_ids=exemplars.query_id is not None,
+            has_names=pool.names is not None,
+            image_steps=None if pool.image_steps is None else list(pool.image_steps),
+            **origin,
+        )
+
+    def write(self, folder: Path) -> None:
+        """Write ``manifest.json`` into a folder."""
+        document = {"format": FORMAT, "version": VERSION, **asdict(self)}
+        for name, default in _OPTIONAL.items():
+            if document[name] == default:
+                del document[name]
+        try:
+            (folder / NAME).write_text(json_text(document) + "\n", encoding="utf-8")
+        except (TypeError, ValueError) as error:
+            raise MIVError(
+                f"Could not write the options as JSON: {error}. Expected numbers, strings, lists and dicts."
+            ) from error
+
+    @classmethod
+    def read(cls, folder: Path) -> "Manifest":
+        """Read and check ``manifest.json`` of a folder."""
+        path = folder / NAME
+        document = read_json_object(path, "Build the set again.")
+        if document.get("format") != FORMAT:
+            raise MIVError(f"{path} is not the manifest of a set: its format is not {FORMAT!r}.")
+        version = document.get("version")
+        if type(version) is not int or version not in _READ:
+            raise MIVError(
+                f"{path} has format version {version!r}; this version of miv reads {' and '.join(map(str, _READ))}. "
+                "Use the version of miv that wrote it, or build the set again."
+            )
+        document = _OPTIONAL | (_NEW_IN_2 if version == 1 else {}) | document
+        names = [name.removesuffix("?") for name in _SHAPE]
+        for name in names:
+            if name not in document:
+                raise MIVError(f"{path} has no {name!r}. {_BUILD_AGAIN}")
+        check_shape(document, _SHAPE, str(path), _BUILD_AGAIN)
+        if document["kind"] not in KINDS:
+            raise MIVError(f"{path}: 'kind' is {document['kind'][:60]!r}. Expected one of {', '.join(KINDS)}.")
+        return cls(**{name: document[name] for name in names})
 
 
 def save_set(
@@ -53,16 +173,8 @@ def save_set(
         write_set(exemplars, temporary, builder=builder, options=options, seed=seed)
 
 
-def write_set(
-    exemplars: ExemplarSet,
-    folder: Path,
-    *,
-    builder: str,
-    options: dict[str, Any],
-    seed: int | None,
-    splits: list[str] | None = None,
-) -> None:
-    """Write the files of a set to an existing empty folder; ``splits`` are those that are saved together."""
+def write_set(exemplars: ExemplarSet, folder: Path, **origin: Any) -> None:
+    """Write the files of a set to an existing empty folder; ``origin`` are the first fields of its manifest."""
     from miv.data import set_tables  # imported only here because it needs pyarrow
 
     pool = exemplars.pool
@@ -73,28 +185,7 @@ def write_set(
         np.save(folder / POOL_ARRAY, pool.values, allow_pickle=False)
     if not is_array or pool.classes is not None or pool.names is not None:
         set_tables.write_pool(pool, folder / POOL_TABLE)
-    names = [name for name in (TABLE, POOL_ARRAY, POOL_TABLE) if (folder / name).exists()]
-    Manifest(
-        builder=builder,
-        options=options,
-        seed=seed,
-        kind=pool.kind,
-        instances=len(pool),
-        shape=list(pool.values.shape[1:]),
-        has_classes=pool.classes is not None,
-        exemplars=len(exemplars),
-        bag_entries=len(exemplars.bag_index),
-        positives=int(exemplars.label.sum()),
-        witnesses=None if exemplars.witness is None else int(exemplars.witness.sum()),
-        has_groups=exemplars.group is not None,
-        has_weights=exemplars.weight is not None,
-        files={name: FileEntry.of(folder / name) for name in names},
-        splits=splits,
-        references=None if exemplars.reference_index is None else len(exemplars.reference_index),
-        has_query_ids=exemplars.query_id is not None,
-        has_names=pool.names is not None,
-        image_steps=None if pool.image_steps is None else list(pool.image_steps),
-    ).write(folder)
+    Manifest.describe(exemplars, folder, **origin).write(folder)
 
 
 def load_set(make: type[ExemplarSet], folder: Path, *, verify: bool = False) -> ExemplarSet:
@@ -112,13 +203,13 @@ def load_set(make: type[ExemplarSet], folder: Path, *, verify: bool = False) -> 
         _check_file(folder, manifest, POOL_TABLE)
     if has_array:
         _check_file(folder, manifest, POOL_ARRAY, content=verify)
-    found = set_tables.read_pool(folder / POOL_TABLE, manifest) if has_table else {}
-    texts = found.pop("text", None)
+    columns = set_tables.read_pool(folder / POOL_TABLE, manifest) if has_table else {}
+    texts = columns.pop("text", None)
     values = _map_array(folder / POOL_ARRAY, manifest) if has_array else texts
     table = set_tables.read_table(folder / TABLE, manifest)
     try:
         steps = None if manifest.image_steps is None else tuple(manifest.image_steps)
-        pool = InstancePool(manifest.kind, values, **found, image_steps=steps)  # type: ignore[arg-type]
+        pool = InstancePool(manifest.kind, values, **columns, image_steps=steps)  # type: ignore[arg-type]
         if verify:
             pool.check_finite()
         exemplars = make(pool, **table)
@@ -165,7 +256,7 @@ def _foreign_files(folder: Path, splits: tuple[str, ...]) -> list[str]:
     for entry in sorted(folder.iterdir()):
         if entry.is_dir() and not entry.is_symlink() and entry.name in splits:
             foreign += [f"{entry.name}/{name}" for name in _foreign_files(entry, ())]
-        elif entry.name not in FILES or not entry.is_file():
+        elif entry.name not in (NAME, TABLE, POOL_ARRAY, POOL_TABLE) or not entry.is_file():
             foreign.append(entry.name)
     return foreign
 
@@ -173,18 +264,18 @@ def _foreign_files(folder: Path, splits: tuple[str, ...]) -> list[str]:
 def _check_file(folder: Path, manifest: Manifest, name: str, *, content: bool = True) -> None:
     path = folder / name
     if name not in manifest.files:
-        raise MIVError(f"{folder / NAME} does not list {name}. The set is damaged. Build it again.")
+        raise MIVError(f"{folder / NAME} does not list {name}. {_BUILD_AGAIN}")
     if not path.is_file():
-        raise MIVError(f"{path} is missing. The set is damaged. Build it again.")
+        raise MIVError(f"{path} is missing. {_BUILD_AGAIN}")
     expected = manifest.files[name]
     try:
         size = path.stat().st_size
-        if size != expected.bytes:
+        if size != expected["bytes"]:
             raise MIVError(
-                f"{path} has {size} bytes. Expected {expected.bytes} from the manifest; "
+                f"{path} has {size} bytes. Expected {expected['bytes']} from the manifest; "
                 "the file is damaged or was replaced. Build the set again."
             )
-        if content and sha256_of(path) != expected.sha256:
+        if content and sha256_of(path) != expected["sha256"]:
             raise MIVError(
                 f"{path} does not match its hash in the manifest; "
                 "the file is damaged or was replaced. Build the set again."
@@ -205,19 +296,18 @@ def _map_array(path: Path, manifest: Manifest) -> np.ndarray[Any, Any]:
 
 
 def _check_counts(folder: Path, manifest: Manifest, exemplars: ExemplarSet) -> None:
+    witness, references = exemplars.witness, exemplars.reference_index
     counted = {
-        "instances": len(exemplars.pool),
-        "exemplars": len(exemplars),
         "bag_entries": len(exemplars.bag_index),
         "positives": int(exemplars.label.sum()),
-        "witnesses": None if exemplars.witness is None else int(exemplars.witness.sum()),
-        "references": None if exemplars.reference_index is None else len(exemplars.reference_index),
+        "witnesses": None if witness is None else int(witness.sum()),
+        "references": None if references is None else len(references),
     }
     for name, count in counted.items():
         if getattr(manifest, name) != count:
             raise MIVError(
-                f"{folder} contains {count} {name.replace('_', ' ')}. "
-                f"The manifest says {getattr(manifest, name)}; the set is damaged. Build it again."
+                f"{folder} contains {count} {name.replace('_', ' ')}. The manifest says {getattr(manifest, name)}. "
+                f"{_BUILD_AGAIN}"
             )
 
 

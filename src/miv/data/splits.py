@@ -1,7 +1,6 @@
 """Divide classes or whole clusters of exemplars among train, validation and test."""
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from miv.data import csr
 from miv.data.exemplars import ExemplarSet
-from miv.errors import MIVError, MIVWarning, unknown_name
+from miv.errors import MIVError, unknown_name, warn
 from miv.files.json import Integers
 
 SPLITS = ("train", "validation", "test")
@@ -86,12 +85,7 @@ def split_names(names: Sequence[str], shares: Shares, rng: np.random.Generator, 
 def warn_of_few_classes(classes: dict[str, set[str]], shares: Shares, drawn: set[str]) -> None:
     """Warn if validation or test has so few classes that its metrics depend on which ones they are.
 
-    Larger shares are suggested only if train would keep at least half of the classes.
-
-    Args:
-        classes: names of the classes by split; some may be in several splits.
-        shares: the shares that were asked for.
-        drawn: the splits that were drawn by these shares; the others were given.
+    Larger shares are suggested only for splits that were ``drawn``, and if train would keep half of the classes.
     """
     few = {split: len(own) for split, own in classes.items() if split != "train" and len(own) < _FEW_CLASSES}
     if not few:
@@ -101,28 +95,19 @@ def warn_of_few_classes(classes: dict[str, set[str]], shares: Shares, drawn: set
     raised = [split for split in few if split in drawn]
     kept = len(classes.get("train", ())) - sum(_FEW_CLASSES - few[split] for split in raised)
     larger = " and ".join(f"--{split} (now {getattr(shares, split):g})" for split in raised if 2 * kept >= total)
-    warnings.warn(
+    warn(
         f"Of {total} classes, {counts}. Metrics of so few classes depend on which ones they are. "
-        f"Add classes until each has {_FEW_CLASSES}{f', or raise {larger}' if larger else ''}.",
-        MIVWarning,
-        stacklevel=3,
+        f"Add classes until each has {_FEW_CLASSES}{f', or raise {larger}' if larger else ''}."
     )
 
 
 def split_clusters(
     cluster: NDArray[np.int64], shares: Shares, rng: np.random.Generator
 ) -> dict[str, NDArray[np.int64]]:
-    """Assign exemplars to the splits, with each cluster in a single split.
+    """The increasing numbers of the exemplars of each split, with each cluster ``(E,)`` in a single split.
 
-    Large clusters go first, each to the split that lacks most, to match the shares as well as possible.
-
-    Args:
-        cluster: ``(E,)`` the cluster of each exemplar.
-        shares: the wanted shares.
-        rng: breaks ties between clusters of equal size.
-
-    Returns:
-        For each split, the increasing numbers of its exemplars; a split may be empty if there are too few clusters.
+    Large clusters go first, each to the split that lacks most, to match the shares as well as possible; a split may be
+    empty if there are too few clusters.
     """
     names, numbers, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
     shuffled = rng.permutation(len(names))

@@ -7,14 +7,13 @@ left out. Both print a warning.
 import errno
 import os
 import shutil
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from miv.errors import MissingLibrary, MIVError, MIVWarning
+from miv.errors import MissingLibrary, MIVError, warn
 from miv.runtime import Progress
 
 _DAMAGE = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP}  # a file is missing, or is something else
@@ -42,12 +41,10 @@ def ignoring_cache_errors(folder: Path) -> Iterator[None]:
         cause = error if isinstance(error, OSError) else error.__cause__
         if not isinstance(cause, OSError):  # not a problem of the disk
             raise
-        warnings.warn(
-            MIVWarning(
-                f"The cache {folder} cannot be written ({cause.strerror or cause}), so this run goes on without it. "
-                "Check free disk space and permissions, or choose another folder with MIV_CACHE_DIR or --cache."
-            ),
-            stacklevel=3,
+        warn(
+            f"The cache {folder} cannot be written ({cause.strerror or cause}), so this run goes on without it. "
+            "Check free disk space and permissions, or choose another folder with MIV_CACHE_DIR or --cache.",
+            stacklevel=4,
         )
 
 
@@ -58,11 +55,9 @@ def discard(path: Path, error: Exception, what_now: str) -> None:
     """
     reason = str(error) or type(error).__name__
     if _is_passing(error):
-        warnings.warn(
-            MIVWarning(f"{path} in the cache cannot be read ({reason}), so this run goes on without it."), stacklevel=3
-        )
+        warn(f"{path} in the cache cannot be read ({reason}), so this run goes on without it.", stacklevel=4)
         return
-    warnings.warn(MIVWarning(f"{path} in the cache is damaged ({reason}). {what_now}"), stacklevel=3)
+    warn(f"{path} in the cache is damaged ({reason}). {what_now}", stacklevel=4)
     with ignoring_cache_errors(path.parent):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

@@ -59,7 +59,7 @@ def test_images_come_as_pillow_or_as_numbers(form: str) -> None:
         ([{**ROWS[0], "witnesses": [5]}], "Row 0: the witness 5 is not a position"),
         ([{**ROWS[0], "bag": []}], "Bag 0 is empty"),
         ([], "no exemplar"),
-        ([{**ROWS[0], "query_class": "a", "bag_classes": ["b"]}], "1 bag_classes for a bag of 2"),
+        ([{**ROWS[0], "query_class": "a", "bag_classes": ["b"]}], "1 bag_classes for 2 instances"),
     ],
 )
 def test_mistakes_are_named(rows: Any, message: str) -> None:

@@ -1,6 +1,5 @@
 """Draw exemplars from classes of instances: for every query, one bag with its class and one without."""
 
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,22 +12,16 @@ from miv.data import csr
 from miv.data.exemplars import ExemplarSet
 from miv.data.kinds import KINDS
 from miv.data.pool import InstancePool
-from miv.errors import MIVError
+from miv.errors import MIVError, warn
 from miv.runtime import Progress
 
 # Find similar classes without learning, as a source of hard negatives.
 
 
 def nearest_classes(pool: InstancePool, members: Sequence[NDArray[np.int64]], count: int) -> list[NDArray[np.int64]]:
-    """For each class, the ``count`` other classes with the nearest mean instance, nearest first.
+    """For each of ``K`` classes of pool indices, the ``count`` others with the nearest mean sketch, nearest first.
 
-    Images are compared by their pixels (16 × 16 grey), texts by their three-character
-    sequences, features by their direction after each channel is standardised to mean 0 and deviation 1.
-
-    Args:
-        pool: the instances.
-        members: for each of ``K`` classes, the indices of its instances in the pool.
-        count: number of neighbours per class; fewer if there are fewer classes.
+    Where the channels of a sketch have scales of their own, each is standardised to mean 0 and deviation 1.
     """
     kind = KINDS[pool.kind]
     centres = np.stack([np.mean([kind.sketch(pool.values[i]) for i in indices], axis=0) for indices in members])
@@ -43,8 +36,6 @@ def nearest_classes(pool: InstancePool, members: Sequence[NDArray[np.int64]], co
         neighbours.append(np.argsort(-likeness, kind="stable")[: min(count, len(centres) - 1)])
     return neighbours
 
-
-logger = logging.getLogger(__name__)
 
 _MOST_BYTES = 8 << 30
 _MOST_REFERENCES = 1000
@@ -137,14 +128,8 @@ class Drawing:
     ) -> ExemplarSet:
         """Draw ``exemplars`` exemplars from the classes of one split.
 
-        Args:
-            pool: the instances.
-            members: for each class of the split, the indices of its instances in the pool.
-            exemplars: number of exemplars.
-            rng: random generator.
-            progress: advances once per exemplar.
-            split: name of the split, for messages.
-            imitated: for each class of forgeries, the class that it imitates.
+        ``members`` are the pool indices of each class, ``split`` is a name for messages, and ``imitated`` says which
+        class each class of forgeries imitates.
         """
         if not members:
             raise MIVError(f"The split {split} has no instances left. Add instances, or use another seed.")
@@ -175,12 +160,9 @@ class Drawing:
                         too_few += len(shown) < wanted
                         advance(1)
         if too_few:
-            logger.warning(
-                "%s: %d of %d positive bags contain fewer witnesses than requested, because their class has too few "
-                "instances; distractors fill the bag.",
-                split,
-                too_few,
-                (len(bags) + 1) // 2,
+            warn(
+                f"{split}: {too_few} of {(len(bags) + 1) // 2} positive bags contain fewer witnesses than requested, "
+                "because their class has too few instances; distractors fill the bag."
             )
         return ExemplarSet(
             pool=pool,
@@ -252,7 +234,7 @@ class _Classes:
     def more_references(self, place: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """The places of at most ``count`` other instances of the class; at least one is left as a witness."""
         start, stop = self._borders[self._class_of[place]]
-        others = np.setdiff1d(np.arange(start, stop), [place])
+        others = np.delete(np.arange(start, stop), place - start)
         count = min(count, len(others) - 1)
         return others[rng.choice(len(others), count, replace=False)] if count > 0 else others[:0]
 
@@ -260,14 +242,9 @@ class _Classes:
         self, place: int, count: int, rng: np.random.Generator, references: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """At most ``count`` other instances of the class of the query at ``place``, none of them a reference."""
-        if len(references):
-            start, stop = self._borders[self._class_of[place]]
-            others = np.setdiff1d(np.arange(start, stop), [place, *references])
-            return self.flat[others[rng.choice(len(others), min(count, len(others)), replace=False)]]
         start, stop = self._borders[self._class_of[place]]
-        chosen: NDArray[np.int64] = start + rng.choice(stop - start - 1, min(count, stop - start - 1), replace=False)
-        shown: NDArray[np.int64] = self.flat[chosen + (chosen >= place)]
-        return shown
+        others = np.delete(np.arange(start, stop), np.append(references, place) - start)
+        return self.flat[others[rng.choice(len(others), min(count, len(others)), replace=False)]]
 
     def forgeries(self, place: int) -> NDArray[np.int64]:
         """The forgeries of the class of the query at ``place``."""

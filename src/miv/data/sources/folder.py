@@ -1,6 +1,5 @@
 """Exemplars from one folder per class: ``root/<class>/`` with images, texts or feature vectors."""
 
-import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -17,14 +16,12 @@ from miv.data.kinds import KINDS, kind_of_suffix
 from miv.data.pool import InstancePool, PoolBuilder
 from miv.data.sources.drawing import Drawing
 from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, Unit, one_split, split_names, twin_names, warn_of_few_classes
-from miv.errors import MIVError, unknown_name
+from miv.errors import MIVError, unknown_name, warn
 from miv.files.images import IMAGE_SUFFIXES, ImageForm
 from miv.files.instances import InstanceKind, check_text
 from miv.runtime import Progress, SilentProgress, from_options
 
 # Class folders: ``root/<class>/``, with optional folders for splits or parents above them.
-
-logger = logging.getLogger(__name__)
 
 _SPLIT_NAMES = {
     "train": "train",
@@ -38,13 +35,9 @@ _SPLIT_NAMES = {
 
 @dataclass(frozen=True)
 class ClassFolder:
-    """The files of one class.
+    """The files of one class, sorted by name; ``split`` and ``parent`` are empty if there are no such folders.
 
-    Args:
-        name: the class; below a parent ``<parent>/<class>``, because two parents may have classes of the same name.
-        files: the files, sorted by name.
-        split: the split that contains it; empty if there are no split folders.
-        parent: the folder above it; empty if there is none.
+    Below a parent, the name is ``<parent>/<class>``, because two parents may have classes of the same name.
     """
 
     name: str
@@ -54,29 +47,20 @@ class ClassFolder:
 
 
 def find_class_folders(root: Path, *, below_parents: bool) -> list[ClassFolder]:
-    """Find the classes; all must have the same kind of instance.
-
-    Args:
-        root: contains class folders, or some of ``train``, ``validation`` and ``test`` that do.
-        below_parents: whether there is one more level: ``<parent>/<class>`` instead of ``<class>``.
-    """
+    """Find the classes below a root, or below folders of splits in it; all must have the same kind of instance."""
     if not root.is_dir():
         raise MIVError(f"{root} is not a folder. Expected a folder with one subfolder per class.")
     below = _folders(root, "<class>/<instance>.png")
     is_split = [folder.name.lower() in _SPLIT_NAMES for folder in below]
     if any(is_split) and not all(is_split):
         _check_no_splits(root, below, below_parents=below_parents)
-    if all(is_split):
-        found = [
-            one for split, folder in _given_splits(below).items() for one in _classes(folder, below_parents, split)
-        ]
-    else:
-        found = _classes(root, below_parents, "")
-    kinds = {kind_of(path): path for one in found for path in one.files}
+    splits = _split_folders(below) if all(is_split) else {"": root}
+    folders = [one for split, folder in splits.items() for one in _classes(folder, below_parents, split)]
+    kinds = {kind_of(path): path for folder in folders for path in folder.files}
     if len(kinds) > 1:
         examples = ", ".join(f"{kind}: {path}" for kind, path in sorted(kinds.items()))
         raise MIVError(f"{root} contains several kinds of instances ({examples}). Keep one kind.")
-    return found
+    return folders
 
 
 def kind_of(path: Path) -> InstanceKind:
@@ -103,7 +87,7 @@ def _has_folders(folder: Path, levels: int) -> bool:
     return bool(inside) and (levels == 1 or any(_has_folders(entry, levels - 1) for entry in inside))
 
 
-def _given_splits(folders: list[Path]) -> dict[str, Path]:
+def _split_folders(folders: list[Path]) -> dict[str, Path]:
     """The folder of each split, in the order train, validation, test."""
     found: dict[str, Path] = {}
     for folder in folders:
@@ -115,18 +99,14 @@ def _given_splits(folders: list[Path]) -> dict[str, Path]:
 
 
 def _classes(root: Path, below_parents: bool, split: str) -> list[ClassFolder]:
-    if not below_parents:
-        return [_class_folder(folder, folder.name, split, "") for folder in _folders(root, "<class>/<instance>.png")]
-    found = []
-    for parent in _folders(root, "<parent>/<class>/<instance>.png"):
+    classes = []
+    for parent in _folders(root, "<parent>/<class>/<instance>.png") if below_parents else [root]:
         for folder in _folders(parent, "<class>/<instance>.png"):
-            found.append(_class_folder(folder, f"{parent.name}/{folder.name}", split, parent.name))
-    return found
-
-
-def _class_folder(folder: Path, name: str, split: str, parent: str) -> ClassFolder:
-    check_text(name, f"{folder}: the name of this class")
-    return ClassFolder(name, tuple(_instance_files(folder)), split, parent)
+            name = f"{parent.name}/{folder.name}" if below_parents else folder.name
+            check_text(name, f"{folder}: the name of this class")
+            files = tuple(_instance_files(folder))
+            classes.append(ClassFolder(name, files, split, parent.name if below_parents else ""))
+    return classes
 
 
 def _folders(root: Path, expected: str) -> list[Path]:
@@ -151,12 +131,7 @@ def _instance_files(folder: Path) -> list[Path]:
         )
     if len(files) < len(entries):
         other = next(entry for entry in entries if entry not in files)
-        logger.warning(
-            "%s: ignored %d entries that are not instances, such as %s.",
-            folder,
-            len(entries) - len(files),
-            other.name,
-        )
+        warn(f"{folder}: ignored {len(entries) - len(files)} entries that are not instances, such as {other.name}.")
     return files
 
 
@@ -171,13 +146,7 @@ SplitFoldersBy = Literal["class", "parent"]
 
 @dataclass(frozen=True)
 class FolderGroups:
-    """What is kept within one split.
-
-    Args:
-        split_by: each ``class``, or each ``parent``.
-        pattern: a regular expression; names with the same match, or the same first group, are kept together.
-        forgeries: the ending of folders with forgeries; ``001_forg`` is kept with ``001``.
-    """
+    """Which folders stay in one split: each class or parent, those with the same match, forgeries with their class."""
 
     split_by: SplitFoldersBy = "class"
     pattern: str | None = None
@@ -229,14 +198,10 @@ class FolderGroups:
         parted = [(a, b) for a, b in twin_names(split_of) if split_of[a] != split_of[b]]
         if parted:
             one, other = parted[0]
-            logger.warning(
-                "%d pairs of classes differ only by a suffix and are in different splits, such as %s (%s) and %s (%s). "
-                "If they belong together, use --together-by, or --forgeries.",
-                len(parted),
-                one,
-                split_of[one],
-                other,
-                split_of[other],
+            warn(
+                f"{len(parted)} pairs of classes differ only by a suffix and are in different splits, such as {one} "
+                f"({split_of[one]}) and {other} ({split_of[other]}). If they belong together, use --together-by, or "
+                "--forgeries."
             )
 
     def _unit(self, folder: ClassFolder) -> str:
@@ -292,9 +257,10 @@ class FromFolder:
     def __post_init__(self) -> None:
         if self.split_by not in get_args(SplitFoldersBy):
             raise unknown_name("split_by value", self.split_by, get_args(SplitFoldersBy))
-        self._together()
+        _ = self._groups  # checks the pattern
 
-    def _together(self) -> FolderGroups:
+    @property
+    def _groups(self) -> FolderGroups:
         return FolderGroups(self.split_by, self.together_by, self.forgeries)
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
@@ -303,12 +269,12 @@ class FromFolder:
             folders = find_class_folders(self.root, below_parents=self.split_by == "parent")
         except OSError as error:
             raise MIVError(f"Could not read the folder {self.root}: {error}.") from error
-        together = self._together()
-        imitated = together.imitated(folders)
-        dealt = self._deal_out(folders, together.units(folders))
-        if together.plain and self.split_by == "class":
+        groups = self._groups
+        imitated = groups.imitated(folders)
+        dealt = self._deal_out(folders, groups.units(folders))
+        if groups.plain and self.split_by == "class":
             split_of = {folders[number].name: split for split, numbers in dealt.items() for number in numbers}
-            together.warn_of_parted_twins(split_of)
+            groups.warn_of_parted_twins(split_of)
         pool, owner = _read_instances(self.root, folders, self.images, progress)
         members = {
             split: {folders[number].name: rows for number in numbers if len(rows := np.flatnonzero(owner == number))}
@@ -333,24 +299,23 @@ class FromFolder:
             return self._drawn(list(range(len(folders))), units, self.shares)
         given = {split: [n for n, one in enumerate(folders) if one.split == split] for split in SPLITS}
         given = {split: numbers for split, numbers in given.items() if numbers}
-        names = [folder.name for folder in folders] if self._together().plain else units
+        names = [folder.name for folder in folders] if self._groups.plain else units
         in_several = _in_several([{names[n] for n in numbers} for numbers in given.values()])
         if in_several:
-            logger.warning(
-                "%d %s are in more than one split, such as %s. Results then say nothing about new classes.",
-                len(in_several),
-                "classes" if self._together().plain else "groups of folders",
-                min(in_several),
+            what = "classes" if self._groups.plain else "groups of folders"
+            warn(
+                f"{len(in_several)} {what} are in more than one split, such as {min(in_several)}. Results then say "
+                "nothing about new classes."
             )
         if "train" in given and "validation" not in given and self.shares.validation:
-            logger.warning("There is no validation folder. Using some classes of train for validation.")
+            warn("There is no validation folder. Using some classes of train for validation.")
             dealt = self._drawn(given.pop("train"), units, Shares(self.shares.validation, 0.0))
             given = {**dealt, **given}
         return given
 
     def _drawn(self, numbers: list[int], units: list[str], shares: Shares) -> dict[str, list[int]]:
         names = sorted({units[number] for number in numbers})
-        what: Unit = "classes" if self._together().plain else "groups of folders"
+        what: Unit = "classes" if self._groups.plain else "groups of folders"
         what = "parents" if self.split_by == "parent" else what
         dealt = split_names(names, shares, self._rng(SPLIT_DRAW), what)
         return {split: [number for number in numbers if units[number] in own] for split, own in dealt.items()}
@@ -386,24 +351,22 @@ def _read_instances(
                         repeated += 1
                 advance(1)
     if repeated:
-        logger.warning("%d instances are duplicates within their class and count once.", repeated)
+        warn(f"{repeated} instances are duplicates within their class and count once.")
     if in_other_split:
-        logger.warning("%d instances are in more than one split and are used only in the first.", in_other_split)
+        warn(f"{in_other_split} instances are in more than one split and are used only in the first.")
     pool = builder.pool([folders[number].name for number, _ in seen])
     owner = np.array([number for number, _ in seen], np.int64)
     if not ambiguous:
         return pool, owner
     first_index, second = next(iter(ambiguous.items()))
-    logger.warning(
-        "%d instances are in more than one class and are left out; the first: %s is the same as %s.",
-        len(ambiguous),
-        second,
-        seen[first_index][1],
+    warn(
+        f"{len(ambiguous)} instances are in more than one class and are left out; the first: {second} is the same as "
+        f"{seen[first_index][1]}."
     )
-    kept = np.setdiff1d(np.arange(len(pool)), list(ambiguous))
-    if not len(kept):
+    rows = np.setdiff1d(np.arange(len(pool)), list(ambiguous))
+    if not len(rows):
         raise MIVError("Every instance is in more than one class. Each class needs its own instances.")
-    return pool.take(kept), owner[kept]
+    return pool.take(rows), owner[rows]
 
 
 def _name(root: Path, path: Path, row: int | None) -> str:

@@ -1,6 +1,5 @@
 """Exemplars from a table with one row per exemplar: query, bag and label."""
 
-import logging
 from collections.abc import Hashable
 from dataclasses import astuple, dataclass, field, replace
 from difflib import get_close_matches
@@ -15,7 +14,7 @@ from miv.data.exemplars import ExemplarSet
 from miv.data.kinds import KINDS, guess_kind, kind_named
 from miv.data.pool import InstancePool, PoolBuilder
 from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, connected, one_split, query_groups, split_clusters
-from miv.errors import MIVError, unknown_name
+from miv.errors import MIVError, unknown_name, warn
 from miv.files.images import ImageForm
 from miv.files.instances import InstanceKind
 from miv.files.tables import (
@@ -37,12 +36,9 @@ _KIND_OF_COLUMN: dict[str, InstanceKind | None] = {"path": None, "text": "text",
 
 
 class CellInstances:
-    """Reads instances from cells: paths relative to the table, texts, or vectors; each file once.
+    """Reads instances from cells: paths relative to ``folder``, texts, or vectors; each file once.
 
-    Args:
-        folder: base folder of relative paths.
-        kind: kind of instance; ``None`` infers it from the first cell.
-        form: target form of all images.
+    The first cell says which kind they are, unless it is known.
     """
 
     def __init__(self, folder: Path, kind: InstanceKind | None, form: ImageForm) -> None:
@@ -139,8 +135,6 @@ class InstanceTable:
 
 
 # Read and check the rows of a table of exemplars one by one.
-
-logger = logging.getLogger(__name__)
 
 
 def _column(name: str) -> Any:
@@ -281,11 +275,11 @@ class Rows:
             missing = [name for name in names if name not in record]
             near = get_close_matches(column, missing, n=1, cutoff=0.75) if column not in names else []
             if near:
-                logger.warning("%s: the column %r is not used. Did you mean %r?", self._table, column, near[0])
+                warn(f"{self._table}: the column {column!r} is not used. Did you mean {near[0]!r}?")
 
 
 def _warn_of(what: str, places: list[str]) -> None:
-    logger.warning("%d %s, first %s; see `miv data inspect`.", len(places), what, places[0])
+    warn(f"{len(places)} {what}, first {places[0]}; see `miv data inspect`.")
 
 
 _KIND_NAMES: Any = Literal.__getitem__(tuple(KINDS))  # a choice on the command line
@@ -361,12 +355,12 @@ class FromTable:
         sizes = ", ".join(f"{len(chosen)} {split}" for split, chosen in numbers.items())
         by_class = self.split_by == "query" and rows.query_ids is None and exemplars.pool.classes is not None
         by = "class of the query" if by_class else self.split_by
-        logger.warning("%s has no column %r; split by %s: %s.", self.table, self.columns.split, by, sizes)
+        warn(f"{self.table} has no column {self.columns.split!r}; split by {by}: {sizes}.")
         self._warn_of_shares(numbers, len(exemplars))
         used = [np.unique(exemplars.subset(chosen).used) for chosen in numbers.values()]
         shared = sum(map(len, used)) - len(exemplars.used)
         if shared:
-            logger.warning("%d instances are in more than one split; see `miv data inspect`.", shared)
+            warn(f"{shared} instances are in more than one split; see `miv data inspect`.")
         return numbers
 
     def _warn_of_shares(self, numbers: dict[str, Any], total: int) -> None:
@@ -375,14 +369,12 @@ class FromTable:
         small = [split for split, chosen in numbers.items() if len(chosen) < asked[split] * total / 2]
         if small:
             wanted = ", ".join(f"{round(asked[split] * total)} for {split}" for split in small)
-            logger.warning(
-                "Asked for about %s. Exemplars that share %s must stay together, and they form a few large clusters. "
-                "Results on so few exemplars are not reliable. Add a column %r, or split by something else "
-                "(--split-by %s).",
-                wanted,
-                {"instances": "an instance", "query": "a query", "group": "a group"}[self.split_by],
-                self.columns.split,
-                " or ".join(one for one in ("instances", "query", "group") if one != self.split_by),
+            shared = {"instances": "an instance", "query": "a query", "group": "a group"}
+            others = " or ".join(name for name in shared if name != self.split_by)
+            warn(
+                f"Asked for about {wanted}. Exemplars that share {shared[self.split_by]} must stay together, and they "
+                "form a few large clusters. Results on so few exemplars are not reliable. Add a column "
+                f"{self.columns.split!r}, or split by something else (--split-by {others})."
             )
 
     def _clusters(self, exemplars: ExemplarSet, rows: Rows) -> Any:
