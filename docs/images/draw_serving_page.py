@@ -1,4 +1,4 @@
-"""Photograph the page of ``miv serve`` for docs/serving-page.md: ``python docs/images/draw_serving_page.py``.
+"""Photograph the page of ``miv serve`` for docs/serving.md and docs/checking.md: ``python docs/images/draw_serving_page.py``.
 
 Needs playwright and Chromium (``make browser``). Shows only synthetic digits and texts written for the package.
 """
@@ -20,12 +20,10 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 HERE = Path(__file__).parent
-# name: address, what must be there first, width and height of the window, colours
+# name: address, what must be there first, width and height of the window
 VIEWS = {
-    "page-verdict": ("/?sample=digits-present", ".verdict", 1360, 1010, "light"),
-    "page-heads": ("/?sample=digits-present&heads=A&threshold=0.8", ".bars .head", 1360, 1010, "light"),
-    "page-checked": ("/?mode=check&sample=answer", ".counts", 1480, 800, "light"),
-    "page-phone": ("/?model=miv/evidence&sample=claim-unsupported", ".verdict", 400, 900, "dark"),
+    "page-verdict": ("/?sample=digits-present", ".verdict", 1360, 1010),
+    "page-checked": ("/?mode=check&sample=answer", ".counts", 1480, 800),
 }
 
 
@@ -60,18 +58,13 @@ def _wait(address: str) -> None:
     raise SystemExit("The service did not start.")
 
 
-def _draw(
-    browser: Any, service: str, name: str, address: str, there: str, width: int, height: int, scheme: str
-) -> None:
-    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce")
+def _draw(browser: Any, service: str, name: str, address: str, there: str, width: int, height: int) -> None:
+    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme="light", reduced_motion="reduce")
     page.set_default_timeout(120_000)
     page.goto(service + address)
     page.wait_for_selector(there)
     if name == "page-checked":
         page.locator(".cite").first.focus()
-    if name == "page-phone":
-        page.locator(".result").scroll_into_view_if_needed()
-        page.evaluate("scrollBy(0, document.querySelector('.result').getBoundingClientRect().top - 8)")
     page.wait_for_load_state("networkidle")
     shot = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
     shot.quantize(256).save(HERE / f"{name}.png", optimize=True)
