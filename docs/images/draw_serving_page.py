@@ -1,4 +1,4 @@
-"""Photograph the page of ``miv serve`` for docs/serving.md and docs/checking.md: ``python docs/images/draw_serving_page.py``.
+"""Photograph the page of ``miv serve`` for the guide: ``python docs/images/draw_serving_page.py``.
 
 Needs playwright and Chromium (``make browser``). Shows only synthetic digits and texts written for the package.
 """
