@@ -276,6 +276,7 @@ def heading(about: dict[str, Any], models: Models) -> str:
 
 
 def markdown_table(rows: list[Row]) -> str:
+    """Rows as a Markdown table, with the names of the first row's cells as its head."""
     names = list(rows[0])
     lines = [[cell_text(row.get(name)).replace("|", r"\|") for name in names] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in [names, ["---"] * len(names), *lines])
