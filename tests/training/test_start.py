@@ -162,7 +162,7 @@ def test_a_verifier_that_starts_as_a_cosine_goes_on_with_what_it_has_learned(tmp
 
 
 def test_a_start_other_than_that_of_the_verifier_is_refused_where_it_was_asked_for(earlier: Path) -> None:
-    start = EarlierVerifier.read(earlier)
+    start = EarlierVerifier.of(earlier)
     config = IMAGES.changed({"start": "similar", "align_epochs": 4})
     assert (start.adopted(config).start, start.adopted(config).align_epochs) == ("paper", 0)
     with pytest.raises(MIVError, match=r"start is 'similar', but training starts from .* which has 'paper'"):

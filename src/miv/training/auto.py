@@ -126,15 +126,7 @@ MOST_BYTES = 2 << 30  # of features, which are in memory while they are computed
 _NEEDS_VECTORS = ("pooling_options", "full_stage", "contrast_epochs", "trainable_layers")
 
 
-@dataclass(frozen=True)
-class TextChoice:
-    """Settings, and what to say about them."""
-
-    settings: dict[str, Any]
-    words: str
-
-
-def choose_for_texts(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> TextChoice:
+def choose_for_texts(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """Compare tokens too, unless given settings need one vector per text or the features would not fit in memory."""
     vectors = _sentence_encoder()
     texts = sum({id(one.pool): len(one.pool) for one in sets.values()}.values())
@@ -155,8 +147,8 @@ def choose_for_texts(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> Tex
             f"{BACKBONE} compares tokens anyway"
         )
     if why is not None:
-        return TextChoice({"backbone": vectors}, f"texts with the frozen sentence encoder {vectors}, {why}")
-    return TextChoice(
+        return ({"backbone": vectors}, f"texts with the frozen sentence encoder {vectors}, {why}")
+    return (
         with_tokens(),
         f"texts with the frozen encoder {BACKBONE}: CAP on one vector per text and, where they help, the best match "
         "of each token, because tokens find witnesses that vectors miss",
@@ -263,9 +255,8 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
             settings["backbone_options"] = {"standardise": True}
             words = "vectors, standardised (few channels, as in tabular data)"
     elif kind == "text":
-        choice = choose_for_texts(sets, given)
-        settings |= choice.settings | {"align_epochs": 12}
-        words = choice.words
+        of_texts, words = choose_for_texts(sets, given)
+        settings |= of_texts | {"align_epochs": 12}
     elif len(train) < ENOUGH_TO_LEARN_FROM and not wants_network:
         settings |= {"backbone": "hog", "align_epochs": 12}
         words = (

@@ -236,10 +236,7 @@ def score_baselines(
     found: dict[str, dict[str, Figures]] = {split: {} for split in chosen}
     strength = None
     if backbone is not None:
-        fitted = _fit_methods(sets["train"], backbone, folder, progress) if "train" in sets else None
-        strength = None if fitted is None or fitted.logistic is None else fitted.logistic.strength
-        for split in chosen:
-            found[split] = _by_features(sets[split], backbone, fitted, folder, progress)
+        found, strength = _by_features(sets, chosen, backbone, folder, progress)
         name = name or type(backbone).__name__
     for split in chosen:
         if kind == "text":
@@ -285,39 +282,31 @@ def _chosen(sets: Mapping[str, ExemplarSet], splits: tuple[str, ...] | None) -> 
     return known if splits is None else [split for split in known if split in splits]
 
 
-@dataclass(frozen=True, eq=False)
-class _Fitted:
-    """What is fitted on train: the mean ``(C,)`` of the features, and a regression unless all labels are the same."""
-
-    mean: NDArray[np.float32]
-    logistic: Logistic | None
-
-
-def _fit_methods(exemplars: ExemplarSet, backbone: Backbone, cache: Path, progress: Progress | None) -> _Fitted:
-    features = embed_pool(backbone, exemplars.pool, cache, progress)[:, : backbone.vector_channels]
-    inputs = logistic_inputs(exemplars, features, cosines(exemplars, features))
-    return _Fitted(mean_direction(exemplars, features), fit_logistic(exemplars, inputs))
-
-
 def _by_features(
-    exemplars: ExemplarSet,
-    backbone: Backbone,
-    fitted: _Fitted | None,
-    cache: Path,
-    progress: Progress | None,
-) -> dict[str, Figures]:
-    features = embed_pool(backbone, exemplars.pool, cache, progress)[:, : backbone.vector_channels]
-    near = cosines(exemplars, features)
-    rows = {
-        "nearest": _measure(exemplars, near.nearest, near.each),
-        "mean": _measure(exemplars, near.mean, near.each),
-    }
-    if fitted is not None:
-        rows["centred"] = _nearest(exemplars, cosines(exemplars, features, fitted.mean).each)
-        model = fitted.logistic
-        logit = None if model is None else model.score(logistic_inputs(exemplars, features, near))
-        rows["logistic"] = _measure(exemplars, logit, near.each)
-    return rows
+    sets: Mapping[str, ExemplarSet], chosen: list[str], backbone: Backbone, cache: Path, progress: Progress | None
+) -> tuple[dict[str, dict[str, Figures]], float | None]:
+    """The figures of the chosen splits, and the C of the regression, ``None`` without train or with one label there."""
+
+    def embedded(split: str) -> tuple[ExemplarSet, NDArray[np.float32], Cosines]:
+        features = embed_pool(backbone, sets[split].pool, cache, progress)[:, : backbone.vector_channels]
+        return sets[split], features, cosines(sets[split], features)
+
+    mean = model = None
+    if "train" in sets:
+        train, features, near = embedded("train")
+        mean, model = mean_direction(train, features), fit_logistic(train, logistic_inputs(train, features, near))
+    found = {}
+    for split in chosen:
+        exemplars, features, near = embedded(split)
+        found[split] = {
+            "nearest": _measure(exemplars, near.nearest, near.each),
+            "mean": _measure(exemplars, near.mean, near.each),
+        }
+        if mean is not None:
+            found[split]["centred"] = _nearest(exemplars, cosines(exemplars, features, mean).each)
+            logit = None if model is None else model.score(logistic_inputs(exemplars, features, near))
+            found[split]["logistic"] = _measure(exemplars, logit, near.each)
+    return found, None if model is None else model.strength
 
 
 def _nearest(exemplars: ExemplarSet, each: Floats) -> Figures:

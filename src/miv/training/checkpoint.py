@@ -114,27 +114,15 @@ class StageState:
     def restore(self, document: dict[str, Any]) -> None:
         """Restore the state from ``document``; a ``MIVError`` if it is not one."""
         check_shape(document, _SHAPE, "the state of the stage", "")
-        self._check(document)
-        for name in _SAVED:
-            setattr(self, name, document.get(name) if name in _YOUNGEST else document[name])
-
-    def _check(self, document: dict[str, Any]) -> None:
-        """Check before anything is restored: later, odd values would fail far from the file that holds them."""
-        history, start, logit = document["history"], document.get("start"), document.get("start_logit")
-        if not isinstance(history, list) or not (logit is None or _are_numbers(logit)):
-            raise ValueError("the history of the stage is not a list of epochs")
+        # Later, odd values would fail far from the file that holds them.
+        history, start = document["history"], document.get("start")
         for row in [*history, *([] if start is None else [start])]:
-            chosen_by = () if self.keeps_last else (self.criterion,)
-            if not isinstance(row, dict) or not _are_numbers(list(row.values())) or not row.keys() >= set(chosen_by):
+            if not self.keeps_last and self.criterion not in row:
                 raise ValueError(f"an epoch lacks its metrics: {str(row)[:60]}")
         if any(row.keys() != history[0].keys() or not row.keys() >= {"learning_rate", "train_loss"} for row in history):
             raise ValueError("the epochs have different metrics")
-        if type(document["step"]) is not int or not _are_numbers([document["loss_sum"], document["seconds"]]):
-            raise ValueError("the step, the loss or the time is not a number")
-
-
-def _are_numbers(values: object) -> bool:
-    return isinstance(values, list) and all(type(value) in (int, float) for value in values)
+        for name in _SAVED:
+            setattr(self, name, document.get(name) if name in _YOUNGEST else document[name])
 
 
 # The parts of Lightning used for training, imported in one place; if it is missing, the error says what to install.

@@ -62,26 +62,20 @@ class EarlierVerifier:
     weights: str
 
     @classmethod
-    def read(cls, name: str | Path) -> "EarlierVerifier":
-        """Load a run, a verifier folder, a name on the hub, or a verifier that ships with the package."""
-        verifier = Verifier.from_pretrained(name).float()
-        verifier.operating_point = OperatingPoint.default()  # the old one was calibrated for other weights
-        verifier.unlike = None
-        return cls(str(name), verifier, hash_of_weights(verifier.state_dict()))
-
-    @classmethod
     def of(cls, given: "str | PathLike[str] | Verifier") -> "EarlierVerifier":
-        """Read a verifier by name or folder, or copy one that is in memory."""
+        """Load a run, a verifier folder or a verifier by name, or copy one that is in memory."""
         if isinstance(given, str | PathLike):
-            return cls.read(os.fspath(given))
-        if not isinstance(given, Verifier):
+            name, verifier = os.fspath(given), Verifier.from_pretrained(os.fspath(given))
+        elif isinstance(given, Verifier):
+            name, verifier = "a verifier in memory", deepcopy(given)
+        else:
             raise MIVError(
                 f"start_from is a {type(given).__name__}. Expected a Verifier, a run, the folder of a verifier, or a "
                 "name."
             )
-        verifier = deepcopy(given).float()
-        verifier.operating_point, verifier.unlike = OperatingPoint.default(), None
-        return cls("a verifier in memory", verifier, hash_of_weights(verifier.state_dict()))
+        verifier = verifier.float()
+        verifier.operating_point, verifier.unlike = OperatingPoint.default(), None  # they were those of other weights
+        return cls(name, verifier, hash_of_weights(verifier.state_dict()))
 
     def copy(self) -> Verifier:
         """Return a verifier with the same weights, ready to train."""

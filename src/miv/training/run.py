@@ -204,7 +204,7 @@ def train(
     progress = progress or SilentProgress()
     with nullcontext(held) if held is not None else ExitStack() as lock:
         device = machine.find_device()
-        start = EarlierVerifier.read(start_from) if isinstance(start_from, str | Path) else start_from
+        start = EarlierVerifier.of(start_from) if isinstance(start_from, str | Path) else start_from
         config = resolve_backbone(config if start is None else start.adopted(config), sets["train"].pool)
         config = resolve_backbone_rate(config, is_trained=start is not None)
         config = resolve_precision(config, device, quiet=machine.quiet or not is_first_process())
