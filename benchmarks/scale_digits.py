@@ -49,7 +49,7 @@ def quantised_auroc_loss(folder: Path, data: Path, exemplars: int = 2000) -> dic
         keys = StreamingPass(verifier, features[query][None], top=0).rows(features[bag])
         for kind, found in logits.items():
             state = StreamingPass(verifier, features[query][None], top=0)
-            state.update_kept(restore_rows(*store_rows(keys, kind)))
+            state.update_stored(restore_rows(*store_rows(keys, kind)))
             found.append(state.finish()[0].logit)
     exact = auroc(np.array(truth), np.array(logits["float32"]))
     losses = {kind: exact - auroc(np.array(truth), np.array(found)) for kind, found in logits.items()}

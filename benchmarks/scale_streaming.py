@@ -37,7 +37,7 @@ def trained_like(pooling: str, heads: int = 1) -> Verifier:
 def stream_efficiency(
     folder: Path, rows: int = 150_000, pooling: str = "cap_dba_l2", heads: int = 1
 ) -> dict[str, float]:
-    """The figures of one pooling: the bag is the kept form, float32 keys in a mapped file, on one thread.
+    """The figures of one pooling: the bag is the stored form, float32 keys in a mapped file, on one thread.
 
     ``stream_efficiency``: bytes per second for one query and its ten leading targets / bytes per second of
     ``array.sum()``. ``stream_queries_cost``: 16 queries in one pass / 16 passes. ``stream_efficiency_raw``: the same
@@ -51,7 +51,7 @@ def stream_efficiency(
 
     def run(count: int, raw: bool = False, part: int = rows) -> None:
         state = StreamingPass(verifier, queries[:count])
-        (state.update if raw else state.update_kept)(mapped[:part])
+        (state.update if raw else state.update_stored)(mapped[:part])
         state.finish()
 
     plain = seconds(lambda: mapped.sum())

@@ -171,6 +171,8 @@ def test_witnesses_and_the_limit_for_unlike_instances_are_those_of_verify() -> N
         expected = verifier.verify(queries[0], bag)
         (found,) = in_chunks(verifier, queries[:1], bag, [50], top=len(bag))
         assert (found.reason, found.decision) == (expected.reason, expected.decision)
+        assert f"Bag of {len(bag)}" in str(found)
+        assert str(found) in found._repr_html_().replace("&#x27;", "'")
         assert [one.index for one in found.witnesses] == [one.index for one in expected.witnesses]
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
-from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -28,26 +27,15 @@ _PARQUET_ROWS = 2048
 
 @dataclass(frozen=True)
 class BagChunks:
-    """A bag that can be read from its start.
+    """A bag that can be read from its start."""
 
-    Args:
-        open: returns the chunks, features ``(n, C)`` each.
-        size: number of instances, if known before the bag is read.
-        once: whether it can be read only once.
-    """
-
-    open: Callable[[], Iterator[Rows]]
-    size: int | None = None
-    once: bool = False
+    open: Callable[[], Iterator[Rows]]  # returns the chunks, features (n, C) each
+    size: int | None = None  # number of instances, if known before the bag is read
+    once: bool = False  # whether it can be read only once
 
 
 class ChunkReader:
-    """Turns what users give as one bag into chunks of features.
-
-    Args:
-        verifier: the verifier.
-        resize: as for ``Verifier.verify``.
-    """
+    """Turns what users give as one bag into chunks of features."""
 
     def __init__(self, verifier: Verifier, resize: Fit | None = None) -> None:
         self.verifier, self.backbone, self.resize = verifier, verifier.backbone, resize
@@ -60,9 +48,8 @@ class ChunkReader:
             source = source.detach().cpu().numpy()
         if isinstance(source, np.ndarray):
             mapped = as_file(source)
-            if mapped is not None:
-                return BagChunks(lambda: self._of_arrays(mapped.chunks()), len(source))
-            return BagChunks(lambda: self._of_arrays(chunks_of_array(source)), len(source))
+            arrays = (lambda: chunks_of_array(source)) if mapped is None else mapped.chunks
+            return BagChunks(lambda: self._of_arrays(arrays()), len(source))
         if callable(source):
             return BagChunks(lambda: self._of_any(iter(source())))
         if not isinstance(source, Iterable):
@@ -194,11 +181,7 @@ def _column_of(path: Path, schema: Any, kind: str) -> str:
 
 
 class NumpyFile:
-    """A ``.npy`` file, read with plain reads: a mapped file would count as memory of this process, page by page.
-
-    Args:
-        path: the file, an array ``(N, ...)`` of numbers in row-major order.
-    """
+    """A ``.npy`` file of numbers ``(N, ...)``, with plain reads: a mapped file would count as memory of the process."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -269,13 +252,6 @@ def _starts_its_mapping(values: NDArray[Any]) -> bool:
     while isinstance(mapping.base, np.ndarray):
         mapping = mapping.base
     return bool(mapping.ctypes.data == values.ctypes.data)
-
-
-def check_top(top: object) -> int:
-    """The number of targets to name, which may be a NumPy integer; anything else is an error."""
-    if isinstance(top, bool) or not isinstance(top, Integral) or top < 0:
-        raise MIVError(f"top is {top!r}. Expected the number of targets to name, from 0.")
-    return int(top)
 
 
 def check_queries(queries: Any, channels: int) -> Rows:

@@ -31,7 +31,7 @@ from miv.verifier.references import Pairs, ReferenceRule
 from miv.verifier.verdict import Asked, Verdict, Verdicts
 
 if TYPE_CHECKING:
-    from miv.verifier.stored_bag import ProjectedBag, RowType
+    from miv.verifier.stored_bag import RowType, StoredBag
 
 
 @dataclass(frozen=True)
@@ -355,7 +355,7 @@ class Verifier(
         rows: "RowType" = "float16",
         resize: Fit | None = None,
         progress: Progress | None = None,
-    ) -> "ProjectedBag":
+    ) -> "StoredBag":
         """Project a bag of any size once, and keep it on disk for ``verify_stream``.
 
         Args:

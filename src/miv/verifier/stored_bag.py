@@ -1,4 +1,4 @@
-"""A bag whose rows are projected once and kept on disk, so that a further query costs one pass over fewer bytes."""
+"""A bag whose rows are projected once and stored on disk, so that a further query costs one pass over fewer bytes."""
 
 import hashlib
 import json
@@ -28,27 +28,22 @@ _FORMAT = "miv-kept-bag"
 _REMEDY = "Keep the bag again with Verifier.keep_bag."
 _LARGEST = 127
 _LARGEST_HALF = 65504.0
-_KEPT_SINCE = "0.2.0"  # first version of miv with these kept rows; raise it when a kept form changes
+_STORED_SINCE = "0.2.0"  # first version of miv with these stored rows; raise it when a stored form changes
 
 
-def is_kept_bag(source: Any) -> bool:
-    """Whether something is a kept bag, or the folder of one."""
+def is_stored_bag(source: Any) -> bool:
+    """Whether something is a stored bag, or the folder of one."""
     if isinstance(source, str | PathLike):
         return is_file(Path(source) / MANIFEST)
-    return isinstance(source, ProjectedBag)
+    return isinstance(source, StoredBag)
 
 
-class ProjectedBag:
-    """The folder of a kept bag.
-
-    Args:
-        folder: the folder.
-        verifier: the verifier that it was made with; another is an error.
-    """
+class StoredBag:
+    """The folder of a stored bag; a verifier that it was not made with is an error."""
 
     def __init__(self, folder: Path, verifier: Verifier) -> None:
-        if not is_kept_bag(folder):
-            raise _no_kept_bag(folder)
+        if not is_stored_bag(folder):
+            raise _no_stored_bag(folder)
         about = read_json_object(folder / MANIFEST, _REMEDY)
         if about.get("format") != _FORMAT or about.get("format_version") != 1:
             raise MIVError(f'{folder / MANIFEST} has no "format": "{_FORMAT}" of version 1. {_REMEDY}')
@@ -78,7 +73,7 @@ class ProjectedBag:
         limit = verifier.unlike
         if limit is None:
             return False
-        if "unlike" not in self._about:  # kept before distances were
+        if "unlike" not in self._about:  # stored before distances were
             return bool(self._about.get("all_unlike"))
         measured = self._about["unlike"]
         if measured is None or measured["fingerprint"] != limit.fingerprint:
@@ -89,42 +84,25 @@ class ProjectedBag:
         return bool(measured["least_distance"] > limit.limit)
 
     def rows(self, first: int = 0, last: int | None = None) -> Iterator[Rows]:
-        """The kept rows ``(n, K)`` in chunks; each may be overwritten by the next."""
-        scales = None if self._scales is None else self._all_scales(first, last)
-        at = 0
+        """The stored rows ``(n, K)`` in chunks; each may be overwritten by the next."""
+        scales, at = None, 0
+        if self._scales is not None:
+            scales = np.concatenate([chunk[:, 0] for chunk in self._scales.chunks(first, last)])
         for stored in self._file.chunks(first, last):
             yield restore_rows(stored, None if scales is None else scales[at : at + len(stored)])
             at += len(stored)
 
-    def _all_scales(self, first: int, last: int | None) -> Any:
-        assert self._scales is not None  # noqa: S101 - for the type checker
-        return np.concatenate([chunk[:, 0] for chunk in self._scales.chunks(first, last)])
 
-
-def _no_kept_bag(path: Path) -> MIVError:
+def _no_stored_bag(path: Path) -> MIVError:
     state = f"is a folder without {MANIFEST}" if is_folder(path) else "is a file" if is_file(path) else "does not exist"
     return MIVError(
-        f"{path} {state}. Expected the folder of a kept bag, which has a {MANIFEST}. Verifier.keep_bag makes one of a "
-        "bag, such as a .npy file."
+        f"{path} {state}. Expected the folder of a stored bag, which has a {MANIFEST}. Verifier.keep_bag makes one, "
+        "for example from a .npy file."
     )
 
 
-def kept_bag_for(verifier: Verifier, source: ProjectedBag | str | PathLike[str]) -> ProjectedBag:
-    """A kept bag, or the one in a folder; an error if it was made with another verifier."""
-    if not isinstance(source, ProjectedBag):
-        return ProjectedBag(Path(source), verifier)
-    source.check_verifier(verifier)
-    return source
-
-
 class BagWriter:
-    """Writes the rows of a bag one chunk at a time; the number of rows is known at the end.
-
-    Args:
-        folder: where to write.
-        width: ``K``.
-        kind: the type of the rows.
-    """
+    """Writes the rows ``(n, K)`` of a bag one chunk at a time; their number is known at the end."""
 
     def __init__(self, folder: Path, width: int, kind: RowType) -> None:
         self.folder, self.width, self.kind, self.size = folder, width, kind, 0
@@ -140,12 +118,26 @@ class BagWriter:
             self._scales.write(np.ascontiguousarray(scales).data)
         self.size += len(rows)
 
-    def close(self) -> None:
-        """Write the number of rows into the headers."""
+    def close(self, verifier: Verifier, variance: Floats | None, least_distance: float) -> None:
+        """Write the number of rows into the headers, and the manifest.
+
+        ``least_distance`` is that of a target to the training data, if the verifier measures it.
+        """
         self._write_headers()
         for file in (self._rows, self._scales):
             if file is not None:
                 file.close()
+        limit = verifier.unlike
+        document = {
+            "format": _FORMAT,
+            "format_version": 1,
+            "verifier": verifier_fingerprint(verifier),
+            "size": self.size,
+            "rows": self.kind,
+            "variance": None if variance is None else variance.tolist(),
+            "unlike": None if limit is None else {"fingerprint": limit.fingerprint, "least_distance": least_distance},
+        }
+        write_json(self.folder / MANIFEST, document)
 
     def _write_headers(self) -> None:
         for file, width, kind in ((self._rows, self.width, self.kind), (self._scales, 1, "float32")):
@@ -158,34 +150,12 @@ class BagWriter:
             numpy_format.write_array_header_1_0(file, about)
 
 
-def check_keepable(folder: Path, kind: str) -> None:
+def check_new(folder: Path, kind: str) -> None:
     """Raise an error before the work if the output exists, or if the type is unknown."""
-    check_row_type(kind)
-    if folder.exists():
-        raise MIVError(f"{folder} already exists. Choose another name for the kept bag, or remove it first.")
-
-
-def write_manifest(
-    folder: Path, verifier: Verifier, size: int, kind: RowType, variance: Floats | None, least_distance: float
-) -> None:
-    """Describe a finished bag; ``least_distance`` of a target to the training data, if the verifier measures it."""
-    limit = verifier.unlike
-    document = {
-        "format": _FORMAT,
-        "format_version": 1,
-        "verifier": verifier_fingerprint(verifier),
-        "size": size,
-        "rows": kind,
-        "variance": None if variance is None else variance.tolist(),
-        "unlike": None if limit is None else {"fingerprint": limit.fingerprint, "least_distance": least_distance},
-    }
-    write_json(folder / MANIFEST, document)
-
-
-def check_row_type(kind: str) -> None:
-    """Raise an error for a type that rows cannot be stored in."""
     if kind not in get_args(RowType):
-        raise MIVError(f"The type of kept rows is {kind!r}. Expected {', '.join(get_args(RowType))}.")
+        raise MIVError(f"The type of stored rows is {kind!r}. Expected {', '.join(get_args(RowType))}.")
+    if folder.exists():
+        raise MIVError(f"{folder} already exists. Choose another name for the stored bag, or remove it first.")
 
 
 def store_rows(rows: Rows, kind: RowType) -> tuple[NDArray[Any], NDArray[np.float32] | None]:
@@ -220,7 +190,7 @@ def backbone_fingerprint(verifier: Verifier) -> str:
 def verifier_fingerprint(verifier: Verifier) -> str:
     """Equal if equal exemplars get equal logits. The operating point does not count: it changes no feature."""
     pooling, query_backbone = verifier.pooling, verifier.query_backbone
-    made_of = [_KEPT_SINCE, backbone_fingerprint(verifier), type(pooling).__qualname__, options_of(pooling)]
+    made_of = [_STORED_SINCE, backbone_fingerprint(verifier), type(pooling).__qualname__, options_of(pooling)]
     made_of += [] if query_backbone is None else [query_backbone.fingerprint()]
     digest = hashlib.sha256(json.dumps(made_of, sort_keys=True, default=str).encode())
     add_weights(digest, pooling.state_dict())

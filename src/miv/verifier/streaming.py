@@ -1,7 +1,8 @@
-"""One pass over a bag of any size, for several queries at once."""
+"""Verify queries against one bag of any size, which is read in chunks, in parts that merge."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -13,86 +14,14 @@ from miv.errors import MIVError
 from miv.files.atomic import whole_folder
 from miv.files.images import Fit
 from miv.files.json import Floats, Mask
-from miv.poolings import POOLINGS, PartialBag, Pooling, Rows, form_of
-from miv.poolings.partial import PooledBag
+from miv.poolings import POOLINGS, PartialBag, Rows, form_of
 from miv.runtime import Progress, SilentProgress, evaluating
-from miv.verifier.chunks import (
-    BagChunks,
-    ChunkReader,
-    check_chunk,
-    check_queries,
-    check_top,
-    check_width,
-    query_features,
-)
+from miv.verifier.chunks import BagChunks, ChunkReader, check_chunk, check_queries, check_width, query_features
 from miv.verifier.engine import warn_of_other_sizes, witnesses_by
 from miv.verifier.network import Verifier
 from miv.verifier.out_of_distribution import UNLIKE
-from miv.verifier.stored_bag import (
-    BagWriter,
-    ProjectedBag,
-    RowType,
-    check_keepable,
-    is_kept_bag,
-    kept_bag_for,
-    write_manifest,
-)
+from miv.verifier.stored_bag import BagWriter, RowType, StoredBag, check_new, is_stored_bag
 from miv.verifier.verdict import Verdict, Witness
-
-
-def check_logits(logit: Floats) -> None:
-    """Raise an error unless the logits ``(R,)`` of all queries are finite."""
-    if not np.isfinite(logit).all():
-        raise MIVError(
-            f"The verifier's logit for query {int((~np.isfinite(logit)).argmax())} is NaN or infinite, so there is no "
-            "verdict. The instances contain numbers far outside the range of the training data, or the verifier's "
-            "weights are damaged."
-        )
-
-
-def warn_of_size(verifier: Verifier, size: int) -> None:
-    """Warn if the verifier was calibrated on bags of other sizes."""
-    warn_of_other_sizes(verifier.operating_point, np.array([0, size]), None)
-
-
-def streamed_verdicts(
-    verifier: Verifier, pooled: PooledBag, size: int, unlike_query: Mask, all_unlike: bool
-) -> list[Verdict]:
-    """Apply the operating point to the answers for ``R`` queries on a bag of ``size``."""
-    check_logits(pooled.logit)
-    point = verifier.operating_point
-    if len(pooled.places[0]) and (by := witnesses_by(verifier, None)) != "attention":
-        raise MIVError(
-            f"The verifier's witness rule was calibrated on {by}, but a bag in chunks has only attention. Use top=0, "
-            "or calibrate with --witnesses attention."
-        )
-    probability = point.probability(pooled.logit)
-    verdicts = []
-    for query, (places, shares) in enumerate(zip(pooled.places, pooled.shares, strict=True)):
-        of_query = float(probability[query])
-        reason = f"the query is {UNLIKE}" if unlike_query[query] else None
-        reason = reason or (f"every instance of the bag is {UNLIKE}" if all_unlike else None)
-        leading = tuple(Witness(int(place), float(share)) for place, share in zip(places, shares, strict=True))
-        marked = point.witness_rule.chosen(of_query, not point.rejected(of_query), shares, size)
-        verdicts.append(
-            Verdict(
-                bool(point.verdict(of_query)) and reason is None,
-                of_query,
-                point.threshold,
-                tuple(witness for witness, is_marked in zip(leading, marked, strict=True) if is_marked),
-                "attention",
-                None,
-                None,
-                size,
-                lower_threshold=point.lower_threshold,
-                logit=float(pooled.logit[query]),
-                is_streamed=True,
-                leading=leading,
-                withheld=reason,
-            )
-        )
-    return verdicts
-
 
 _ROWS = 4096  # normed and projected together
 
@@ -127,21 +56,19 @@ class StreamingPass:
         variance: Floats | None = None,
         log_sums: Floats | None = None,
     ) -> None:
-        queries, top = check_queries(queries, verifier.pooling.channels), check_top(top)
-        self.verifier, self.size = verifier, 0
+        queries = check_queries(queries, verifier.pooling.channels)
+        if isinstance(top, bool) or not isinstance(top, Integral) or top < 0:
+            raise MIVError(f"top is {top!r}. Expected the number of targets to name, from 0.")
+        self.verifier: Verifier = verifier
+        self.size: int = 0
         with torch.inference_mode(), evaluating(verifier):
-            self.pooled = _partial_bag(verifier.pooling, queries, top, variance, log_sums)
+            self._pooled: PartialBag = _partial_bag(verifier, queries, int(top), variance, log_sums)
         limit = verifier.unlike
         self._unlike_query: Mask = np.zeros(len(queries), bool) if limit is None else limit.unlike(queries)
-        self._all_unlike = limit is not None  # until a target is like the training data
+        self._all_unlike: bool = limit is not None  # until a target is like the training data
 
     def update(self, features: Rows, first: int | None = None) -> None:
-        """Add the features ``(N, C)`` of targets.
-
-        Args:
-            features: their features.
-            first: place of the first of them in the bag; by default they follow those added before.
-        """
+        """Add the features ``(N, C)`` of targets; ``first`` is the place of the first, by default after the last."""
         first = self.size if first is None else first
         check_width(features, self.verifier.pooling.channels)
         with torch.inference_mode(), evaluating(self.verifier):
@@ -149,20 +76,21 @@ class StreamingPass:
                 part = np.asarray(features[start : start + _ROWS], np.float32)
                 if self._all_unlike and self.verifier.unlike is not None:
                     self._all_unlike = bool(self.verifier.unlike.unlike(part).all())
-                self.pooled.update(self.pooled.queries.form.rows_of_part(part), first + start)
+                self._pooled.update(self._pooled.queries.form.rows_of_part(part), first + start)
         self.size += len(features)
 
-    def update_kept(self, rows: Rows, first: int | None = None, all_unlike: bool = False) -> None:
-        """Add targets by their kept rows ``(N, K)``; ``all_unlike`` if all of them are unlike the training data."""
+    def update_stored(self, rows: Rows, first: int | None = None, all_unlike: bool = False) -> None:
+        """Add targets by their stored rows ``(N, K)``; ``all_unlike`` if all of them are out of distribution."""
         with torch.inference_mode(), evaluating(self.verifier):
-            self.pooled.update(rows, self.size if first is None else first)
+            self._pooled.update(rows, self.size if first is None else first)
         self.size += len(rows)
         self._all_unlike &= all_unlike
 
     def rows(self, features: Rows) -> Rows:
-        """What the pass reads of features ``(N, C)``, and a kept bag stores: ``(N, K)``."""
+        """What the pass reads of features ``(N, C)``, and a stored bag holds: ``(N, K)``."""
         with torch.inference_mode(), evaluating(self.verifier):
-            return self.pooled.queries.form.rows_of_part(np.asarray(features, np.float32))
+            rows: Rows = self._pooled.queries.form.rows_of_part(np.asarray(features, np.float32))
+        return rows
 
     def __getstate__(self) -> dict[str, Any]:
         """Sums and leading targets only: what is sent can be merged into a pass, but has no verifier to go on with."""
@@ -171,21 +99,21 @@ class StreamingPass:
     def merge(self, other: "StreamingPass") -> None:
         """Add another part of the same bag, pooled for the same queries."""
         if self.verifier is None:
-            self.verifier, self.pooled.queries = other.verifier, other.pooled.queries
+            self.verifier, self._pooled.queries = other.verifier, other._pooled.queries
         if other.size:
-            self.pooled.merge(other.pooled)
+            self._pooled.merge(other._pooled)
             self.size += other.size
             self._all_unlike &= other._all_unlike
 
     @property
     def needs_second_pass(self) -> bool:
         """Whether a second pass is needed to name the leading targets, as may be with many heads."""
-        return any(leading.is_lost for leading in self.pooled.leading)
+        return any(leading.is_lost for leading in self._pooled.leading)
 
     @property
     def log_sums(self) -> Floats:
         """The logarithms ``(h, R)`` of the sums of the softmax over the targets so far, for a second pass."""
-        return self.pooled.sums.log_sums
+        return self._pooled.sums.log_sums
 
     def finish(self) -> list[Verdict]:
         """The verdicts for all queries."""
@@ -202,14 +130,51 @@ class StreamingPass:
         if not self.size:
             raise MIVError("The bag is empty. Expected at least one instance.")
         with torch.inference_mode(), evaluating(self.verifier):
-            pooled = self.pooled.finish()
-        warn_of_size(self.verifier, self.size)
-        return streamed_verdicts(self.verifier, pooled, self.size, self._unlike_query, self._all_unlike)
+            logit, places, shares = self._pooled.finish()
+        if not np.isfinite(logit).all():
+            raise MIVError(
+                f"The verifier's logit for query {int((~np.isfinite(logit)).argmax())} is NaN or infinite, so there is "
+                "no verdict. The instances contain numbers far outside the range of the training data, or the "
+                "verifier's weights are damaged."
+            )
+        point = self.verifier.operating_point
+        warn_of_other_sizes(point, np.array([0, self.size]), None)
+        if len(places[0]) and (method := witnesses_by(self.verifier, None)) != "attention":
+            raise MIVError(
+                f"The verifier's witness rule was calibrated on {method}, but a bag in chunks has only attention. Use "
+                "top=0, or calibrate with --witnesses attention."
+            )
+        return [self._verdict(query, float(logit[query]), places[query], shares[query]) for query in range(len(logit))]
+
+    def _verdict(self, query: int, logit: float, places: NDArray[np.int64], shares: Floats) -> Verdict:
+        """Apply the operating point to the logit and the leading targets of one query."""
+        point = self.verifier.operating_point
+        probability = float(point.probability(np.array([logit]))[0])
+        leading = tuple(Witness(int(place), float(share)) for place, share in zip(places, shares, strict=True))
+        marked = point.witness_rule.chosen(probability, not point.rejected(probability), shares, self.size)
+        reason = f"the query is {UNLIKE}" if self._unlike_query[query] else None
+        reason = reason or (f"every instance of the bag is {UNLIKE}" if self._all_unlike else None)
+        return Verdict(
+            verdict=bool(point.verdict(probability)) and reason is None,
+            probability=probability,
+            threshold=point.threshold,
+            witnesses=tuple(target for target, is_marked in zip(leading, marked, strict=True) if is_marked),
+            witnesses_by="attention",
+            shares=None,
+            attention=None,
+            size=self.size,
+            lower_threshold=point.lower_threshold,
+            logit=logit,
+            is_streamed=True,
+            leading=leading,
+            withheld=reason,
+        )
 
 
 def _partial_bag(
-    pooling: Pooling, queries: Rows, top: int, variance: Floats | None, log_sums: Floats | None
+    verifier: Verifier, queries: Rows, top: int, variance: Floats | None, log_sums: Floats | None
 ) -> PartialBag:
+    pooling = verifier.pooling
     partial = form_of(pooling).partial_bag(queries, top, variance, log_sums)
     if partial is not None:
         return partial
@@ -232,9 +197,6 @@ class BagVariance:
     Parts are joined by the formula of Chan, Golub and LeVeque (1979), which loses no digits to a large mean:
 
     .. math:: M = M_a + M_b + \delta^2 \, \frac{n_a n_b}{n_a + n_b}, \qquad \delta = \mu_b - \mu_a
-
-    Args:
-        verifier: the verifier whose pooling is VEMA.
     """
 
     def __init__(self, verifier: Verifier) -> None:
@@ -276,9 +238,6 @@ class BagVariance:
         self.count = total
 
 
-# From queries and one bag of any size to verdicts.
-
-
 def verify_stream(
     verifier: Verifier,
     queries: Any,
@@ -291,16 +250,33 @@ def verify_stream(
     reader, progress = ChunkReader(verifier, resize), progress or SilentProgress()
     features = query_features(reader, queries)
     check_queries(features, verifier.pooling.channels)  # before a pass for the variance, which may take long
-    if is_kept_bag(source):
-        return _over_kept(verifier, features, kept_bag_for(verifier, source), top, progress)
-    bag = reader.read(source)
-    variance = _variance(verifier, bag, progress)
+    bag: StoredBag | BagChunks
+    if is_stored_bag(source):
+        bag = source if isinstance(source, StoredBag) else StoredBag(Path(source), verifier)
+        bag.check_verifier(verifier)
+        variance, once = bag.variance, False
+    else:
+        bag = reader.read(source)
+        variance, once = _variance(verifier, bag, progress), bag.once
+    state = StreamingPass(verifier, features, top, variance)
+    _read(bag, state, progress)
+    if state.needs_second_pass and not once:  # only that can name the leading targets
+        state = StreamingPass(verifier, features, top, variance, state.log_sums)
+        _read(bag, state, progress)
+    return state.finish()
 
-    def read(state: StreamingPass) -> None:
-        for chunk in _checked(verifier, bag, progress, "Reading the bag"):
+
+def _read(bag: StoredBag | BagChunks, state: StreamingPass, progress: Progress) -> None:
+    """Add all targets of a bag to a pass."""
+    if isinstance(bag, BagChunks):
+        for chunk in _checked(state.verifier, bag, progress, "Reading the bag"):
             state.update(chunk)
-
-    return _in_one_pass_or_two(verifier, features, top, variance, read, bag.once)
+        return
+    all_unlike = bag.all_unlike(state.verifier)
+    with progress.step("Reading the stored bag", total=bag.size) as advance:
+        for rows in bag.rows():
+            state.update_stored(rows, all_unlike=all_unlike)
+            advance(len(rows))
 
 
 def keep_bag(
@@ -310,58 +286,27 @@ def keep_bag(
     rows: RowType = "float16",
     resize: Fit | None = None,
     progress: Progress | None = None,
-) -> ProjectedBag:
-    """Project a bag once and keep it on disk; see ``Verifier.keep_bag``."""
-    check_keepable(folder, rows)
-    if is_kept_bag(source):
-        raise MIVError("The bag is a kept bag, whose rows are projected already. Expected the bag that it was made of.")
-    reader, progress = ChunkReader(verifier, resize), progress or SilentProgress()
-    bag = reader.read(source)
+) -> StoredBag:
+    """Project a bag once and store it on disk; see ``Verifier.keep_bag``."""
+    check_new(folder, rows)
+    if is_stored_bag(source):
+        raise MIVError("The bag is stored and its rows are projected already. Expected the bag that it was made of.")
+    progress = progress or SilentProgress()
+    bag = ChunkReader(verifier, resize).read(source)
     variance = _variance(verifier, bag, progress)
-    some_query = np.zeros((1, verifier.pooling.channels), np.float32)  # rows do not depend on it
-    maker = StreamingPass(verifier, some_query, 0, variance)
+    any_query = np.zeros((1, verifier.pooling.channels), np.float32)  # rows do not depend on it
+    projection = StreamingPass(verifier, any_query, 0, variance)
     least_distance = math.inf
     with whole_folder(folder) as temporary:
         writer = BagWriter(temporary, verifier.pooling.channels, rows)
-        for chunk in _checked(verifier, bag, progress, "Keeping the bag"):
+        for chunk in _checked(verifier, bag, progress, "Storing the bag"):
             if verifier.unlike is not None and len(chunk):
                 least_distance = min(least_distance, float(verifier.unlike.distance(chunk).min()))
-            writer.add(maker.rows(chunk))
-        writer.close()
+            writer.add(projection.rows(chunk))
         if not writer.size:
             raise MIVError("The bag is empty. Expected at least one instance.")
-        write_manifest(temporary, verifier, writer.size, rows, variance, least_distance)
-    return ProjectedBag(folder, verifier)
-
-
-def _over_kept(verifier: Verifier, features: Rows, bag: ProjectedBag, top: int, progress: Progress) -> list[Verdict]:
-    """Verify queries with the features ``(R, C)`` against a kept bag, by the exact pass."""
-    all_unlike = bag.all_unlike(verifier)
-
-    def read(state: StreamingPass) -> None:
-        with progress.step("Reading the kept bag", total=bag.size) as advance:
-            for rows in bag.rows():
-                state.update_kept(rows, all_unlike=all_unlike)
-                advance(len(rows))
-
-    return _in_one_pass_or_two(verifier, features, top, bag.variance, read, once=False)
-
-
-def _in_one_pass_or_two(
-    verifier: Verifier,
-    features: Rows,
-    top: int,
-    variance: Floats | None,
-    read: Callable[[StreamingPass], None],
-    once: bool,
-) -> list[Verdict]:
-    """Let ``read`` fill a pass, and a second one if only that can name the leading targets."""
-    state = StreamingPass(verifier, features, top, variance)
-    read(state)
-    if state.needs_second_pass and not once:
-        state = StreamingPass(verifier, features, top, variance, state.log_sums)
-        read(state)
-    return state.finish()
+        writer.close(verifier, variance, least_distance)
+    return StoredBag(folder, verifier)
 
 
 def _variance(verifier: Verifier, bag: BagChunks, progress: Progress) -> Floats | None:
