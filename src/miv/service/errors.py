@@ -18,17 +18,17 @@ from miv.verifier.reading import USE_RESIZE
 logger = logging.getLogger(__name__)
 
 
-RETRY_SECONDS = 1
+_HEADERS = {
+    401: {"WWW-Authenticate": "Bearer"},
+    413: {"Connection": "close"},  # the rest of the body is not read
+    429: {"Retry-After": "1"},
+    503: {"Retry-After": "1"},
+}
 _LONGEST = 600  # characters of a message
 
 
 class RefusedRequest(MIVError):  # noqa: N818 - named after what happens
-    """A request that is not carried out.
-
-    Args:
-        status: the HTTP status.
-        message: what was given, what was expected, what to do.
-    """
+    """A request that is not carried out, with the HTTP status of the answer."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -51,14 +51,7 @@ class ErrorAnswer(BaseModel):
 def error_response(status: int, message: str) -> JSONResponse:
     """The answer to a refused request."""
     text = message if len(message) <= _LONGEST else f"{message[:_LONGEST]}…"
-    headers = {}
-    if status in (429, 503):
-        headers["Retry-After"] = str(RETRY_SECONDS)
-    if status == 413:
-        headers["Connection"] = "close"  # the rest of the body is not read
-    if status == 401:
-        headers["WWW-Authenticate"] = "Bearer"
-    return JSONResponse({"error": {"status": status, "message": text}}, status, headers)
+    return JSONResponse({"error": {"status": status, "message": text}}, status, _HEADERS.get(status))
 
 
 def error_page(status: int, message: str) -> HTMLResponse:
@@ -124,12 +117,7 @@ def _is_branch(part: object) -> bool:
 
 @contextmanager
 def storage_errors(what: str, done: str) -> Iterator[None]:
-    """Refuse the request with 503 if the system fails to read or write in this block; the log says which file.
-
-    Args:
-        what: subject of the message, such as "The kept bag".
-        done: what could not be done, such as "written".
-    """
+    """Refuse the request with 503 if the system fails to read or write in this block; the log says which file."""
     try:
         yield
     except (MIVError, OSError) as error:

@@ -26,27 +26,21 @@ class ServiceMetrics:
         self._registry = registry = CollectorRegistry()
         if not self._is_shared:
             ProcessCollector(registry=registry)
+        per_route, per_model = ("route",), ("model",)
+        batches = (1, 2, 4, 8, 16, 32, 64, 128)
         self.requests = Counter("miv_requests", "Answered requests.", ("method", "route", "status"), registry=registry)
         self.seconds = Histogram(
-            "miv_request_seconds", "Time per request.", ("route",), registry=registry, buckets=_SECONDS
+            "miv_request_seconds", "Time per request.", per_route, buckets=_SECONDS, registry=registry
         )
-        self.received = Counter("miv_received_bytes", "Bytes of requests.", ("route",), registry=registry)
-        self.exemplars = Counter("miv_exemplars", "Verified exemplars.", ("model",), registry=registry)
+        self.received = Counter("miv_received_bytes", "Bytes of requests.", per_route, registry=registry)
+        self.exemplars = Counter("miv_exemplars", "Verified exemplars.", per_model, registry=registry)
         self.batches = Histogram(
-            "miv_batch_requests",
-            "Requests verified together.",
-            ("model",),
-            registry=registry,
-            buckets=(1, 2, 4, 8, 16, 32, 64, 128),
+            "miv_batch_requests", "Requests verified together.", per_model, buckets=batches, registry=registry
         )
         self.waiting = Gauge(
-            "miv_waiting_requests",
-            "Requests that wait for a model.",
-            ("model",),
-            registry=registry,
-            multiprocess_mode="livesum",
+            "miv_waiting_requests", "Waiting requests.", per_model, multiprocess_mode="livesum", registry=registry
         )
-        self.ready = Gauge("miv_models_ready", "Loaded models.", registry=registry, multiprocess_mode="livemin")
+        self.ready = Gauge("miv_models_ready", "Loaded models.", multiprocess_mode="livemin", registry=registry)
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format, summed over the workers."""
@@ -102,8 +96,3 @@ def _log_warning(message: Warning | str, category: type[Warning], *_: Any, **__:
     if issubclass(category, MIVWarning) and not are_warnings_collected():
         fields["words"] = str(message)
     logging.getLogger("miv.service").warning("warning", extra={"fields": fields})
-
-
-def log_request(fields: dict[str, Any]) -> None:
-    """Log one answered request."""
-    REQUESTS.info("request", extra={"fields": fields})

@@ -38,39 +38,25 @@ def web_address(listening: socket.socket, *, everywhere: bool) -> str:
     """The address to open in a browser: of a service on all addresses, the one that other machines use."""
     host, port = listening.getsockname()[:2]
     if everywhere:
-        host = _own_address(listening.family)
+        try:  # nothing is sent
+            with socket.socket(listening.family, socket.SOCK_DGRAM) as probe:
+                probe.connect((_ELSEWHERE[socket.AddressFamily(listening.family)], 9))
+                host = str(probe.getsockname()[0])
+        except OSError:  # no network
+            host = "127.0.0.1" if listening.family == socket.AF_INET else "::1"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def announce_loading(settings: ServiceSettings, address: str) -> None:
-    """Say what is being loaded."""
-    logger.info("listening", extra={"fields": {"address": address, "models": settings.models}})
-    _print(f"Loading {', '.join(settings.models)}…")
-
-
-def announce_ready(settings: ServiceSettings, address: str, seconds: float) -> None:
-    """Say that all models are loaded, and where to ask them."""
-    fields = {"address": address, "models": settings.models, "seconds": round(seconds, 1)}
-    logger.info("ready", extra={"fields": fields})
-    models = ", ".join(settings.models)
-    _print(f"Ready: {models} ({seconds:.1f} s). Open {address} in a browser; Ctrl-C stops the service.")
-
-
-def _print(words: str) -> None:
-    """Print for a person; programs read the log."""
+def _announce(event: str, settings: ServiceSettings, address: str, words: str, **fields: Any) -> None:
+    """Log an event for programs, and print it for a person."""
+    logger.info(event, extra={"fields": {"address": address, "models": settings.models, **fields}})
     if sys.stderr.isatty():
         print(words, file=sys.stderr, flush=True)
 
 
-def _own_address(family: int) -> str:
-    """This machine's address in its network; nothing is sent."""
-    elsewhere = _ELSEWHERE[socket.AddressFamily(family)]
-    try:
-        with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.connect((elsewhere, 9))
-            return str(probe.getsockname()[0])
-    except OSError:  # no network
-        return "127.0.0.1" if family == socket.AF_INET else "::1"
+def _announce_ready(settings: ServiceSettings, address: str, seconds: float) -> None:
+    words = f"Ready: {', '.join(settings.models)} ({seconds:.1f} s). Open {address} in a browser; Ctrl-C stops it."
+    _announce("ready", settings, address, words, seconds=round(seconds, 1))
 
 
 _ORPHAN_SECONDS = 1.0  # between two looks at the supervisor
@@ -98,8 +84,8 @@ def run_service(settings: ServiceSettings) -> None:
     listening = _listen(settings.host, settings.port)
     with listening:
         address = web_address(listening, everywhere=settings.listens_everywhere)
-        announce_loading(settings, address)
-        ready = partial(announce_ready, settings, address)
+        _announce("listening", settings, address, f"Loading {', '.join(settings.models)}…")
+        ready = partial(_announce_ready, settings, address)
         if settings.workers == 1:
             _run_alone(settings, listening, ready)
         else:
@@ -140,8 +126,8 @@ class _Supervisor(Multiprocess):
 
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
         super().__init__(config, sockets)
-        self._since: dict[int | None, float] = {}  # when each worker that starts was first asked whether it has
-        self._asked: set[int | None] = set()  # workers that still owe an answer
+        self._asked: dict[int | None, float] = {}  # when each worker that starts was first asked whether it has
+        self._owing: set[int | None] = set()  # workers that still owe an answer
         self._started: set[int | None] = set()
 
     def keep_subprocess_alive(self) -> None:
@@ -154,31 +140,31 @@ class _Supervisor(Multiprocess):
             logger.warning("worker died", extra={"fields": {"worker": pid}})
             mark_process_dead(pid)
             self._started.discard(pid)
-            self._asked.discard(pid)
-            self._since.pop(pid, None)
+            self._owing.discard(pid)
+            self._asked.pop(pid, None)
 
     def _is_starting(self, worker: Process) -> bool:
         """Whether a worker runs and has not started yet.
 
         It is asked again only after its answer: answers that wait in the pipe would hide later that it hangs.
         """
-        if worker.pid in self._started or not worker.process.is_alive():
+        pid, connection = worker.pid, worker.parent_conn
+        if pid in self._started or not worker.process.is_alive():
             return False
         try:
-            if worker.pid not in self._asked:
-                worker.parent_conn.send(b"ping")
-                self._asked.add(worker.pid)
-            began = self._since.setdefault(worker.pid, time.monotonic())
-            if not worker.parent_conn.poll(0):
+            if pid not in self._owing:
+                connection.send(b"ping")
+                self._owing.add(pid)
+            began = self._asked.setdefault(pid, time.monotonic())
+            if not connection.poll(0):
                 return True
-            self._asked.discard(worker.pid)
-            if not worker.parent_conn.recv():
+            self._owing.discard(pid)
+            if not connection.recv():
                 return True
         except (OSError, EOFError):  # it is just ending
             return False
-        self._started.add(worker.pid)
-        fields = {"worker": worker.pid, "seconds": round(time.monotonic() - began, 1)}
-        logger.info("worker started", extra={"fields": fields})
+        self._started.add(pid)
+        logger.info("worker started", extra={"fields": {"worker": pid, "seconds": round(time.monotonic() - began, 1)}})
         return False
 
 
@@ -211,8 +197,8 @@ def _config(settings: ServiceSettings, app: Any, **options: Any) -> uvicorn.Conf
 def _listen(host: str, port: int) -> socket.socket:
     """A socket that all workers share."""
     try:
-        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, address = found[0]
+        addresses = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = addresses[0]
         listening = socket.socket(family, kind, protocol)
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -18,7 +18,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from miv.service.errors import RefusedRequest, error_page, error_response
-from miv.service.metrics import ServiceMetrics, log_request
+from miv.service.metrics import REQUESTS, ServiceMetrics
 from miv.service.settings import ServiceSettings
 
 logger = logging.getLogger(__name__)
@@ -111,13 +111,7 @@ class ByteBudget:
 
 
 class LimitedBody:
-    """Counts bytes, also of a body without a length, and ends the work if the client leaves.
-
-    Args:
-        receive: receives the parts of the body.
-        most: maximum size in bytes.
-        total: the bytes of all requests.
-    """
+    """Receives at most ``most`` bytes, also of a body without a length, and ends the work if the client leaves."""
 
     def __init__(self, receive: Receive, most: int, total: ByteBudget) -> None:
         self._receive, self._most, self._total = receive, most, total
@@ -150,7 +144,7 @@ class LimitedBody:
         return message
 
     async def answering(self, work: Awaitable[None]) -> None:
-        """Wait for the work, but end it if the client leaves."""
+        """Wait for the work, but end it if the client leaves; free the bytes of the body."""
         self._task = asyncio.current_task()
         try:
             await work
@@ -161,12 +155,9 @@ class LimitedBody:
             raise
         finally:
             self._task = None
+            self._total.add(-self.bytes)
             if self._watcher is not None:
                 self._watcher.cancel()
-
-    def close(self) -> None:
-        """Free the bytes of the body: the request is answered."""
-        self._total.add(-self.bytes)
 
     async def _watch(self) -> None:
         message = await self._receive()
@@ -212,7 +203,6 @@ class RequestGuard:
             logger.exception("failure", extra={"fields": {"request": answer.id}})
             await answer.refuse(scope, 500, "The service failed. Its log says where; please report it.")
         finally:
-            body.close()
             self._record(scope, answer, body.bytes, time.perf_counter() - start)
 
     def _record(self, scope: Scope, answer: "_Answer", received: int, seconds: float) -> None:
@@ -224,7 +214,7 @@ class RequestGuard:
         self._metrics.received.labels(route).inc(received)
         fields = {"request": answer.id, "method": method, "route": route, "status": answer.status}
         fields |= {"ms": round(1000 * seconds, 2), "received": received, "sent": answer.bytes}
-        log_request({**fields, "model": scope.get("state", {}).get("model")})
+        REQUESTS.info("request", extra={"fields": {**fields, "model": scope.get("state", {}).get("model")}})
 
 
 class _Answer:

@@ -1,6 +1,6 @@
 """Settings of the service: models, address, token, and every limit with its default."""
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from miv.errors import MIVError
@@ -12,53 +12,31 @@ _SHORTEST_TOKEN = 16
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request may hold, and how much may wait. Requests beyond a limit are answered with 413, 422 or 503.
+    """What one request may hold, and how much may wait. Requests beyond a limit are answered with 413, 422 or 503."""
 
-    Args:
-        bytes: size of a request.
-        bytes_in_all: size of all requests of a worker that are not answered yet.
-        exemplars: exemplars per request.
-        instances: instances per bag.
-        references: references per query.
-        instances_in_all: instances per request.
-        characters: characters per text.
-        numbers: numbers per vector.
-        numbers_in_all: numbers per request.
-        pixels: pixels per image.
-        pixels_in_all: pixels of all images of a request.
-        seconds: time per request, waiting included.
-        waiting_requests: requests per model that wait for their turn.
-        waiting_bytes: bytes in memory of the requests per model that wait for their turn; by default, a bag of 2,000
-            images of 224 × 224 pixels fits.
-        pooled: instances that are pooled for one request; leave-one-out and shapley pool a bag many times.
-        together: instances that are verified together.
-        citations: citations per sentence of a check.
-        pairs: sentences of an answer times source sentences, per check.
-    """
-
-    bytes: int = 32_000_000
-    bytes_in_all: int = 256_000_000
-    exemplars: int = 256
-    instances: int = 2_000
-    references: int = 50
-    instances_in_all: int = 5_000
-    characters: int = 100_000
-    numbers: int = 65_536
-    numbers_in_all: int = 4_000_000
-    pixels: int = 25_000_000
-    pixels_in_all: int = 250_000_000
-    seconds: float = 30.0
-    waiting_requests: int = 128
-    waiting_bytes: int = 400_000_000
-    pooled: int = 2_000_000
-    together: int = 4_096
-    citations: int = 20
-    pairs: int = 200_000
+    bytes: int = 32_000_000  # of a request
+    bytes_in_all: int = 256_000_000  # of all requests of a worker that are not answered yet
+    exemplars: int = 256  # per request
+    instances: int = 2_000  # per bag
+    references: int = 50  # per query
+    instances_in_all: int = 5_000  # per request
+    characters: int = 100_000  # per text
+    numbers: int = 65_536  # per vector
+    numbers_in_all: int = 4_000_000  # per request
+    pixels: int = 25_000_000  # per image
+    pixels_in_all: int = 250_000_000  # of all images of a request
+    seconds: float = 30.0  # per request, waiting included
+    waiting_requests: int = 128  # per model
+    waiting_bytes: int = 400_000_000  # in memory, per model: a bag of 2,000 images of 224 × 224 pixels fits
+    pooled: int = 2_000_000  # instances pooled for one request; leave-one-out and shapley pool a bag many times
+    together: int = 4_096  # instances verified together
+    citations: int = 20  # per sentence of a check
+    pairs: int = 200_000  # sentences of an answer times source sentences, per check
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            if not getattr(self, one.name) > 0:
-                raise MIVError(f"The limit {one.name} is {getattr(self, one.name)}. Expected a number above 0.")
+        for name, value in asdict(self).items():
+            if not value > 0:
+                raise MIVError(f"The limit {name} is {value}. Expected a number above 0.")
 
     def document(self) -> dict[str, float]:
         """Return plain values, for JSON."""
@@ -67,41 +45,23 @@ class Limits:
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """Settings of ``miv serve``.
+    """Settings of ``miv serve``."""
 
-    Args:
-        models: names or folders of verifiers.
-        host: address to listen on.
-        port: port to listen on; 0 chooses a free one.
-        token: requests must carry it; ``None`` asks for none, which is allowed only on this machine.
-        allowed_hosts: further names under which the service is reached, as in the header Host.
-        workers: number of processes.
-        threads: processor threads of each worker; 0 divides the processor among the workers.
-        batching: verify requests that arrive together in one go.
-        limits: what one request may hold.
-        galleries: folder with the galleries to serve; ``None`` serves none.
-        gallery_bytes: maximum size of all galleries in that folder.
-        keep: folder for bags that are kept; ``None`` is a folder in the user's cache.
-        keep_days: a kept bag is removed when it is older.
-        keep_bytes: maximum size of all kept bags; the oldest make room for new ones.
-        stop_seconds: time that running requests have to finish when the service stops.
-    """
-
-    models: tuple[str, ...]
+    models: tuple[str, ...]  # names or folders of verifiers
     host: str = "127.0.0.1"
-    port: int = 8000
-    token: str | None = field(default=None, repr=False)
-    allowed_hosts: tuple[str, ...] = ()
-    workers: int = 1
-    threads: int = 0
-    batching: bool = True
+    port: int = 8000  # 0 chooses a free one
+    token: str | None = field(default=None, repr=False)  # requests must carry it; None only on this machine
+    allowed_hosts: tuple[str, ...] = ()  # further names in the header Host
+    workers: int = 1  # processes
+    threads: int = 0  # of each worker; 0 divides the processor among the workers
+    batching: bool = True  # verify waiting requests together
     limits: Limits = field(default_factory=Limits)
-    galleries: Path | None = None
-    gallery_bytes: int = 10_000_000_000
-    keep: Path | None = None
-    keep_days: float = 7.0
-    keep_bytes: int = 1_000_000_000
-    stop_seconds: int = 30
+    galleries: Path | None = None  # folder with the galleries to serve
+    gallery_bytes: int = 10_000_000_000  # of all galleries in that folder
+    keep: Path | None = None  # folder for stored bags; by default one in the user's cache
+    keep_days: float = 7.0  # a stored bag is removed when it is older
+    keep_bytes: int = 1_000_000_000  # of all stored bags; the oldest make room for new ones
+    stop_seconds: int = 30  # graceful shutdown timeout
 
     def __post_init__(self) -> None:
         if not self.models:
