@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -171,7 +172,7 @@ class Adding:
                         digests=[digest.ljust(files.HASH_BYTES, b"\0") for digest in hashes[used].tolist()],
                         members=np.split(places, ptr[1:-1]),
                         instance_names=[source.instance_names(int(bag)) for bag in part],
-                        features=lambda rows, used=used: source.features.take(used[rows]),
+                        features=partial(_stored_features, source, used),
                         is_embedded=True,
                     )
                 )
@@ -245,6 +246,10 @@ class Adding:
         if replaced:
             changes["removed"] = store.write_removed(np.append(snapshot.removed, replaced))
         store.commit(manifest.changed(**changes), new_hashes=hashes)
+
+
+def _stored_features(source: Snapshot, used: NDArray[np.int64], rows: NDArray[np.int64]) -> Rows:
+    return source.features.take(used[rows])
 
 
 def _first_unknown(digests: list[bytes], known: KnownInstances) -> Iterator[bool]:
