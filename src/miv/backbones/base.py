@@ -3,7 +3,7 @@
 import hashlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.module import register_module_module_registration_hook
 
-from miv.data.batches import InstanceLookup
 from miv.data.pool import InstancePool
 from miv.errors import MIVError
 from miv.files.instances import InstanceKind
@@ -201,7 +200,7 @@ def whole_number(backbone: str, name: str, given: object, least: int, most: int)
 # Prepare instances for a backbone, and embed them in batches.
 
 
-def prepared(backbone: Backbone, values: NDArray[np.generic]) -> InstanceLookup:
+def prepared(backbone: Backbone, values: NDArray[np.generic]) -> Callable[[NDArray[np.int64]], Tensor]:
     """Look up instances in the form that the backbone takes."""
     return lambda rows: backbone.prepare(values[rows])
 

@@ -1,30 +1,46 @@
 """Exemplars as a table of indices into a pool that stores each instance once."""
 
-from miv.data.exemplars import Exemplar, ExemplarSet
-from miv.data.folder import load_set, load_split, load_splits, save_set, save_splits
-from miv.data.pool import InstancePool
-from miv.data.sources.arrays import bag_side, from_arrays, from_dataset, query_side, to_dataset
-from miv.data.sources.folder import set_from_folder
-from miv.data.sources.table import set_from_table
-from miv.data.splits import SPLITS
-from miv.files.instances import InstanceKind
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "SPLITS",
-    "Exemplar",
-    "ExemplarSet",
-    "InstanceKind",
-    "InstancePool",
-    "bag_side",
-    "from_arrays",
-    "from_dataset",
-    "load_set",
-    "load_split",
-    "load_splits",
-    "query_side",
-    "save_set",
-    "save_splits",
-    "set_from_folder",
-    "set_from_table",
-    "to_dataset",
-]
+from miv.registry import lazy_exports
+
+if TYPE_CHECKING:
+    from miv.data.exemplars import Exemplar as Exemplar
+    from miv.data.exemplars import ExemplarSet as ExemplarSet
+    from miv.data.folder import load_set as load_set
+    from miv.data.folder import load_split as load_split
+    from miv.data.folder import load_splits as load_splits
+    from miv.data.folder import save_set as save_set
+    from miv.data.folder import save_splits as save_splits
+    from miv.data.pool import InstancePool as InstancePool
+    from miv.data.sources.arrays import bag_side as bag_side
+    from miv.data.sources.arrays import from_arrays as from_arrays
+    from miv.data.sources.arrays import from_dataset as from_dataset
+    from miv.data.sources.arrays import query_side as query_side
+    from miv.data.sources.arrays import to_dataset as to_dataset
+    from miv.data.sources.folder import set_from_folder as set_from_folder
+    from miv.data.sources.table import set_from_table as set_from_table
+    from miv.data.splits import SPLITS as SPLITS
+    from miv.files.instances import InstanceKind as InstanceKind
+
+_HOMES = {
+    "Exemplar": "miv.data.exemplars",
+    "ExemplarSet": "miv.data.exemplars",
+    "InstanceKind": "miv.files.instances",
+    "InstancePool": "miv.data.pool",
+    "SPLITS": "miv.data.splits",
+    "bag_side": "miv.data.sources.arrays",
+    "from_arrays": "miv.data.sources.arrays",
+    "from_dataset": "miv.data.sources.arrays",
+    "load_set": "miv.data.folder",
+    "load_split": "miv.data.folder",
+    "load_splits": "miv.data.folder",
+    "query_side": "miv.data.sources.arrays",
+    "save_set": "miv.data.folder",
+    "save_splits": "miv.data.folder",
+    "set_from_folder": "miv.data.sources.folder",
+    "set_from_table": "miv.data.sources.table",
+    "to_dataset": "miv.data.sources.arrays",
+}
+__all__ = sorted(_HOMES)
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)
