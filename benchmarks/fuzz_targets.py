@@ -27,7 +27,7 @@ from miv.cli.app import app
 from miv.data import load_splits
 from miv.data.sources import FromTable, Shares
 from miv.evaluation import Predictions
-from miv.evaluation.baseline_figures import Baselines
+from miv.evaluation.baselines import Baselines
 from miv.evaluation.curves import read_history
 from miv.files.images import image_size, read_image
 from miv.runtime import SilentProgress

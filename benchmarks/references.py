@@ -28,7 +28,7 @@ from miv import Verifier
 from miv.backbones.cache import embed_pool
 from miv.data import ExemplarSet, csr
 from miv.evaluation import auroc
-from miv.evaluation.influence import auroc_error
+from miv.evaluation.metrics import auroc_error
 from miv.evaluation.predicting import embedded_exemplars
 from miv.runtime import SilentProgress
 from miv.tasks import create_task

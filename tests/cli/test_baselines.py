@@ -11,7 +11,7 @@ import pytest
 from miv import MIVError
 from miv.data import ExemplarSet, InstancePool, save_splits
 from miv.errors import MIVWarning
-from miv.evaluation.baseline_figures import Baselines
+from miv.evaluation.baselines import Baselines
 from tests.cli.running import run_command as run
 from tests.training.tiny import tiny_sets
 

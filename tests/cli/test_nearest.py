@@ -9,7 +9,7 @@ import pytest
 from miv import Verifier
 from miv.data import save_splits
 from miv.evaluation import auroc
-from miv.evaluation.cosines import cosines
+from miv.evaluation.baselines import cosines
 from tests.cli.running import run_command as run
 from tests.training.tiny import tiny_sets
 

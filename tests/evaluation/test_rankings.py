@@ -5,7 +5,7 @@ import pytest
 
 from miv import MIVError
 from miv.evaluation import Predictions, evaluate, rank_instances, witness_rankings
-from miv.evaluation.influence import influence
+from miv.evaluation.witnesses import influence
 from tests.evaluation.examples import example_predictions
 
 # Bags of four and two. The choice of the first is no witness, that of the second is.

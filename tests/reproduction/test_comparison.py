@@ -12,7 +12,7 @@ from scipy.stats import norm, t
 
 from miv.errors import MIVError
 from miv.evaluation import Predictions, classification_metrics, evaluate, witness_scores
-from miv.evaluation.influence import influence
+from miv.evaluation.witnesses import influence
 from miv.reproduction.comparison import Estimate, difference, estimate, holm
 from tests.reproduction.examples import answers_of, finish, job_of
 

@@ -17,8 +17,7 @@ from miv.backbones import create_backbone
 from miv.backbones.cache import embed_instances
 from miv.backbones.descriptors import Features
 from miv.data.batches import embedded, make_batch
-from miv.evaluation.baseline_figures import Baselines, Figures
-from miv.evaluation.cosines import cosines
+from miv.evaluation.baselines import Baselines, Figures, cosines
 from miv.evaluation.predicting import predict
 from miv.training.baselines import METHODS, bm25, score_baselines
 from miv.training.stage_module import halves

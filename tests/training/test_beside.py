@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from miv.evaluation import Evaluation, Predictions, evaluate
-from miv.evaluation.baseline_figures import Baselines, Figures
+from miv.evaluation.baselines import Baselines, Figures
 from miv.evaluation.runs import RunFolder
 from miv.files.json import write_json
 from miv.training.config import TrainingConfig

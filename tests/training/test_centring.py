@@ -8,7 +8,7 @@ from miv import ExemplarSet, InstancePool, Verifier
 from miv.backbones import create_backbone
 from miv.backbones.descriptors import Features
 from miv.evaluation import auroc
-from miv.evaluation.cosines import cosines
+from miv.evaluation.baselines import cosines
 from miv.evaluation.predicting import predict
 from miv.poolings.similar import AlignedNorm
 from miv.training.centring import (

@@ -20,7 +20,7 @@ from miv.data import ExemplarSet, InstancePool
 from miv.data.batches import make_batch
 from miv.errors import MissingLibrary, MIVWarning
 from miv.evaluation import auroc
-from miv.evaluation.cosines import cosines
+from miv.evaluation.baselines import cosines
 from miv.poolings.similar import AlignedNorm
 from miv.training.checkpoint import CheckpointCallback
 from miv.training.new_verifier import create_verifier, resolve_backbone

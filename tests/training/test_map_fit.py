@@ -8,7 +8,7 @@ import torch
 
 from miv import ExemplarSet, InstancePool, Verifier
 from miv.evaluation import auroc
-from miv.evaluation.cosines import cosines
+from miv.evaluation.baselines import cosines
 from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.similar import AlignedNorm
 from miv.training.centring import HeldOutScores, auroc_gain

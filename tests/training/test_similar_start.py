@@ -10,7 +10,7 @@ from torch import nn
 from miv import Verifier, list_poolings
 from miv.data import ExemplarSet, InstancePool
 from miv.evaluation import auroc
-from miv.evaluation.cosines import cosines
+from miv.evaluation.baselines import cosines
 from miv.evaluation.predicting import predict
 from miv.poolings import POOLINGS
 from miv.poolings.cap import CrossAttentionPooling

@@ -51,7 +51,7 @@ def baselines(
     if of_backbone and backbone is None:
         raise MIVError("Backbone options need a backbone. Add --backbone NAME.")
 
-    from miv.evaluation.baseline_figures import print_table
+    from miv.evaluation.baselines import print_table
     from miv.runtime import RichProgress
     from miv.training.baselines import METHODS
     from miv.training.baselines import score_baselines as score

@@ -126,7 +126,7 @@ def train(
         old, new = ("--reference", "--baselines") if reference else ("--no-reference", "--no-baselines")
         warnings.warn(MIVWarning(f"{old} is now {new}."), stacklevel=2)
     try:  # the imports take seconds too
-        from miv.evaluation.baseline_figures import print_table
+        from miv.evaluation.baselines import print_table
         from miv.evaluation.runs import RunFolder
         from miv.runtime import keep_memory
         from miv.training.machine import is_first_process

@@ -3,17 +3,13 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from miv.errors import MIVError
-from miv.evaluation.error_curve import CONFIDENCE, ErrorCurve, ErrorEvidence, upper_bound
+from miv.evaluation.error_curve import CONFIDENCE, ClusterModel, ErrorCurve, ErrorEvidence, upper_bound
 from miv.files.json import Floats, Integers
-
-__all__ = ["BothAtMost", "EqualErrors", "FalseAcceptsAtMost", "FalseRejectsAtMost", "Goal", "LeastCost", "parse_goal"]
-
-
-# What every goal for a threshold has in common.
 
 
 class Goal(ABC):
@@ -26,10 +22,10 @@ class Goal(ABC):
 
     @abstractmethod
     def pick(self, curve: ErrorCurve) -> Integers:
-        """Return the place of the cut, ``()`` or, for a batch of resampled curves, ``(R,)``."""
+        """Return the index of the cut, ``()`` or, for a batch of resampled curves, ``(R,)``."""
 
     def pick_lower(self, curve: ErrorCurve) -> Integers:
-        """Return the place of the cut below which the decision is no; by default the same, so that none is unsure."""
+        """Return the index of the cut below which the decision is no; by default the same, so that none is unsure."""
         return self.pick(curve)
 
     def promised(self) -> dict[str, float]:
@@ -42,15 +38,15 @@ class Goal(ABC):
 
     def check(self, curve: ErrorCurve) -> None:
         """Raise an error if the data cannot support the goal, or the verifier cannot reach it."""
-        place = int(self.pick(curve))
+        cut = int(self.pick(curve))
         exemplars = int(curve.negatives + curve.positives)
-        accepted = int(curve.false_accepts[place] + curve.positives - curve.false_rejects[place])
+        accepted = int(curve.false_accepts[cut] + curve.positives - curve.false_rejects[cut])
         if accepted in (0, exemplars):
             raise MIVError(
                 f"The threshold for {self.words} would answer {'yes' if accepted else 'no'} to all {exemplars:,} "
                 "exemplars, so the verifier adds nothing. Train a better one, or choose another goal."
             )
-        accepts, rejects = float(curve.false_accept_rate[place]), float(curve.false_reject_rate[place])
+        accepts, rejects = float(curve.false_accept_rate[cut]), float(curve.false_reject_rate[cut])
         if accepts + rejects >= 1:
             raise MIVError(
                 f"The threshold for {self.words} accepts {accepts:.1%} of the negatives and {1 - rejects:.1%} of the "
@@ -58,16 +54,15 @@ class Goal(ABC):
             )
 
 
-# Goals that bound one error rate, or both, with confidence.
-
 _FEWEST = 3  # clusters
 _MODEL_SHARE = 0.5  # least product of the rate and the number of clusters; chosen with benchmarks/promises.py
 
 
 @dataclass(frozen=True)
-class _AtMost(Goal):
-    """An upper bound on one error rate, with 95 % confidence, and as few errors of the other kind as possible.
+class RateAtMost(Goal):
+    """An upper bound on the share of negatives that are accepted, or of positives that are rejected.
 
+    It holds with 95 % confidence, with as few errors of the other kind as possible.
     If the threshold is at the ``k + 1``-th most extreme of ``n`` independent exemplars, the true error rate is below
     the Clopper–Pearson bound for ``k`` errors of ``n`` with that confidence (Wilks 1941). Exemplars of one cluster
     count as fewer; see ``ErrorEvidence``. ``k`` is the largest number of errors with a bound not above the rate.
@@ -77,6 +72,7 @@ class _AtMost(Goal):
     zero errors are then enough.
     """
 
+    kind: Literal["accept", "reject"]
     rate: float
 
     def __post_init__(self) -> None:
@@ -84,62 +80,104 @@ class _AtMost(Goal):
             raise MIVError(f"The rate is {self.rate:g}. Expected a number between 0 and 1, such as 0.01.")
 
     @property
-    def needed(self) -> int:
+    def words(self) -> str:
+        return f"false-{self.kind} rate <= {self.rate:g}"
+
+    @property
+    def _labels(self) -> str:
+        """The exemplars with this kind of error."""
+        return "negatives" if self.kind == "accept" else "positives"
+
+    @property
+    def _needed(self) -> int:
         """The number of independent exemplars that can show the rate, if none is wrong."""
         return math.ceil(math.log(1 - CONFIDENCE) / math.log1p(-self.rate))
 
-    @property
-    def least_clusters(self) -> int:
-        """The number of clusters that the model needs: fewer say too little about the tail of their effects."""
-        return max(_FEWEST, math.ceil(round(_MODEL_SHARE / self.rate, 9)))
+    def _evidence(self, curve: ErrorCurve) -> ErrorEvidence:
+        return curve.of_negatives if self.kind == "accept" else curve.of_positives
 
-    def uses_model(self, evidence: ErrorEvidence) -> bool:
+    def _needs_model(self, curve: ErrorCurve) -> bool:
         """Whether there are clusters, and fewer than any difference between them would need."""
-        return evidence.clusters < min(evidence.exemplars, self.needed)
+        evidence = self._evidence(curve)
+        return evidence.clusters < min(evidence.exemplars, self._needed)
 
-    def errors_allowed(self, evidence: ErrorEvidence, kind: str) -> int:
-        """Return ``k``; raise an error if even zero errors would not be enough evidence."""
-        self._check_enough(evidence, kind)
+    def pick(self, curve: ErrorCurve) -> Integers:
+        cut = self._counted(curve)
+        model: ClusterModel | None = curve.negative_model if self.kind == "accept" else curve.positive_model
+        if model is None or not self._needs_model(curve):
+            return cut
+        if self.kind == "accept":  # a cut is certainly above the limit if it rejects everything up to it
+            lowest = np.searchsorted(curve.below, model.limit(self.rate))
+            return np.maximum(cut, np.minimum(lowest, len(curve.cuts) - 1))
+        highest = np.searchsorted(curve.above, -model.limit(self.rate), side="right") - 1
+        return np.minimum(cut, np.maximum(highest, 0))
+
+    def _counted(self, curve: ErrorCurve) -> Integers:
+        """The cut by counted errors. Shares are compared, because counts differ in resampled curves."""
+        evidence = self._evidence(curve)
+        self._check_enough(evidence)
         errors = np.arange(math.floor(self.rate * evidence.exemplars) + 1)
-        return max(int(np.searchsorted(evidence.upper_bound(errors), self.rate, side="right")) - 1, 0)
+        allowed = max(int(np.searchsorted(evidence.upper_bound(errors), self.rate, side="right")) - 1, 0)
+        if self.kind == "accept":  # errors fall along the cuts: take the lowest cut
+            return np.asarray((curve.false_accepts * evidence.exemplars > allowed * curve.negatives[..., None]).sum(-1))
+        within = curve.false_rejects * evidence.exemplars <= allowed * curve.positives[..., None]
+        return np.asarray(within.sum(-1) - 1)  # errors rise along the cuts: take the highest cut
 
-    def _check_enough(self, evidence: ErrorEvidence, kind: str) -> None:
-        clusters, words = evidence.clusters, evidence.words
+    def _check_enough(self, evidence: ErrorEvidence) -> None:
+        """Raise an error if even zero errors would not be enough evidence."""
+        clusters, words, labels = evidence.clusters, evidence.words, self._labels
+        least = max(_FEWEST, math.ceil(round(_MODEL_SHARE / self.rate, 9)))  # clusters that the model needs
         in_clusters = clusters < evidence.exemplars
-        if evidence.exemplars < self.needed:
+        if evidence.exemplars < self._needed:
             bound = float(upper_bound(np.asarray(0), evidence.exemplars))
-            given = f"{evidence.exemplars:,} {kind}" + (f" of {clusters:,} {words}" if in_clusters else "")
+            data = f"{evidence.exemplars:,} {labels}" + (f" of {clusters:,} {words}" if in_clusters else "")
             raise MIVError(
-                f"{self.words} cannot be shown with {given}: even with no wrong answer among them, "
+                f"{self.words} cannot be shown with {data}: even with no wrong answer among them, "
                 f"the true rate could be up to {bound:.2g} ({CONFIDENCE:.0%} confidence). Expected at least "
-                f"{self.needed:,} {kind}{f' of {self.least_clusters:,} {words} or more' if in_clusters else ''}. "
+                f"{self._needed:,} {labels}{f' of {least:,} {words} or more' if in_clusters else ''}. "
                 f"Use more data, or a rate of {_rounded_up(bound):g} or more."
             )
-        if in_clusters and clusters < self.least_clusters:
-            least = _rounded_up(_MODEL_SHARE / max(clusters, _FEWEST))
-            other_rate = f", or a rate of {least:g} or more" if clusters >= _FEWEST else ""
+        if in_clusters and clusters < least:
+            rate = _rounded_up(_MODEL_SHARE / max(clusters, _FEWEST))
+            other_rate = f", or a rate of {rate:g} or more" if clusters >= _FEWEST else ""
             raise MIVError(
-                f"{self.words} cannot be promised for new {words} with {evidence.exemplars:,} {kind} of {clusters:,} "
-                f"{words}: they say too little about how {words} differ. Expected {kind} of at least "
-                f"{self.least_clusters:,} {words}. Use data with more {words}{other_rate}."
+                f"{self.words} cannot be promised for new {words} with {evidence.exemplars:,} {labels} of "
+                f"{clusters:,} {words}: they say too little about how {words} differ. Expected {labels} of at least "
+                f"{least:,} {words}. Use data with more {words}{other_rate}."
             )
 
-    def _differ_too_much(self, evidence: ErrorEvidence, does: str) -> MIVError:
-        """The errors counted on the data would allow a useful threshold, and the limit of the model does not."""
-        words = evidence.words
-        return MIVError(
-            f"No threshold with a {self.words} for new {words} {does}: the {evidence.clusters:,} {words} of the data "
-            f"differ too much for so few of them. Use data with more {words}, or allow a higher rate."
-        )
+    def promised(self) -> dict[str, float]:
+        return {f"false_{self.kind}_rate": self.rate}
 
-    def _notes(self, evidence: ErrorEvidence, kind: str) -> list[str]:
-        if not self.uses_model(evidence):
+    def notes(self, curve: ErrorCurve) -> list[str]:
+        if not self._needs_model(curve):
             return []
+        evidence = self._evidence(curve)
         return [
-            f"{self.words} rests on {kind} of {evidence.clusters:,} {evidence.words}. Fewer than {self.needed:,} "
-            f"cannot show it whatever the difference between {evidence.words}; the threshold assumes that their mean "
-            "logits are normally distributed."
+            f"{self.words} rests on {self._labels} of {evidence.clusters:,} {evidence.words}. Fewer than "
+            f"{self._needed:,} cannot show it whatever the difference between {evidence.words}; the threshold assumes "
+            "that their mean logits are normally distributed."
         ]
+
+    def check(self, curve: ErrorCurve) -> None:
+        if self.kind == "accept":
+            errors, total = curve.false_rejects, int(curve.positives)
+            does, side = f"accepts any of the {total:,} positives", "negatives score higher"
+        else:
+            errors, total = curve.false_accepts, int(curve.negatives)
+            does, side = f"rejects any of the {total:,} negatives", "positives score lower"
+        if int(errors[self.pick(curve)]) == total:
+            if int(errors[self._counted(curve)]) < total:  # counted errors would allow it, and the model does not
+                words, clusters = self._evidence(curve).words, self._evidence(curve).clusters
+                raise MIVError(
+                    f"No threshold with a {self.words} for new {words} {does}: the {clusters:,} {words} of the data "
+                    f"differ too much for so few of them. Use data with more {words}, or allow a higher rate."
+                )
+            raise MIVError(
+                f"No threshold with a {self.words} {does}: too many {side} than all of them. Train a better verifier, "
+                "or allow a higher rate."
+            )
+        super().check(curve)
 
 
 def _rounded_up(rate: float) -> float:
@@ -150,83 +188,6 @@ def _rounded_up(rate: float) -> float:
     """
     scale = 10.0 ** (1 - math.floor(math.log10(rate)))
     return math.ceil(rate * scale) / scale
-
-
-class FalseAcceptsAtMost(_AtMost):
-    """At most this share of the negatives is accepted."""
-
-    @property
-    def words(self) -> str:
-        return f"false-accept rate <= {self.rate:g}"
-
-    def pick(self, curve: ErrorCurve) -> Integers:
-        place = self._counted(curve)
-        if curve.negative_model is not None and self.uses_model(curve.of_negatives):
-            # A cut is certainly above the limit if it rejects everything up to it.
-            lowest = np.searchsorted(curve.below, curve.negative_model.limit(self.rate))
-            place = np.maximum(place, np.minimum(lowest, len(curve.cuts) - 1))
-        return np.asarray(place)
-
-    def _counted(self, curve: ErrorCurve) -> Integers:
-        allowed = self.errors_allowed(curve.of_negatives, "negatives")
-        # Compare shares, because counts differ in resampled curves. Errors fall along the cuts: take the lowest cut.
-        over = curve.false_accepts * curve.of_negatives.exemplars > allowed * curve.negatives[..., None]
-        return np.asarray(over.sum(-1))
-
-    def promised(self) -> dict[str, float]:
-        return {"false_accept_rate": self.rate}
-
-    def notes(self, curve: ErrorCurve) -> list[str]:
-        return self._notes(curve.of_negatives, "negatives")
-
-    def check(self, curve: ErrorCurve) -> None:
-        if int(curve.false_rejects[self.pick(curve)]) == curve.positives:
-            if int(curve.false_rejects[self._counted(curve)]) < curve.positives:
-                raise self._differ_too_much(curve.of_negatives, f"accepts any of the {curve.positives:,} positives")
-            raise MIVError(
-                f"No threshold with a {self.words} accepts any of the {curve.positives:,} positives: too many "
-                "negatives score higher than all of them. Train a better verifier, or allow a higher rate."
-            )
-        super().check(curve)
-
-
-class FalseRejectsAtMost(_AtMost):
-    """At most this share of the positives is rejected."""
-
-    @property
-    def words(self) -> str:
-        return f"false-reject rate <= {self.rate:g}"
-
-    def pick(self, curve: ErrorCurve) -> Integers:
-        place = self._counted(curve)
-        if curve.positive_model is not None and self.uses_model(curve.of_positives):
-            highest = np.searchsorted(curve.above, -curve.positive_model.limit(self.rate), side="right") - 1
-            place = np.minimum(place, np.maximum(highest, 0))
-        return np.asarray(place)
-
-    def _counted(self, curve: ErrorCurve) -> Integers:
-        allowed = self.errors_allowed(curve.of_positives, "positives")
-        within = curve.false_rejects * curve.of_positives.exemplars <= allowed * curve.positives[..., None]
-        return np.asarray(within.sum(-1) - 1)  # errors rise along the cuts: take the highest cut
-
-    def promised(self) -> dict[str, float]:
-        return {"false_reject_rate": self.rate}
-
-    def notes(self, curve: ErrorCurve) -> list[str]:
-        return self._notes(curve.of_positives, "positives")
-
-    def check(self, curve: ErrorCurve) -> None:
-        if int(curve.false_accepts[self.pick(curve)]) == curve.negatives:
-            if int(curve.false_accepts[self._counted(curve)]) < curve.negatives:
-                raise self._differ_too_much(curve.of_positives, f"rejects any of the {curve.negatives:,} negatives")
-            raise MIVError(
-                f"No threshold with a {self.words} rejects any of the {curve.negatives:,} negatives: too many "
-                "positives score lower than all of them. Train a better verifier, or allow a higher rate."
-            )
-        super().check(curve)
-
-
-# Goals that weigh both kinds of error: equal errors, and the lowest cost.
 
 
 @dataclass(frozen=True)
@@ -257,13 +218,7 @@ class EqualErrors(Goal):
 
 @dataclass(frozen=True)
 class LeastCost(Goal):
-    """The lowest expected cost per exemplar.
-
-    Args:
-        false_accept: cost of a yes when no is true.
-        false_reject: cost of a no when yes is true.
-        prior: share of positives in use; ``None`` for the share in the data.
-    """
+    """The lowest expected cost per exemplar; ``prior`` is the share of positives, by default that of the data."""
 
     false_accept: float
     false_reject: float
@@ -277,9 +232,9 @@ class LeastCost(Goal):
 
     @property
     def words(self) -> str:
-        of = "that of the validation data" if self.prior is None else f"{self.prior:g}"
+        prior = "that of the validation data" if self.prior is None else f"{self.prior:g}"
         costs = f"a false accept costs {self.false_accept:g}, a false reject {self.false_reject:g}"
-        return f"least cost, where {costs} and the share of positives is {of}"
+        return f"least cost, where {costs} and the share of positives is {prior}"
 
     def pick(self, curve: ErrorCurve) -> Integers:
         accept, reject = self._prices(curve)
@@ -288,17 +243,17 @@ class LeastCost(Goal):
 
     def check(self, curve: ErrorCurve) -> None:
         super().check(curve)
-        place = int(self.pick(curve))
+        cut = int(self.pick(curve))
         accept, reject = (float(price) for price in self._prices(curve))
-        accepts, rejects = curve.false_accepts[place], curve.false_rejects[place]
+        accepts, rejects = curve.false_accepts[cut], curve.false_rejects[cut]
         rates = float(curve.of_negatives.upper_bound(accepts)), float(curve.of_positives.upper_bound(rejects))
-        highest, alike = accept * rates[0] + reject * rates[1], min(accept, reject)
-        if highest >= alike:
+        highest, constant = accept * rates[0] + reject * rates[1], min(accept, reject)
+        if highest >= constant:
             raise MIVError(
                 f"Too few data for {self.words}. The best threshold accepts {accepts:,} of {curve.negatives:,} "
                 f"negatives and rejects {rejects:,} of {curve.positives:,} positives, but the true rates may be up to "
                 f"{rates[0]:.2g} and {rates[1]:.2g} ({CONFIDENCE:.0%} confidence each), at which an exemplar costs "
-                f"{highest:.3g}; the answer {'no' if reject <= accept else 'yes'} to everything costs {alike:.3g}. "
+                f"{highest:.3g}; the answer {'no' if reject <= accept else 'yes'} to everything costs {constant:.3g}. "
                 "Use more data, costs closer to each other, or a better verifier."
             )
 
@@ -308,23 +263,16 @@ class LeastCost(Goal):
         return np.asarray(self.false_accept * (1 - share)), np.asarray(self.false_reject * share)
 
 
-# The goal that bounds both error rates, with two thresholds if one is not enough.
-
-
 @dataclass(frozen=True)
 class BothAtMost(Goal):
     """Two thresholds: few negatives are accepted above the upper one, and few positives rejected below the lower one.
 
     The decision is unsure between them. If one threshold keeps both rates, there is no unsure: of those thresholds we
     take the one with the most equal errors.
-
-    Args:
-        far: highest share of the negatives with the decision yes.
-        frr: highest share of the positives with the decision no.
     """
 
-    far: FalseAcceptsAtMost
-    frr: FalseRejectsAtMost
+    far: RateAtMost
+    frr: RateAtMost
 
     @property
     def words(self) -> str:
@@ -350,11 +298,11 @@ class BothAtMost(Goal):
         # A higher threshold accepts fewer negatives, and a lower one rejects fewer positives: if the lowest allowed
         # for the first is below the highest allowed for the second, everything between them keeps both.
         upper, lower = self.far.pick(curve), self.frr.pick(curve)
-        one = np.clip(EqualErrors().pick(curve), upper, np.maximum(lower, upper))
-        return np.where(upper <= lower, one, lower), np.where(upper <= lower, one, upper)
+        single = np.clip(EqualErrors().pick(curve), upper, np.maximum(lower, upper))
+        return np.where(upper <= lower, single, lower), np.where(upper <= lower, single, upper)
 
 
-FORMS = (
+_FORMS = (
     "eer, far=0.01, frr=0.05, both as far=0.01,frr=0.05, or cost=FALSE_ACCEPT:FALSE_REJECT[:PRIOR] such as "
     "cost=10:1:0.2"
 )
@@ -363,33 +311,30 @@ FORMS = (
 def parse_goal(text: str) -> Goal:
     """Parse a goal in the form of the command line.
 
-    >>> parse_goal("far=0.01").words
-    'false-accept rate <= 0.01'
     >>> parse_goal("far=0.01,frr=0.05").words
     'false-accept rate <= 0.01, false-reject rate <= 0.05'
     """
-    parts = [_parse_one(part, text) for part in text.split(",")]
-    if len(parts) == 1:
-        return parts[0]
-    far = [part for part in parts if isinstance(part, FalseAcceptsAtMost)]
-    frr = [part for part in parts if isinstance(part, FalseRejectsAtMost)]
-    if len(parts) != 2 or len(far) != 1 or len(frr) != 1:
-        raise MIVError(f"The goal is {text!r}. Expected {FORMS}.")
-    return BothAtMost(far[0], frr[0])
+    goals = [_parse_part(part, text) for part in text.split(",")]
+    if len(goals) == 1:
+        return goals[0]
+    rates = {goal.kind: goal for goal in goals if isinstance(goal, RateAtMost)}
+    if len(goals) != 2 or len(rates) != 2:
+        raise MIVError(f"The goal is {text!r}. Expected {_FORMS}.")
+    return BothAtMost(rates["accept"], rates["reject"])
 
 
-def _parse_one(part: str, text: str) -> Goal:
+def _parse_part(part: str, text: str) -> Goal:
     name, _, rest = part.strip().partition("=")
     numbers = []
     for number in rest.split(":") if rest else []:
         try:
             numbers.append(float(number))
         except ValueError as error:
-            raise MIVError(f"The goal is {text!r}, in which {number!r} is not a number. Expected {FORMS}.") from error
+            raise MIVError(f"The goal is {text!r}, in which {number!r} is not a number. Expected {_FORMS}.") from error
     if name == "eer" and not numbers:
         return EqualErrors()
     if name in ("far", "frr") and len(numbers) == 1:
-        return FalseAcceptsAtMost(*numbers) if name == "far" else FalseRejectsAtMost(*numbers)
+        return RateAtMost("accept" if name == "far" else "reject", numbers[0])
     if name == "cost" and len(numbers) in (2, 3):
         return LeastCost(*numbers)
-    raise MIVError(f"The goal is {text!r}. Expected {FORMS}.")
+    raise MIVError(f"The goal is {text!r}. Expected {_FORMS}.")

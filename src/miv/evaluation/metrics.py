@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import precision_recall_fscore_support, roc_auc_score
 
 from miv.data import csr
 from miv.data.columns import as_strings, check_length, describe
@@ -15,9 +15,9 @@ from miv.files.json import Floats
 # Checks of metric inputs; each error says what was given and what was expected.
 
 
-def as_scores(name: str, given: ArrayLike, length: int | None = None) -> Floats:
+def as_scores(name: str, values: ArrayLike, length: int | None = None) -> Floats:
     """Return finite numbers as float64, in which every float32 keeps its exact value."""
-    array = _one_dimensional(name, given, "iubf", "numbers", length)
+    array = _one_dimensional(name, values, "iubf", "numbers", length)
     bad = ~np.isfinite(array)
     if bad.any():
         first = int(bad.argmax())
@@ -25,9 +25,9 @@ def as_scores(name: str, given: ArrayLike, length: int | None = None) -> Floats:
     return array.astype(np.float64, copy=False)
 
 
-def as_labels(given: ArrayLike, length: int | None = None) -> NDArray[np.int8]:
+def as_labels(values: ArrayLike, length: int | None = None) -> NDArray[np.int8]:
     """Return labels 0 and 1, of any kind of number, as int8."""
-    array = _one_dimensional("label", given, "iubf", "labels 0 and 1", length)
+    array = _one_dimensional("label", values, "iubf", "labels 0 and 1", length)
     bad = (array != 0) & (array != 1)
     if bad.any():
         first = int(bad.argmax())
@@ -35,15 +35,15 @@ def as_labels(given: ArrayLike, length: int | None = None) -> NDArray[np.int8]:
     return array.astype(np.int8, copy=False)
 
 
-def as_witnesses(given: ArrayLike, length: int) -> NDArray[np.bool_]:
+def as_witnesses(values: ArrayLike, length: int) -> NDArray[np.bool_]:
     """Return one bool per bag member."""
-    return _one_dimensional("witness", given, "b", "True and False", length)
+    return _one_dimensional("witness", values, "b", "True and False", length)
 
 
-def as_borders(given: ArrayLike, exemplars: int | None = None) -> NDArray[np.int64]:
+def as_borders(values: ArrayLike, exemplars: int | None = None) -> NDArray[np.int64]:
     """Return borders ``(E + 1,)`` that start at 0 and increase, so that no bag is empty."""
     length = None if exemplars is None else exemplars + 1
-    ptr = _one_dimensional("ptr", given, "iu", "whole numbers", length).astype(np.int64, copy=False)
+    ptr = _one_dimensional("ptr", values, "iu", "whole numbers", length).astype(np.int64, copy=False)
     if len(ptr) == 0 or ptr[0] != 0:
         raise MIVError(f"ptr starts with {ptr[:1].tolist()}. Expected [0], the border before the first bag.")
     sizes = np.diff(ptr)
@@ -53,8 +53,8 @@ def as_borders(given: ArrayLike, exemplars: int | None = None) -> NDArray[np.int
     return ptr
 
 
-def _one_dimensional(name: str, given: ArrayLike, kinds: str, expected: str, length: int | None) -> NDArray[Any]:
-    array = np.asarray(given)
+def _one_dimensional(name: str, values: ArrayLike, kinds: str, expected: str, length: int | None) -> NDArray[Any]:
+    array = np.asarray(values)
     if array.ndim == 1 and array.size == 0:
         array = array.astype(bool if kinds == "b" else np.int64)  # an empty list fits every kind
     if array.ndim != 1 or array.dtype.kind not in kinds:
@@ -72,16 +72,11 @@ _ZERO_DIVISION = {"zero": 0.0, "one": 1.0, "skip": np.nan}
 def auroc(label: ArrayLike, score: ArrayLike, *, undefined: Undefined = "nan") -> float:
     """Area under the ROC curve: how often a positive scores above a negative; ties count half.
 
-    Args:
-        label: ``(E,)``, 0 or 1.
-        score: ``(E,)``, a probability or a logit; only the order matters.
-        undefined: what to do if all labels are the same: ``nan`` returns NaN, ``error`` raises an error.
+    ``label`` and ``score`` are ``(E,)``. If all labels are the same, the result is NaN, or an error if asked for.
 
     >>> auroc([1, 1, 0, 0], [0.9, 0.4, 0.4, 0.1])
     0.875
     """
-    from sklearn.metrics import roc_auc_score
-
     if undefined not in ("nan", "error"):
         raise unknown_name("policy for undefined", undefined, ["nan", "error"])
     score = as_scores("score", score)
@@ -126,8 +121,6 @@ def classification_metrics(
     >>> classification_metrics([1, 1, 0, 0], [0.9, 0.4, 0.4, 0.1])["accuracy"]
     0.75
     """
-    from sklearn.metrics import precision_recall_fscore_support
-
     if zero_division not in _ZERO_DIVISION:
         raise unknown_name("policy for zero division", zero_division, _ZERO_DIVISION)
     score = as_scores("probability", probability)
@@ -203,10 +196,8 @@ def entropy_metrics(ptr: ArrayLike, attention: ArrayLike, label: ArrayLike) -> d
 def weighted_auroc(label: NDArray[np.int8], score: NDArray[np.float64], weight: NDArray[np.float64] | None) -> float:
     """The weighted share of pairs of a yes and a no in which the yes has the higher score; ties count half.
 
-    Args:
-        label: ``(E,)`` 0 or 1; the result is NaN if all are the same.
-        score: ``(E,)``.
-        weight: ``(E,)`` above 0; the weight of a pair is the product of its two weights. ``None`` is the plain AUROC.
+    The weight of a pair is the product of its two weights ``(E,)``; ``None`` is the plain AUROC. The result is NaN if
+    all labels are the same.
 
     >>> weighted_auroc(np.array([1, 1, 0]), np.array([3.0, 1.0, 2.0]), np.array([3.0, 1.0, 5.0]))
     0.75
@@ -218,19 +209,41 @@ def weighted_auroc(label: NDArray[np.int8], score: NDArray[np.float64], weight: 
     return float(roc_auc_score(label, score, sample_weight=weight))
 
 
+def auroc_error(label: NDArray[np.int8], score: Floats, other: Floats) -> float:
+    """The standard error of the difference between the AUROC of two scores ``(E,)`` of the same exemplars."""
+    if label.min() == label.max():
+        return float("nan")  # there is no AUROC
+    return float(np.linalg.norm(auroc_influence(label, score) - auroc_influence(label, other)))
+
+
+def auroc_influence(label: NDArray[np.int8], score: Floats) -> Floats:
+    """DeLong's structural components ``(E,)`` by ranks (Sun and Xu 2014), centred and scaled; see ``influence``."""
+    from scipy.stats import rankdata  # takes a second to import
+
+    positive, negative = score[label == 1], score[label == 0]
+    together = rankdata(np.concatenate([positive, negative]))  # ties share their ranks
+    # Of each positive the share of negatives below it, of each negative the share of positives above it.
+    below = (together[: len(positive)] - rankdata(positive)) / len(negative)
+    above = 1 - (together[len(positive) :] - rankdata(negative)) / len(positive)
+    components = np.zeros(len(score))
+    components[label == 1] = centred(below)
+    components[label == 0] = centred(above)
+    return components
+
+
+def centred(values: Floats) -> Floats:
+    """``(v - mean) / n``, scaled so that the squares add up to the variance of the mean without bias."""
+    count = len(values)
+    if count < 2:
+        return np.full(count, np.nan)  # one exemplar says nothing of how exemplars vary
+    return (values - values.mean()) / np.sqrt(count * (count - 1))
+
+
 # Right and wrong answers by group, such as the digit.
 
 
 class GroupRow(NamedTuple):
-    """The answers for one group.
-
-    Args:
-        group: its name.
-        tp: true positives, yes for label 1.
-        tn: true negatives, no for label 0.
-        fp: false positives, yes for label 0.
-        fn: false negatives, no for label 1.
-    """
+    """True and false positives and negatives of one group."""
 
     group: str
     tp: int
@@ -250,8 +263,7 @@ class GroupRow(NamedTuple):
 
     def document(self) -> dict[str, str | int | float]:
         """Everything as plain values, for JSON."""
-        counts = {"tp": self.tp, "tn": self.tn, "fp": self.fp, "fn": self.fn}
-        return {"group": self.group, "exemplars": self.exemplars, **counts, "accuracy": self.accuracy}
+        return {**self._asdict(), "exemplars": self.exemplars, "accuracy": self.accuracy}
 
 
 def group_table(

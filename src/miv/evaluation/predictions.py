@@ -73,13 +73,12 @@ class Predictions:
         checked["label"] = as_labels(label, exemplars)
         checked["ptr"] = as_borders(ptr, exemplars)
         members = int(checked["ptr"][-1])
-        checked["attention"] = None if attention is None else as_scores("attention", attention, members)
         checked["witness"] = None if witness is None else as_witnesses(witness, members)
+        checked["query"] = None if query is None else as_integers("query", np.asarray(query), exemplars)
         for name, strings in (("group", group), ("query_class", query_class), ("query_id", query_id)):
             checked[name] = None if strings is None else as_strings(name, np.asarray(strings), exemplars)
-        checked["query"] = None if query is None else as_integers("query", np.asarray(query), exemplars)
-        for name, given in (("score", score), ("contribution", contribution)):
-            checked[name] = None if given is None else as_scores(name, given, int(checked["ptr"][-1]))
+        for name, scores in (("attention", attention), ("score", score), ("contribution", contribution)):
+            checked[name] = None if scores is None else as_scores(name, scores, members)
         for name, array in checked.items():
             object.__setattr__(self, name, array)
         self._check_attention()
@@ -93,27 +92,24 @@ class Predictions:
         score: ArrayLike | None = None,
     ) -> "Predictions":
         """Combine the answers for a whole set, in its order, with the truth in the set."""
-        known = (exemplars.witness, exemplars.group, exemplars.query)
-        names = _query_names(exemplars)
-        return cls(logit, exemplars.label, exemplars.bag_ptr, attention, *known, score, **names)
+        return cls(logit, exemplars.label, exemplars.bag_ptr, attention, exemplars.witness, exemplars.group,
+                   score=score, **_queries(exemplars))  # fmt: skip
+
+    def _columns(self) -> dict[str, Any]:
+        return {column.name: getattr(self, column.name) for column in fields(self)}
 
     def with_queries_of(self, exemplars: ExemplarSet) -> "Predictions":
         """Return the same answers with the queries and classes of their set; files of earlier versions lack them."""
-        columns = {one.name: getattr(self, one.name) for one in fields(self)}
-        return Predictions(**columns | {"query": exemplars.query} | _query_names(exemplars))
+        return Predictions(**self._columns() | _queries(exemplars))
 
     def with_contribution(self, contribution: ArrayLike) -> "Predictions":
         """Return the same answers with what each instance adds to the logit, ``(T,)``."""
-        return Predictions(
-            **{one.name: getattr(self, one.name) for one in fields(self)} | {"contribution": contribution}
-        )
+        return Predictions(**self._columns() | {"contribution": contribution})
 
     @classmethod
     def load(cls, path: Path | str, content: bytes | None = None) -> "Predictions":
         """Read the output of ``save``, or its ``content``, and check it."""
-        from miv.evaluation.predictions import read_columns  # needs pyarrow, which verifying does not
-
-        columns = read_columns(Path(path), content)
+        columns = _read_columns(Path(path), content)
         try:
             return cls(**columns)
         except MIVError as error:
@@ -121,9 +117,20 @@ class Predictions:
 
     def save(self, path: Path | str) -> None:
         """Write a Parquet file with one row per exemplar, atomically."""
-        from miv.evaluation.predictions import write_predictions
-
-        write_predictions(self, Path(path))
+        data = {"logit": pa.array(self.logit), "label": pa.array(self.label), "bag_size": pa.array(self.bag_sizes)}
+        for name in (*_OF_INSTANCES, *_OF_EXEMPLARS):
+            column = getattr(self, name)
+            if column is None:
+                continue
+            try:
+                array = pa.array(column, pa.string() if column.dtype == object else None)
+            except UnicodeEncodeError as error:
+                title = "class" if name == "query_class" else name
+                raise MIVError(f"A {title} has half a surrogate pair: {error}. Expected valid Unicode text.") from error
+            is_list = name in _OF_INSTANCES
+            data[name] = pa.LargeListArray.from_arrays(pa.array(self.ptr), array) if is_list else array
+        with whole_file(Path(path)) as temporary:
+            pq.write_table(pa.table(data), temporary, compression="zstd", write_page_checksum=True)
 
     def __len__(self) -> int:
         return len(self.logit)
@@ -150,19 +157,12 @@ class Predictions:
         chosen = as_integers("exemplars", np.asarray(exemplars, dtype=np.int64))
         check_range("exemplars", chosen, len(self), "the predictions")
         ptr, members = csr.take_bags(self.ptr, chosen)
-        return Predictions(
-            self.logit[chosen],
-            self.label[chosen],
-            ptr,
-            None if self.attention is None else self.attention[members],
-            None if self.witness is None else self.witness[members],
-            None if self.group is None else self.group[chosen],
-            None if self.query is None else self.query[chosen],
-            None if self.score is None else self.score[members],
-            None if self.contribution is None else self.contribution[members],
-            None if self.query_class is None else self.query_class[chosen],
-            None if self.query_id is None else self.query_id[chosen],
-        )
+        columns: dict[str, Any] = {
+            name: None if column is None else column[members if name in _OF_INSTANCES else chosen]
+            for name, column in self._columns().items()
+            if name != "ptr"
+        }
+        return Predictions(ptr=ptr, **columns)
 
     def _check_attention(self) -> None:
         if self.attention is None:
@@ -177,16 +177,15 @@ class Predictions:
             raise MIVError(f"The attention of exemplar {first} sums to {totals[first]:g}. Expected 1 in each bag.")
 
 
-def _query_names(exemplars: ExemplarSet) -> dict[str, Any]:
-    classes = exemplars.pool.classes
-    return {
-        "query_class": None if classes is None else classes[exemplars.query],
-        "query_id": exemplars.query_id,
-    }
+def _queries(exemplars: ExemplarSet) -> dict[str, Any]:
+    classes = None if exemplars.pool.classes is None else exemplars.pool.classes[exemplars.query]
+    return {"query": exemplars.query, "query_class": classes, "query_id": exemplars.query_id}
 
 
 # Predictions as a Parquet file: one row per exemplar, its bag as lists.
 
+_OF_INSTANCES = ("attention", "witness", "score", "contribution")
+_OF_EXEMPLARS = ("group", "query_class", "query_id", "query")
 _COLUMNS = {
     "logit": pa.float64(),
     "label": pa.int8(),
@@ -203,36 +202,8 @@ _COLUMNS = {
 _REQUIRED = ("logit", "label", "bag_size")
 
 
-def write_predictions(predictions: "Predictions", path: Path) -> None:
-    """Write the file atomically."""
-    borders = pa.array(predictions.ptr)
-    data = {
-        "logit": pa.array(predictions.logit),
-        "label": pa.array(predictions.label),
-        "bag_size": pa.array(predictions.bag_sizes),
-    }
-    for name in ("attention", "witness", "score", "contribution"):
-        of_instances = getattr(predictions, name)
-        if of_instances is not None:
-            data[name] = pa.LargeListArray.from_arrays(borders, pa.array(of_instances))
-    for name, title in (("group", "group"), ("query_class", "class"), ("query_id", "query_id")):
-        strings = getattr(predictions, name)
-        if strings is not None:
-            try:
-                data[name] = pa.array(strings, pa.string())
-            except UnicodeEncodeError as error:
-                raise MIVError(f"A {title} has half a surrogate pair: {error}. Expected valid Unicode text.") from error
-    if predictions.query is not None:
-        data["query"] = pa.array(predictions.query)
-    with whole_file(path) as temporary:
-        pq.write_table(pa.table(data), temporary, compression="zstd", write_page_checksum=True)
-
-
-def read_columns(path: Path, content: bytes | None = None) -> dict[str, Any]:
-    """Read a file written by ``write_predictions`` as the arguments of ``Predictions``; other files are an error.
-
-    ``content`` is its content, if already read.
-    """
+def _read_columns(path: Path, content: bytes | None) -> dict[str, Any]:
+    """Read and check the arguments of ``Predictions``; ``content`` is the content of the file, if already read."""
     if content is None and not path.is_file():
         raise MIVError(f"There is no file {path}. Expected predictions written by `miv evaluate`.")
     try:
@@ -247,20 +218,20 @@ def read_columns(path: Path, content: bytes | None = None) -> dict[str, Any]:
     _check_columns(path, table.schema)
     columns = {name: _as_array(path, name, table.column(name)) for name in table.column_names}
     sizes = columns.pop("bag_size")[0]
-    found: dict[str, Any] = {"ptr": csr.borders(sizes)}
+    arguments: dict[str, Any] = {"ptr": csr.borders(sizes)}
     for name, (values, lengths) in columns.items():
         if lengths is not None and not np.array_equal(lengths, sizes):
             row = int((lengths != sizes).argmax())
             raise MIVError(f"{path}, row {row}: {name!r} has {lengths[row]} entries, but bag_size is {sizes[row]}.")
-        found[name] = values
-    return found
+        arguments[name] = values
+    return arguments
 
 
 def _check_columns(path: Path, schema: Any) -> None:
-    given = {field.name: field.type for field in schema}
-    wrong = [name for name, kind in given.items() if _COLUMNS.get(name) != kind]
-    lacking = [name for name in _REQUIRED if name not in given]
-    if wrong or lacking or len(given) != len(schema):
+    kinds = {field.name: field.type for field in schema}
+    wrong = [name for name, kind in kinds.items() if _COLUMNS.get(name) != kind]
+    lacking = [name for name in _REQUIRED if name not in kinds]
+    if wrong or lacking or len(kinds) != len(schema):
         listing = ", ".join(f"{field.name} ({field.type})" for field in schema)
         expected = ", ".join(f"{name} ({kind})" for name, kind in _COLUMNS.items())
         raise MIVError(f"{path} has the columns {listing}. Expected {expected}, those after bag_size if known.")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.evaluation.baseline_figures import Figures
+from miv.evaluation.baselines import Figures
 from miv.evaluation.calibration_fits import bag_size_classes, expected_calibration_error, reliability_points
 from miv.evaluation.curves import read_history
 from miv.evaluation.error_curve import ErrorCurve

@@ -10,7 +10,7 @@ import numpy as np
 from miv.backbones.cache import embed_exemplars
 from miv.data import ExemplarSet, load_splits
 from miv.errors import MIVError, unknown_name
-from miv.evaluation.baseline_figures import Baselines, Figures
+from miv.evaluation.baselines import Baselines, Figures
 from miv.evaluation.predicting import withheld
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.runs import RunFolder, refuse_unfinished

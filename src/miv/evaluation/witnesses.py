@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from miv.data import csr
 from miv.errors import MIVError, unknown_name
-from miv.evaluation.metrics import as_borders, as_labels, as_scores, as_witnesses
+from miv.evaluation.metrics import as_borders, as_labels, as_scores, as_witnesses, auroc_influence, centred
 from miv.evaluation.predictions import Predictions
 from miv.files.json import Floats, Integers
 
@@ -65,26 +65,15 @@ WITNESS_METRICS = ("i_auroc", "i_ap", "i_mrr", "i_top1")
 
 @dataclass(frozen=True)
 class WitnessScores:
-    """The metrics of each exemplar, NaN if its bag has no witness or only witnesses.
+    """The metrics ``(E,)`` of each exemplar, NaN if its bag has no witness or only witnesses."""
 
-    Args:
-        i_auroc: ``(E,)``, how often a witness gets more attention than another instance; ties count half.
-        i_ap: ``(E,)``, average precision of the instances, from the most attention to the least.
-        i_mrr: ``(E,)``, 1 / rank of the first witness, averaged over all orders of tied instances.
-        i_top1: ``(E,)``, whether the first instance is a witness, averaged in the same way: 1 or 0, or between on ties.
-        witness_share: ``(E,)``, witnesses divided by instances: i-top1 of a random order, and i-AP of even attention,
-            which is lower than that of a random order because i-AP counts tied instances together.
-        ap_by_chance: ``(E,)``, expected i-AP of a random order.
-        mrr_by_chance: ``(E,)``, expected i-MRR of a random order.
-    """
-
-    i_auroc: Floats
-    i_ap: Floats
-    i_mrr: Floats
-    i_top1: Floats
-    witness_share: Floats
-    ap_by_chance: Floats
-    mrr_by_chance: Floats
+    i_auroc: Floats  # how often a witness gets more attention than another instance; ties count half
+    i_ap: Floats  # average precision of the instances, from the most attention to the least
+    i_mrr: Floats  # 1 / rank of the first witness, averaged over all orders of tied instances
+    i_top1: Floats  # whether the first instance is a witness, averaged in the same way
+    witness_share: Floats  # witnesses divided by instances: i-top1 of a random order
+    ap_by_chance: Floats  # expected i-AP of a random order; that of even attention is lower, as it is one tie
+    mrr_by_chance: Floats  # expected i-MRR of a random order
 
     @property
     def defined(self) -> NDArray[np.bool_]:
@@ -229,14 +218,12 @@ RANKED_METRICS: Mapping[str, tuple[str, str]] = {
 def rank_instances(predictions: Predictions, by: str) -> Floats | None:
     """What ranks the instances, ``(T,)``; ``None`` if the predictions lack it.
 
-    Args:
-        predictions: the answers.
-        by: ``attention``; ``score``, what the pooling chooses by, which is its attention unless that is one-hot;
-            ``contribution``; or ``one_hot``, 1 for the first choice (for each of several on ties) and 0 for the rest.
+    By ``attention``; by ``score``, what the pooling chooses by, which is its attention unless that is one-hot; by
+    ``contribution``; or ``one_hot``, 1 for the first choice (for each of several on ties) and 0 for the rest.
     """
     if by in ("attention", "contribution"):
-        found: Floats | None = getattr(predictions, by)
-        return found
+        ranked: Floats | None = getattr(predictions, by)
+        return ranked
     own = predictions.score
     if own is None and (by == "one_hot" or not _is_one_hot(predictions)):
         own = predictions.attention
@@ -251,12 +238,8 @@ def witness_rankings(
 ) -> dict[str, dict[str, float]] | None:
     """The witness metrics by how instances are ranked, of each way there is; ``None`` without witnesses or attention.
 
-    Args:
-        predictions: the answers and the truth.
-        undefined: as in ``witness_metrics``.
-
-    >>> found = Predictions([1.0], [1], [0, 3], [1.0, 0.0, 0.0], [False, True, False], score=[0.9, 0.8, -0.3])
-    >>> {by: one["i_auroc"] for by, one in witness_rankings(found).items()}
+    >>> answers = Predictions([1.0], [1], [0, 3], [1.0, 0.0, 0.0], [False, True, False], score=[0.9, 0.8, -0.3])
+    >>> {by: metrics["i_auroc"] for by, metrics in witness_rankings(answers).items()}
     {'attention': 0.25, 'score': 0.5, 'one_hot': 0.25}
     """
     p = predictions
@@ -274,3 +257,57 @@ def _is_one_hot(predictions: Predictions) -> bool:
     several = csr.to_rows(predictions.bag_sizes, predictions.ptr) > 1
     chosen = (predictions.attention == 0) | (predictions.attention == greatest)
     return bool(several.any() and chosen.all() and (predictions.attention[several] == 0).any())
+
+
+def influence(predictions: Predictions, metric: str) -> Floats:
+    r"""The influence ``(E,)`` of each exemplar on a metric, by the metric's name: for standard errors and gaps.
+
+    .. math:: SE(m)^2 = \sum_i \psi_i^2, \qquad SE(m - m')^2 = \sum_i (\psi_i - \psi'_i)^2
+
+    where :math:`m'` is measured on the same exemplars: the test is paired. For AUROC this is DeLong's variance (DeLong
+    et al. 1988), for means the usual one, for figures of the confusion table the jackknife's.
+    """
+    if metric == "auroc":
+        return auroc_influence(predictions.label, predictions.logit)
+    if metric not in RANKED_METRICS:
+        return _confusion(predictions.label, predictions.yes, metric)
+    by, name = RANKED_METRICS[metric]
+    ranked = rank_instances(predictions, by)
+    if ranked is None or predictions.witness is None:
+        needed = "attention" if by == "one_hot" else by
+        raise MIVError(f"{metric} needs {needed} and witnesses, which these predictions lack.")
+    scores = witness_scores(predictions.ptr, predictions.witness, ranked)
+    counted = (predictions.label == 1) & scores.defined
+    components = np.zeros(len(predictions))
+    components[counted] = centred(getattr(scores, name)[counted])
+    return components
+
+
+def _confusion(label: NDArray[np.int8], answer: NDArray[np.bool_], metric: str) -> Floats:
+    """The jackknife: the effect of leaving out an exemplar depends only on which of four kinds it is."""
+    kind = 2 * label.astype(np.int64) + answer  # 0 TN, 1 FP, 2 FN, 3 TP
+    counts = np.bincount(kind, minlength=4)
+    without = np.array(
+        [_figure(counts - np.eye(4, dtype=np.int64)[kind_left_out], metric) for kind_left_out in range(4)]
+    )
+    left_out = without[kind]  # (E,)
+    return -(left_out - left_out.mean()) * np.sqrt((len(kind) - 1) / len(kind))
+
+
+def _figure(counts: NDArray[np.int64], metric: str) -> float:
+    """Accuracy, or the mean over both labels of precision, recall or F1; 0 where nothing is divided by nothing."""
+    tn, fp, fn, tp = (float(count) for count in np.maximum(counts, 0))
+    if metric == "accuracy":
+        return _share(tp + tn, tn + fp + fn + tp)
+    parts = {
+        "precision": (_share(tp, tp + fp), _share(tn, tn + fn)),
+        "recall": (_share(tp, tp + fn), _share(tn, tn + fp)),
+        "f1": (_share(2 * tp, 2 * tp + fp + fn), _share(2 * tn, 2 * tn + fn + fp)),
+    }
+    if metric not in parts:
+        raise MIVError(f"There is no standard error of {metric!r}.")
+    return sum(parts[metric]) / 2
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0

@@ -21,10 +21,9 @@ from miv.backbones.cache import embed_pool
 from miv.data import ExemplarSet, InstancePool
 from miv.errors import MIVError, StoppedByUser
 from miv.evaluation import Predictions, evaluate
-from miv.evaluation.influence import influence
 from miv.evaluation.predicting import with_contributions
 from miv.evaluation.runs import RunFolder
-from miv.evaluation.witnesses import RANKED_METRICS
+from miv.evaluation.witnesses import RANKED_METRICS, influence
 from miv.files.json import Floats
 from miv.reproduction.grids import Cell, are_compared, find_setup
 from miv.reproduction.jobs import Job, JobFolders, raw_folder

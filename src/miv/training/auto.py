@@ -11,8 +11,8 @@ from miv.backbones.hf_files import MINILM, installed_sentence_encoder
 from miv.data import ExemplarSet
 from miv.errors import MIVError, unknown_name
 from miv.evaluation import auroc
-from miv.evaluation.cosines import cosines, mean_direction
-from miv.evaluation.influence import auroc_error
+from miv.evaluation.baselines import cosines, mean_direction
+from miv.evaluation.metrics import auroc_error
 from miv.files.json import Floats
 from miv.poolings import POOLINGS
 from miv.poolings.cap import CrossAttentionPooling

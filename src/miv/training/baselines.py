@@ -18,8 +18,7 @@ from miv.backbones.descriptors import Features
 from miv.data import ExemplarSet, csr
 from miv.errors import MIVError, unknown_name
 from miv.evaluation import auroc, witness_metrics
-from miv.evaluation.baseline_figures import Baselines, Figures
-from miv.evaluation.cosines import Cosines, cosines, mean_direction, unit_queries, unit_rows
+from miv.evaluation.baselines import Baselines, Cosines, Figures, cosines, mean_direction, unit_queries, unit_rows
 from miv.evaluation.runs import RunFolder
 from miv.files.cache import cache_folder
 from miv.files.json import Floats

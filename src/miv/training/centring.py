@@ -12,8 +12,8 @@ from miv.backbones.descriptors import Features, HistogramOfGradients
 from miv.data import ExemplarSet, csr
 from miv.data.splits import query_groups
 from miv.evaluation import auroc
-from miv.evaluation.cosines import mean_direction, unit_rows
-from miv.evaluation.influence import auroc_error
+from miv.evaluation.baselines import mean_direction, unit_rows
+from miv.evaluation.metrics import auroc_error
 from miv.files.json import Floats
 from miv.poolings.nearest import NearestPooling
 from miv.poolings.similar import AlignedNorm

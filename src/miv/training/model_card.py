@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from miv.evaluation import Evaluation
-from miv.evaluation.baseline_figures import CHOSEN_ON, COLUMNS, Baselines, Figures, marked
+from miv.evaluation.baselines import CHOSEN_ON, COLUMNS, Baselines, Figures, marked
 from miv.evaluation.calibration_output import BEGIN as POINT_BEGIN
 from miv.evaluation.calibration_output import END as POINT_END
 from miv.evaluation.calibration_output import check_point_card

@@ -23,8 +23,7 @@ from miv.backbones.tokens import SentenceTokenEncoder
 from miv.data import ExemplarSet, InstancePool
 from miv.data.pool import InstanceForm
 from miv.errors import MIVError, MIVWarning
-from miv.evaluation.influence import auroc_error
-from miv.evaluation.metrics import weighted_auroc
+from miv.evaluation.metrics import auroc_error, weighted_auroc
 from miv.evaluation.predicting import embedded_exemplars
 from miv.files.weights import CONFIG_NAME, WEIGHTS_NAME, hash_of_weights, load_weights, read_config
 from miv.poolings.cap_tokens import CapTokensPooling

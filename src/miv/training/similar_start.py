@@ -13,7 +13,7 @@ from torch import Tensor
 from miv.bags import Bags
 from miv.data import ExemplarSet, csr
 from miv.data.batches import embedded, make_batch, rows_together
-from miv.evaluation.cosines import mean_direction
+from miv.evaluation.baselines import mean_direction
 from miv.evaluation.metrics import weighted_auroc
 from miv.files.json import Floats
 from miv.poolings import Pooling

@@ -24,8 +24,7 @@ from miv.data import ExemplarSet, InstancePool
 from miv.data.batches import Batch
 from miv.data.splits import query_groups
 from miv.evaluation import Predictions
-from miv.evaluation.influence import auroc_error
-from miv.evaluation.metrics import weighted_auroc
+from miv.evaluation.metrics import auroc_error, weighted_auroc
 from miv.evaluation.predicting import predict
 from miv.runtime import ProcessShare
 from miv.training.centring import independent

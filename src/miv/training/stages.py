@@ -20,7 +20,7 @@ from miv.data import ExemplarSet
 from miv.data.batches import Batch, InstanceLookup, embedded, make_batch
 from miv.errors import MIVError, StoppedByUser
 from miv.evaluation import Predictions
-from miv.evaluation.cosines import cosines
+from miv.evaluation.baselines import cosines
 from miv.evaluation.runs import RunFolder
 from miv.poolings.similar import AlignedNorm
 from miv.runtime import ProcessShare

@@ -18,7 +18,7 @@ from miv.data.folder import folders_beside
 from miv.data.splits import hold_out
 from miv.errors import MIVError, StoppedByUser, unknown_name
 from miv.evaluation import Evaluation, Predictions
-from miv.evaluation.baseline_figures import Baselines
+from miv.evaluation.baselines import Baselines
 from miv.evaluation.runs import RunFolder
 from miv.files.atomic import bring_back
 from miv.files.cache import cache_folder

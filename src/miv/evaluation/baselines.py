@@ -1,0 +1,206 @@
+"""Baselines: the cosine of each target and its query, and the figures of plain methods by split."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.data import ExemplarSet, csr
+from miv.errors import MIVError
+from miv.evaluation.evaluation import TITLES
+from miv.files.json import Floats, finite_number, read_json_object, write_json
+from miv.runtime import aligned_table
+
+_NUMBERS = 1 << 22  # processed together: 16 MB of float32
+
+
+@dataclass(frozen=True, eq=False)
+class Cosines:
+    """The cosines of ``E`` exemplars with ``T`` targets in total; the cosine with a zero vector is 0."""
+
+    each: Floats  # (T,) of each target with its query
+    nearest: Floats  # (E,) the largest of each bag
+    mean: Floats  # (E,) the mean of each bag
+    place: NDArray[np.int64]  # (E,) index of the nearest among the T targets; the first on ties
+
+
+def unit_rows(
+    features: NDArray[np.float32], rows: NDArray[np.int64], centre: NDArray[np.float32] | None = None
+) -> NDArray[np.float32]:
+    """``(R, C)`` the features at ``rows`` with length 1, also after the centre ``(C,)`` is subtracted, if given.
+
+    Zeros stay zeros, and what lies at the centre up to rounding stays near zero.
+    """
+    chosen: NDArray[np.float32] = np.array(features[rows], np.float32)
+    largest = np.abs(chosen).max(axis=1, keepdims=True)  # first, so that no square overflows or vanishes
+    np.divide(chosen, largest, out=chosen, where=largest > 0)
+    length = np.linalg.norm(chosen, axis=1, keepdims=True)
+    np.divide(chosen, length, out=chosen, where=length > 0)
+    if centre is not None:
+        chosen -= centre
+        chosen /= np.maximum(np.linalg.norm(chosen, axis=1, keepdims=True), np.float32(1e-6))
+    return chosen
+
+
+def mean_direction(exemplars: ExemplarSet, features: NDArray[np.float32]) -> NDArray[np.float32]:
+    """``(C,)`` the mean of the features that the exemplars use, each scaled to length 1."""
+    together, total = max(1, _NUMBERS // features.shape[1]), np.zeros(features.shape[1])
+    for first in range(0, len(exemplars.used), together):
+        total += unit_rows(features, exemplars.used[first : first + together]).sum(axis=0, dtype=np.float64)
+    return (total / len(exemplars.used)).astype(np.float32)
+
+
+def unit_queries(
+    exemplars: ExemplarSet, features: NDArray[np.float32], centre: NDArray[np.float32] | None = None
+) -> NDArray[np.float32]:
+    """``(E, C)`` the features of the queries with length 1; of several references, their mean direction."""
+    ptr, references = exemplars.all_references
+    rows = unit_rows(features, references, centre)
+    if not exemplars.has_references:
+        return rows
+    return unit_rows(csr.bag_sums(rows, ptr), np.arange(len(exemplars)))
+
+
+def cosines(
+    exemplars: ExemplarSet, features: NDArray[np.float32], centre: NDArray[np.float32] | None = None
+) -> Cosines:
+    """Compare every target with its query, by the features ``(P, C)`` of the pool.
+
+    Several references are compared as their mean direction. A centre ``(C,)`` is subtracted from features of length 1.
+    """
+    members = len(exemplars.bag_index)
+    each = np.zeros(members)
+    asked, known, of_queries = exemplars.query[exemplars.owner], features, centre  # (T,) rows of the features
+    if exemplars.has_references:
+        asked, known, of_queries = exemplars.owner, unit_queries(exemplars, features, centre), None
+    together = max(1, _NUMBERS // features.shape[1])
+    for start in range(0, members, together):
+        part = slice(start, start + together)
+        queries = unit_rows(known, asked[part], of_queries)
+        targets = unit_rows(features, exemplars.bag_index[part], centre)
+        each[part] = np.einsum("tc,tc->t", queries, targets)
+    nearest = csr.bag_maxima(each, exemplars.bag_ptr)
+    is_nearest = np.flatnonzero(each == nearest[exemplars.owner])  # at least one in each bag
+    _, at = np.unique(exemplars.owner[is_nearest], return_index=True)  # the first of each bag
+    return Cosines(each, nearest, csr.bag_sums(each, exemplars.bag_ptr) / exemplars.bag_sizes, is_nearest[at])
+
+
+FORMAT = "miv-reference"
+CHOSEN_ON = "validation"
+_REMEDY = "`miv train DATA --resume` with the command of the run writes it again."
+
+
+@dataclass(frozen=True)
+class Figures:
+    """AUROC of one method on one split, and i-AUROC and i-AP of its witnesses; ``None`` if one does not exist."""
+
+    auroc: float | None
+    i_auroc: float | None
+    i_ap: float | None
+
+
+COLUMNS = tuple(column.name for column in fields(Figures))
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """The figures of the plain methods.
+
+    Args:
+        splits: by split and method, such as ``splits["test"]["nearest"].auroc``.
+        backbone: source of the features of all methods but the fixed ones; ``None`` without features.
+        strength: the C of the logistic regression, chosen on train; ``None`` if it could not be fitted.
+        standardised: whether the features are vectors, standardised by the means and deviations of train.
+
+    >>> plain = Baselines({"validation": {"nearest": Figures(0.7, None, None), "mean": Figures(0.6, None, None)}})
+    >>> plain.best
+    'nearest'
+    """
+
+    splits: Mapping[str, Mapping[str, Figures]]
+    backbone: str | None = None
+    strength: float | None = None
+    standardised: bool = False
+
+    @property
+    def best(self) -> str | None:
+        """The method with the highest AUROC on validation, the first on ties; ``None`` if none has an AUROC."""
+        return self.best_of(self.splits.get(CHOSEN_ON, ()))
+
+    def best_of(self, methods: Iterable[str]) -> str | None:
+        """The best of some methods, likewise."""
+        rows = self.splits.get(CHOSEN_ON, {})
+        measured = {name: rows[name].auroc for name in methods if name in rows and rows[name].auroc is not None}
+        return max(measured, key=lambda name: measured[name] or 0.0, default=None)
+
+    def document(self) -> dict[str, Any]:
+        """Everything as plain values, for JSON."""
+        return {
+            "format": FORMAT,
+            "version": 1,
+            "backbone": self.backbone,
+            "strength": self.strength,
+            "standardised": self.standardised,
+            "best": self.best,
+            "splits": {
+                split: {name: asdict(figures) for name, figures in rows.items()} for split, rows in self.splits.items()
+            },
+        }
+
+    def save(self, path: Path | str) -> None:
+        """Write a JSON file atomically."""
+        write_json(Path(path), self.document())
+
+    @classmethod
+    def load(cls, path: Path | str) -> "Baselines":
+        """Read and check the output of ``save``."""
+        path = Path(path)
+        document = read_json_object(path, _REMEDY)
+        if document.get("format") != FORMAT or document.get("version") != 1:
+            raise MIVError(f'{path} has no "format": "{FORMAT}" of version 1. {_REMEDY}')
+        try:
+            splits = {
+                split: {name: _figures(values) for name, values in rows.items()}
+                for split, rows in document["splits"].items()
+            }
+        except (AttributeError, KeyError, TypeError, MIVError) as error:
+            raise MIVError(f"{path} does not contain figures by split and method ({error}). {_REMEDY}") from error
+        backbone, strength = document.get("backbone"), document.get("strength")
+        standardised = document.get("standardised") is True  # runs of 0.1 do not say
+        return cls(splits, None if backbone is None else str(backbone), strength, standardised)
+
+
+def _figures(values: Mapping[str, Any]) -> Figures:
+    columns = {name: values[name] for name in COLUMNS}
+    return Figures(**{n: None if v is None else finite_number(n, v, low=0.0, high=1.0) for n, v in columns.items()})
+
+
+def print_table(title: str, rows: Mapping[str, Figures]) -> None:
+    """One row per method on standard output; ``*`` marks the best of each column."""
+    headings = ["method", *(TITLES[column] for column in COLUMNS)]
+    table = aligned_table(headings, [[name, *cells] for name, cells in marked(rows).items()])
+    print(f"{title}\n\n{table}\n* best of its column\n")
+
+
+def marked(rows: Mapping[str, Figures]) -> dict[str, list[str]]:
+    """The figures as text, with ``*`` for the best of each column and ``–`` for missing ones.
+
+    >>> marked({"nearest": Figures(0.7, 0.9, None), "mean": Figures(0.6, 0.9, None)})
+    {'nearest': ['0.7000 *', '0.9000 *', '–'], 'mean': ['0.6000  ', '0.9000 *', '–']}
+    """
+    best = {
+        column: max(
+            (value for figures in rows.values() if (value := getattr(figures, column)) is not None), default=None
+        )
+        for column in COLUMNS
+    }
+    return {name: [_cell(getattr(row, column), best[column]) for column in COLUMNS] for name, row in rows.items()}
+
+
+def _cell(value: float | None, best: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.4f} {'*' if value == best else ' '}"
