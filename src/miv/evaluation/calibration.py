@@ -42,14 +42,14 @@ def point_rates(curve: ErrorCurve, goal: Goal, resampled: Iterator[ErrorCurve]) 
     """
     place, lower = goal.pick(curve), goal.pick_lower(curve)
     two = bool(lower < place)
-    found: dict[str, list[Floats]] = {}
+    draws: dict[str, list[Floats]] = {}
     for batch in resampled:
         drawn = _figures(batch, place, lower, goal.pick(batch), goal.pick_lower(batch), two=two)
         for name, figures in drawn.items():
-            found.setdefault(name, []).append(figures)
+            draws.setdefault(name, []).append(figures)
     values = _figures(curve, place, lower, place, lower, two=two)
     rates: dict[str, Any] = {
-        name: interval(float(value), np.concatenate(found[name])) for name, value in values.items()
+        name: interval(float(value), np.concatenate(draws[name])) for name, value in values.items()
     }
     # Resampling zero errors always gives zero; the exact bound says how high the true rate may be.
     for name, errors, evidence in (

@@ -21,17 +21,11 @@ _LEAST_PROBABILITY = 1e-15  # a logit of 40 gives a probability of 1, which coul
 
 @dataclass(frozen=True, eq=False)
 class ScalingChoice:
-    """A fitted scaling, and the log loss of all candidates.
+    """A fitted scaling, and the log loss of all candidates."""
 
-    Args:
-        scaling: fitted to all exemplars.
-        held_out: ``(E,)`` probabilities, each from a scaling of the same kind fitted to other exemplars.
-        log_loss: mean held-out log loss by name of scaling.
-    """
-
-    scaling: Scaling
-    held_out: Floats
-    log_loss: dict[str, float]
+    scaling: Scaling  # fitted to all exemplars
+    held_out: Floats  # (E,) probabilities, each from a scaling of the same kind fitted to other exemplars
+    log_loss: dict[str, float]  # mean held-out log loss by name of scaling
 
 
 def choose_scaling(
@@ -112,12 +106,12 @@ def _fit_sigmoid(logit: Floats, label: Labels, *, with_offset: bool) -> tuple[fl
         return value, np.array([slope * (error @ logit), error.sum() if with_offset else 0.0])
 
     bounds = [(-10.0, 10.0), (-100.0, 100.0) if with_offset else (0.0, 0.0)]
-    found = minimize(loss, np.zeros(2), jac=True, method="L-BFGS-B", bounds=bounds)
-    return float(np.exp(found.x[0])), float(found.x[1])
+    slope, offset = minimize(loss, np.zeros(2), jac=True, method="L-BFGS-B", bounds=bounds).x
+    return float(np.exp(slope)), float(offset)
 
 
 def _fit_isotonic(logit: Floats, label: Labels) -> Isotonic:
-    """Centred isotonic regression (Oron and Flournoy 2017), which has no flat stretches, unlike the plain one.
+    """Centred isotonic regression (Oron and Flournoy 2017), which has no flat stretches as the plain one has.
 
     Each stretch becomes one point at its mean logit, with straight lines between the points. No probability is 0
     or 1; from the first and last point the line continues to the ends of the data, halving the distance to 0 or 1.
@@ -184,10 +178,7 @@ def reliability_points(label: Labels, probability: Floats, bins: int = 10) -> Re
 
 
 def bag_size_classes(sizes: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
-    """Divide bags by size into at most four classes of about equal count.
-
-    Returns:
-        the names of the classes, and ``(E,)`` the class of each bag.
+    """Divide bags by size into at most four classes of about equal count: their names, and ``(E,)`` that of each bag.
 
     >>> names, place = bag_size_classes(np.array([1, 2, 3, 4, 5, 6, 7, 8]))
     >>> names, place.tolist()

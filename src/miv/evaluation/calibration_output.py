@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from miv.evaluation.calibration_fits import bag_size_classes, expected_calibration_error, reliability_points
 from miv.evaluation.clusters import cluster_words
-from miv.evaluation.curves import QUIET, line_styles, picture
+from miv.evaluation.curves import QUIET, draw_dot, line_styles, picture
 from miv.evaluation.error_curve import ErrorCurve
 from miv.evaluation.metrics import auroc
 from miv.files.cards import check_section, write_section
@@ -46,14 +46,14 @@ def calibration_text(point: OperatingPoint) -> str:
 
 def _thresholds(point: OperatingPoint, sure: str) -> list[str]:
     m = point.measured
-    said = f"{point.threshold:.4f}  ({sure} interval {_span(m['threshold'])})"
+    upper = f"{point.threshold:.4f}  ({sure} interval {_span(m['threshold'])})"
     if point.lower_threshold is None:
-        one = "; it keeps both rates, so no answer is unsure" if point.goal.count("<=") == 2 else ""
-        return [f"threshold  {said}{one}"]
+        note = "; it keeps both rates, so no answer is unsure" if point.goal.count("<=") == 2 else ""
+        return [f"threshold  {upper}{note}"]
     lower = f"{point.lower_threshold:.4f}  ({sure} interval {_span(m['lower_threshold'])})"
     unsure = m["unsure"]
     return [
-        f"yes from   {said}",
+        f"yes from   {upper}",
         f"no below   {lower}",
         f"unsure     {unsure['value']:.1%} of the exemplars  ({sure} interval {unsure['low']:.1%} – "
         f"{unsure['high']:.1%}): {unsure['of_positives']:.1%} of positives, {unsure['of_negatives']:.1%} of negatives",
@@ -115,10 +115,10 @@ def _by_bag_size(m: dict[str, Any]) -> str:
 
 
 def _witnesses(point: OperatingPoint) -> list[str]:
-    rule, found = point.witness_rule, point.measured["witnesses"]
-    if not isinstance(rule, ConformalRule) or found is None:
+    rule, sets = point.witness_rule, point.measured["witnesses"]
+    if not isinstance(rule, ConformalRule) or sets is None:
         factor = rule.factor if isinstance(rule, StatedRule) else 0.0
-        why = "the data have no known witnesses." if found is None else found["too_few"]
+        why = "the data have no known witnesses." if sets is None else sets["too_few"]
         return [
             f"Witnesses: instances of accepted bags with at least {factor:g} times an even share of the attention,",
             f"or of the drop of the logit without them. A fixed rule without a guarantee: {why}",
@@ -128,26 +128,18 @@ def _witnesses(point: OperatingPoint) -> list[str]:
         f"at least {100 * (1 - rule.epsilon):.4g}% of true witnesses are inside (conformal). Measured on held-out "
         "halves:",
     ]
-    measured = found["held_out"]
+    measured = sets["held_out"]
     warning = witness_warning(point)
     notes = [warning] if warning else []
     if measured is None:
         return [*lines, "too few witnesses to fit to one half and measure on the other.", *notes]
+    names = ("coverage", "precision", "mean_size_positive", "mean_size_negative", "empty_positive", "empty_negative")
     headings = ["bag size", "witnesses", "coverage", "precision", "mean size +", "mean size −", "empty +", "empty −"]
-    rows = []
-    everything = {"bag_size": "all", **measured}
-    for title, row in [(row["bag_size"], row) for row in (everything, *measured["by_bag_size"])] + [
-        ("default rule", found["stated_rule"])
-    ]:
-        names = (
-            "coverage",
-            "precision",
-            "mean_size_positive",
-            "mean_size_negative",
-            "empty_positive",
-            "empty_negative",
-        )
-        rows.append([title, f"{row['witnesses']:,}", *(_figure(row[name], 3) for name in names)])
+    titled = [("all", measured), *((row["bag_size"], row) for row in measured["by_bag_size"])]
+    rows = [
+        [title, f"{row['witnesses']:,}", *(_figure(row[name], 3) for name in names)]
+        for title, row in [*titled, ("default rule", sets["stated_rule"])]
+    ]
     return [*lines, aligned_table(headings, rows), "+ and −: positive and negative exemplars.", *notes]
 
 
@@ -158,9 +150,9 @@ def witness_warning(point: OperatingPoint) -> str:
         return ""
     true = point.measured["witnesses"]["shares_of_bags"]["true"]
     return (
-        f"Warning: witness sets hold {marked:.0%} of a positive bag on average, and {true:.0%} of a bag are witnesses, "
-        "so the sets say little. The shares do not rank witnesses well enough for this guarantee: allow more misses "
-        "(--epsilon), try other shares (--witnesses alone or shapley), or train a better verifier."
+        f"Warning: witness sets contain {marked:.0%} of a positive bag on average, although only {true:.0%} are "
+        "witnesses, so they are not informative. The shares do not rank witnesses well enough for this guarantee: "
+        "allow more misses (--epsilon), try other shares (--witnesses alone or shapley), or train a better verifier."
     )
 
 
@@ -210,7 +202,7 @@ def _draw_roc(axes: "Axes", calibration: "Calibration", curve: ErrorCurve) -> No
     axes.plot([0, 1], [0, 1], color=QUIET, linewidth=1, linestyle=":", label="chance  0.500")
     axes.plot(curve.false_accept_rate, 1 - curve.false_reject_rate, **style, label=f"AUROC  {area:.3f}", clip_on=False)
     rates = calibration.point.measured
-    _dot(axes, rates["false_accept_rate"]["value"], 1 - rates["false_reject_rate"]["value"], calibration, style)
+    _mark(axes, rates["false_accept_rate"]["value"], 1 - rates["false_reject_rate"]["value"], calibration)
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     axes.set(xlabel="negatives accepted (false-accept rate)", ylabel="positives accepted")
     axes.set_title("ROC on validation data")
@@ -231,7 +223,7 @@ def _draw_det(axes: "Axes", calibration: "Calibration", curve: ErrorCurve) -> No
     rates = calibration.point.measured
     here = (rates["false_accept_rate"]["value"], rates["false_reject_rate"]["value"])
     if all(0 < rate < 1 for rate in here):
-        _dot(axes, ndtri(here[0]), ndtri(here[1]), calibration, style)
+        _mark(axes, ndtri(here[0]), ndtri(here[1]), calibration)
     seen = np.concatenate([accepts[inside], rejects[inside], [0.01, 0.4]])
     ticks = [share for share in _SHARES if seen.min() / 2 <= share <= max(0.4, seen.max())]
     for axis in (axes.xaxis, axes.yaxis):
@@ -257,16 +249,9 @@ def _draw_reliability(axes: "Axes", calibration: "Calibration", title: str, of: 
     axes.legend(loc="upper left")
 
 
-def _dot(axes: "Axes", x: float, y: float, calibration: "Calibration", style: dict[str, Any]) -> None:
+def _mark(axes: "Axes", x: float, y: float, calibration: "Calibration") -> None:
     label = f"threshold  {calibration.point.threshold:.3f}"
-    look: dict[str, Any] = {
-        "markersize": 8,
-        "markeredgecolor": "white",
-        "linestyle": "none",
-        "clip_on": False,
-        "zorder": 5,
-    }
-    axes.plot([x], [y], marker="o", color=style["color"], label=label, **look)
+    draw_dot(axes, x, y, line_styles(1)[0], label=label)
 
 
 # The operating point on the model card of a verifier: README.md, which the hub shows.

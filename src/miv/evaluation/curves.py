@@ -125,7 +125,7 @@ def _draw_roc(axes: "Axes", models: dict[str, Predictions]) -> None:
         area = auroc(answers.label, answers.logit)
         axes.plot(false_share, true_share, **style, label=f"{name or 'AUROC'}  {area:.3f}", clip_on=False)
         yes = answers.yes
-        _dot(axes, yes[answers.label == 0].mean(), yes[answers.label == 1].mean(), style)
+        draw_dot(axes, yes[answers.label == 0].mean(), yes[answers.label == 1].mean(), style)
     _finish(axes, "ROC" if "" in models else "ROC: AUROC by model", "lower right")
     axes.set(xlabel="negatives answered yes (false positive rate)", ylabel="positives answered yes (recall)")
 
@@ -147,13 +147,15 @@ def _draw_precision_recall(axes: "Axes", models: dict[str, Predictions]) -> None
         axes.plot(recall, precision, **style, drawstyle="steps-pre", label=label, clip_on=False)
         yes = answers.yes
         if yes.any():
-            _dot(axes, yes[answers.label == 1].mean(), answers.label[yes].mean(), style)
+            draw_dot(axes, yes[answers.label == 1].mean(), answers.label[yes].mean(), style)
     _finish(axes, "Precision and recall" if "" in models else "Precision and recall: AP by model", "lower left")
     axes.set(xlabel="positives answered yes (recall)", ylabel="yes answers that are right (precision)")
 
 
-def _dot(axes: "Axes", x: float, y: float, style: dict[str, Any]) -> None:
-    axes.plot([x], [y], "o", color=style["color"], markersize=8, markeredgecolor="white", clip_on=False, zorder=5)
+def draw_dot(axes: "Axes", x: float, y: float, style: dict[str, Any], **more: Any) -> None:
+    """Mark a point of a line."""
+    look = {"color": style["color"], "markersize": 8, "markeredgecolor": "white", "clip_on": False, "zorder": 5}
+    axes.plot([x], [y], "o", **look, **more)
 
 
 def _finish(axes: "Axes", title: str, place: Literal["lower left", "lower right"]) -> None:
@@ -171,11 +173,8 @@ Points = list[tuple[float, float]]  # epoch and value
 def write_learning_curves(metrics: Path | str, folder: Path | str) -> list[Path]:
     """Draw the metrics of a run and return the paths of ``learning_curves.png`` and ``.svg``.
 
-    Args:
-        metrics: a CSV file with a column ``epoch``, and for each split and metric a column such as ``train_loss`` or
-            ``validation/accuracy``; a cell may be empty. If there is a column ``stage``, a line marks each change.
-            Other columns are ignored.
-        folder: output folder; created if missing.
+    ``metrics`` is a CSV file with a column ``epoch``, and for each split and metric a column such as ``train_loss`` or
+    ``validation/accuracy``; a cell may be empty. If there is a column ``stage``, a line marks each change.
     """
     panels, changes = read_history(Path(metrics))
     path = Path(folder) / "learning_curves"
@@ -194,7 +193,7 @@ def read_history(path: Path) -> tuple[dict[str, dict[str, Points]], dict[float, 
             rows = list(reader)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise MIVError(f"{path} cannot be read as CSV: {error}. Expected the metrics of a run.") from error
-    columns = {name: found for name in names if (found := _split_and_metric(name))}
+    columns = {name: parts for name in names if (parts := _split_and_metric(name))}
     if "epoch" not in names or not columns:
         listing = ", ".join(names) or "none"
         raise MIVError(f"{path} has the columns {listing}. Expected epoch, and others such as train_loss.")
@@ -268,5 +267,5 @@ def draw_run(run: RunFolder) -> list[Path]:
     """
     drawn = write_learning_curves(run.metrics, run.curves)
     answers = {split: Predictions.load(run.predictions(split)) for split in run.read_evaluation()}
-    both = {split: one for split, one in answers.items() if 0 < one.label.sum() < len(one)}
+    both = {split: part for split, part in answers.items() if 0 < part.label.sum() < len(part)}
     return [*drawn, *(write_curves(both, run.curves) if both else [])]

@@ -31,18 +31,12 @@ class ErrorEvidence:
     times that of independent exemplars. So ``n`` count as :math:`n_\text{eff} = n / d`, reduced by a correction for
     few clusters, the square of :math:`t_{n-1} / t_{G-1}` (Korn and Graubard 1998). The effect at one threshold may be
     low by chance, so we take the highest over thresholds with up to twice as many errors, or up to a tenth of all.
-
-    Args:
-        exemplars: ``n``.
-        clusters: ``G``.
-        effect: ``(n + 1,)``, by number of errors; at least 1, and at most that of fully correlated clusters.
-        words: the clusters in words.
     """
 
-    exemplars: int
-    clusters: int
-    effect: Floats
-    words: str = "queries"
+    exemplars: int  # n
+    clusters: int  # G
+    effect: Floats  # (n + 1,) by number of errors; at least 1, and at most that of fully correlated clusters
+    words: str = "queries"  # the clusters in words
 
     @classmethod
     def of(cls, score: Floats, cluster: Integers, words: str = "queries") -> "ErrorEvidence":
@@ -108,20 +102,13 @@ class ClusterModel:
 
     over draws of :math:`Z \sim N(0, 1)`, :math:`U \sim \chi^2_{G-1}` and :math:`V \sim \chi^2_{n-G}`, where
     :math:`B = \sum_g (\bar y_g - \bar y)^2` and :math:`W` is the sum of squares within clusters.
-
-    Args:
-        numbers: ``(G,)`` the numbers of the clusters.
-        sizes: ``(G,)``, :math:`m_g`.
-        means: ``(G,)``, :math:`\bar y_g`.
-        squares: ``(G,)`` sums of squares within each cluster.
-        times: ``(..., G)`` how often each cluster counts: once, or as often as it was drawn in each resample.
     """
 
-    numbers: Integers
-    sizes: Integers
-    means: Floats
-    squares: Floats
-    times: Integers
+    numbers: Integers  # (G,) the numbers of the clusters
+    sizes: Integers  # (G,)
+    means: Floats  # (G,)
+    squares: Floats  # (G,) sums of squares within each cluster
+    times: Integers  # (..., G) how often each cluster counts: once, or as often as it was drawn in each resample
 
     @classmethod
     def of(cls, score: Floats, cluster: Integers) -> "ClusterModel | None":
@@ -167,19 +154,6 @@ def _limit(
 class ErrorCurve:
     """The errors at ``J`` cuts, from accepting everything to accepting nothing.
 
-    Args:
-        cuts: ``(J,)`` increasing thresholds; an exemplar is accepted if its probability is at least the cut.
-        false_accepts: ``(..., J)`` accepted negatives; decreases along the cuts.
-        false_rejects: ``(..., J)`` rejected positives; increases along the cuts.
-        negatives: ``(...)`` number of negatives.
-        positives: ``(...)`` number of positives.
-        of_negatives: evidence for the false-accept rate, from the exemplars without resampling.
-        of_positives: the same for the false-reject rate.
-        below: ``(J,)`` the highest logit that each cut rejects; -inf for the first.
-        above: ``(J,)`` the lowest logit that each cut accepts; inf for the last.
-        negative_model: model of the logits of negatives in clusters; ``None`` if exemplars are independent.
-        positive_model: the same of the negated logits of positives.
-
     >>> curve = ErrorCurve.of(np.array([0.2, 0.4, 0.6, 0.8]), np.array([0, 1, 0, 1]))
     >>> curve.cuts.round(2).tolist()
     [0.2, 0.3, 0.5, 0.7, 0.9]
@@ -187,17 +161,17 @@ class ErrorCurve:
     ([2, 1, 1, 0, 0], [0, 0, 1, 1, 2])
     """
 
-    cuts: Floats
-    false_accepts: Integers
-    false_rejects: Integers
-    negatives: Integers
-    positives: Integers
-    of_negatives: ErrorEvidence
+    cuts: Floats  # (J,) increasing thresholds; an exemplar is accepted if its probability is at least the cut
+    false_accepts: Integers  # (..., J) accepted negatives; decreases along the cuts
+    false_rejects: Integers  # (..., J) rejected positives; increases along the cuts
+    negatives: Integers  # (...)
+    positives: Integers  # (...)
+    of_negatives: ErrorEvidence  # for the false-accept rate, from the exemplars without resampling
     of_positives: ErrorEvidence
-    below: Floats
-    above: Floats
-    negative_model: ClusterModel | None
-    positive_model: ClusterModel | None
+    below: Floats  # (J,) the highest logit that each cut rejects; -inf for the first
+    above: Floats  # (J,) the lowest logit that each cut accepts; inf for the last
+    negative_model: ClusterModel | None  # of the logits of negatives; None if exemplars are independent
+    positive_model: ClusterModel | None  # of the negated logits of positives
 
     @classmethod
     def of(
@@ -210,13 +184,8 @@ class ErrorCurve:
     ) -> "ErrorCurve":
         """Count the errors of every threshold that separates two of the probabilities ``(E,)``.
 
-        Args:
-            probability: ``(E,)``.
-            label: ``(E,)``.
-            cluster: ``(E,)``, the same number for exemplars that depend on each other; without it, all are independent.
-            words: the clusters in words, for errors.
-            logit: ``(E,)`` in the same order as the probabilities, for the model of few clusters; without it, the
-                probabilities themselves.
+        ``cluster`` ``(E,)`` is the same number for exemplars that depend on each other; without it, all are
+        independent. ``words`` names the clusters. The model of few clusters uses ``logit``, or the probabilities.
         """
         if not 0 < (label == 1).sum() < len(label):
             raise MIVError(f"All {len(label)} labels are the same. A threshold needs positives and negatives.")
@@ -257,11 +226,8 @@ class ErrorCurve:
         of_class = [(label == value)[order] for value in (0, 1)]
         for drawn in draws_of(label, cluster, rounds, seed):
             times = drawn[:, cluster[order]]  # (R, E)
-            counted = _counted(*(np.add.reduceat(times * of, first, axis=1) for of in of_class))
-            accepts, rejects, negatives, positives = counted
-            of_negatives, of_positives = (
-                None if model is None else model.resampled(drawn)
-                for model in (self.negative_model, self.positive_model)
+            accepts, rejects, negatives, positives = _counted(
+                *(np.add.reduceat(times * mask, first, axis=1) for mask in of_class)
             )
             yield replace(
                 self,
@@ -269,8 +235,8 @@ class ErrorCurve:
                 false_rejects=rejects,
                 negatives=negatives,
                 positives=positives,
-                negative_model=of_negatives,
-                positive_model=of_positives,
+                negative_model=self.negative_model and self.negative_model.resampled(drawn),
+                positive_model=self.positive_model and self.positive_model.resampled(drawn),
             )
 
 
@@ -299,11 +265,7 @@ _MOST_POINTS = 100
 
 
 def false_accept_tail(negatives: Floats, evidence: ErrorEvidence) -> dict[str, Any]:
-    """The probability that the highest, the second highest, ... of the negatives has, at fewer and fewer counts.
-
-    Args:
-        negatives: ``(n,)``, calibrated probabilities of the negatives.
-        evidence: how many independent negatives they count as.
+    """The probability that the highest, the second highest, ... of the negatives ``(n,)`` has, at fewer counts.
 
     >>> tail = false_accept_tail(np.array([0.5, 0.1, 0.3]), ErrorEvidence.of(np.array([0.5, 0.1, 0.3]), np.arange(3)))
     >>> tail["count"], tail["probability"]

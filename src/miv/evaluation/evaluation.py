@@ -20,7 +20,7 @@ from miv.verifier.decisions import OperatingPoint
 
 _CONFIDENCE = 0.95
 _SHORT = {"false-accept": "far", "false-reject": "frr"}
-# The goal is a text from a file: a number counts if it goes on to a comma, a space or the end, unlike that of "1e".
+# The goal is a text from a file: a number counts if it goes on to a comma, a space or the end; that of "1e" does not.
 _PROMISED = re.compile(r"(false-accept|false-reject) rate <= (\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?=[,\s]|$)")
 
 
@@ -148,33 +148,27 @@ def evaluation_text(evaluation: "Evaluation") -> str:
     return "\n\n".join(blocks)
 
 
-def _at_operating_point(found: dict[str, Any]) -> str:
+def _at_operating_point(figures: dict[str, Any]) -> str:
     errors = [
-        f"{found[name]:,} of {found[of]:,}" + (f" ({found[name] / found[of]:.1%})" if found[of] else "")
+        f"{figures[name]:,} of {figures[of]:,}" + (f" ({figures[name] / figures[of]:.1%})" if figures[of] else "")
         for name, of in (("false_accepts", "negatives"), ("false_rejects", "positives"))
     ]
-    title = f"At its operating point, {found['goal']} (everything else is at probability 0.5, uncalibrated):"
-    if "unsure" not in found:
-        row = [_figure(found["threshold"]), _figure(found["accuracy"]), *errors]
-        table = aligned_table(["threshold", "accuracy", "false accepts", "false rejects"], [row], left=())
-        return "\n".join([title, table, *_goals(found)])
-    exemplars = found["negatives"] + found["positives"]
-    unsure = f"{found['unsure']:,} of {exemplars:,} ({found['unsure'] / exemplars:.1%})"
-    heads = ["yes from", "no below", "unsure", "accuracy of the others", "false accepts", "false rejects"]
-    lower = found["threshold"] if found["lower_threshold"] is None else found["lower_threshold"]
-    row = [_figure(found["threshold"]), _figure(lower), unsure, _figure(found["accuracy_of_decided"]), *errors]
-    return "\n".join([title, aligned_table(heads, [row], left=()), *_withheld(found, exemplars), *_goals(found)])
-
-
-def _withheld(found: dict[str, Any], exemplars: int) -> list[str]:
-    if "withheld" not in found:
-        return []
-    share = found["withheld"] / exemplars
-    return [f"Out of distribution, and so unsure: {found['withheld']:,} of {exemplars:,} ({share:.1%})."]
-
-
-def _goals(found: dict[str, Any]) -> list[str]:
-    return [f"{'Warning: ' if check['missed'] else ''}{check_words(check)}" for check in found.get("goals", ())]
+    lines = [f"At its operating point, {figures['goal']} (everything else is at probability 0.5, uncalibrated):"]
+    if "unsure" not in figures:
+        heads = ["threshold", "accuracy", "false accepts", "false rejects"]
+        row = [_figure(figures["threshold"]), _figure(figures["accuracy"]), *errors]
+    else:
+        exemplars = figures["negatives"] + figures["positives"]
+        heads = ["yes from", "no below", "unsure", "accuracy of the others", "false accepts", "false rejects"]
+        lower = figures["threshold"] if figures["lower_threshold"] is None else figures["lower_threshold"]
+        unsure = f"{figures['unsure']:,} of {exemplars:,} ({figures['unsure'] / exemplars:.1%})"
+        row = [_figure(figures["threshold"]), _figure(lower), unsure, _figure(figures["accuracy_of_decided"]), *errors]
+    lines.append(aligned_table(heads, [row], left=()))
+    if "withheld" in figures:
+        share = figures["withheld"] / exemplars
+        lines.append(f"Out of distribution, and so unsure: {figures['withheld']:,} of {exemplars:,} ({share:.1%}).")
+    checks = figures.get("goals", ())
+    return "\n".join([*lines, *(f"{'Warning: ' if check['missed'] else ''}{check_words(check)}" for check in checks)])
 
 
 def _witness_notes(witnesses: dict[str, float]) -> str:
@@ -189,7 +183,7 @@ def _witness_notes(witnesses: dict[str, float]) -> str:
 
 
 def _rankings(rankings: dict[str, dict[str, float]]) -> str:
-    rows = [[RANKED_BY[by], *(_figure(one[name]) for name in WITNESS_METRICS)] for by, one in rankings.items()]
+    rows = [[RANKED_BY[by], *(_figure(row[name]) for name in WITNESS_METRICS)] for by, row in rankings.items()]
     return aligned_table(["witnesses ranked by", *(TITLES[name] for name in WITNESS_METRICS)], rows)
 
 
@@ -201,29 +195,19 @@ def _figure(value: float) -> str:
 class Evaluation:
     """All metrics; a part is ``None`` if the predictions lack what it needs.
 
-    Args:
-        exemplars: number of exemplars.
-        positives: number with label 1.
-        classification: result of ``classification_metrics``.
-        witnesses: result of ``witness_metrics``; needs witnesses, and attention or other scores.
-        rankings: result of ``witness_rankings``: the same by other ways to rank instances; needs witnesses and
-            attention.
-        entropy: result of ``entropy_metrics``; needs attention.
-        groups: result of ``group_table``; needs groups.
-        operating_point: goal, threshold, accuracy and errors of the verdicts of a calibrated verifier, how many are
-            unsure if it has two thresholds, how many are withheld because they are unlike the training data, and
-            whether the rates that it promises hold (``goals``). The other figures are of the probability 0.5 without a
-            scaling.
+    ``operating_point`` has goal, threshold, accuracy and errors of the verdicts of a calibrated verifier, how many are
+    unsure or out of distribution (``withheld``), and whether promised rates hold (``goals``). The other figures are of
+    the probability 0.5 without a scaling.
     """
 
     exemplars: int
     positives: int
-    classification: dict[str, float]
-    witnesses: dict[str, float] | None
-    entropy: dict[str, dict[str, float]] | None
-    groups: list[GroupRow] | None
+    classification: dict[str, float]  # of classification_metrics
+    witnesses: dict[str, float] | None  # of witness_metrics; needs witnesses, and attention or other scores
+    entropy: dict[str, dict[str, float]] | None  # of entropy_metrics; needs attention
+    groups: list[GroupRow] | None  # of group_table; needs groups
     operating_point: dict[str, Any] | None = None
-    rankings: dict[str, dict[str, float]] | None = None
+    rankings: dict[str, dict[str, float]] | None = None  # of witness_rankings: the witnesses ranked in other ways
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -271,8 +255,8 @@ def evaluate(
         score: ``(T,)`` scores that rank the instances in the witness metrics instead of attention, such as those of
             ``miv.evaluation.predicting.explain``.
         point: operating point of a calibrated verifier, to measure its verdicts too.
-        withheld: ``(E,)``, which verdicts are unsure because the exemplar is unlike the training data, as from
-            ``miv.evaluation.predicting.withheld``; ``None`` if the verifier has no limit for that.
+        withheld: ``(E,)``, which verdicts are unsure because the exemplar is out of distribution, as from
+            ``miv.evaluation.predicting.withheld``; ``None`` if the verifier has no such check.
 
     >>> answers = Predictions([2.0, -1.0], label=[1, 0], ptr=[0, 2, 4], group=["3", "7"])
     >>> evaluate(answers).metrics["accuracy"]
@@ -301,7 +285,7 @@ def _operating_point_figures(p: Predictions, point: OperatingPoint, withheld: Ma
     if withheld is not None:
         yes, no = yes & ~withheld, no & ~withheld
     positives = int(p.label.sum())
-    found = {
+    figures = {
         "goal": point.goal,
         "threshold": point.threshold,
         "accuracy": float((yes == p.label).mean()),
@@ -311,18 +295,18 @@ def _operating_point_figures(p: Predictions, point: OperatingPoint, withheld: Ma
         "positives": positives,
     }
     if withheld is not None:
-        found["withheld"] = int(withheld.sum())
+        figures["withheld"] = int(withheld.sum())
     if point.lower_threshold is not None or withheld is not None:
         decided = yes | no
         right = np.where(p.label == 1, yes, no)
-        found |= {
+        figures |= {
             "lower_threshold": point.lower_threshold,
             "unsure": int((~decided).sum()),
             "unsure_positives": int((~decided)[p.label == 1].sum()),
             "accuracy_of_decided": float(right[decided].mean()) if decided.any() else math.nan,
         }
     checks = goal_checks(p, point, withheld=withheld)
-    return found | {"goals": checks} if checks else found
+    return figures | {"goals": checks} if checks else figures
 
 
 def _without_nan(value: Any) -> Any:

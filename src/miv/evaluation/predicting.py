@@ -1,7 +1,7 @@
 """Predict on a whole set, embedding each instance once: answers, and scores of the instances."""
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from miv.verifier.engine import (
     verify_embedded,
 )
 from miv.verifier.explain import as_shares, check_method
-from miv.verifier.subsets import EmptyBag
 
 if TYPE_CHECKING:
     from miv.verifier.network import Verifier
@@ -76,26 +75,24 @@ def withheld(
     features: NDArray[np.float32] | None = None,
     progress: Progress | None = None,
 ) -> Mask | None:
-    """``(E,)`` bool: the exemplars without a yes or no, because they are unlike the training data.
+    """``(E,)`` bool: the exemplars without a yes or no, because they are out of distribution.
 
     ``None`` if the verifier has no limit for them. The arguments are those of ``predict``.
     """
     if verifier.unlike is None:
         return None
-    if features is None:
-        features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
-    found = unlike_instances(verifier, embedded_exemplars(exemplars, features))
-    return None if found is None else found.withheld
+    flagged = unlike_instances(verifier, _embed(verifier, exemplars, features, progress))
+    return None if flagged is None else flagged.withheld
 
 
 def _warn_of_other_images(verifier: "Verifier", exemplars: ExemplarSet) -> None:
     """Print a warning if the images of a set were made in another way than those of the verifier."""
-    given, own = exemplars.pool.image_steps, None if verifier.instances is None else verifier.instances.steps
-    if given is not None and own is not None and given != own:
+    steps, own = exemplars.pool.image_steps, None if verifier.instances is None else verifier.instances.steps
+    if steps is not None and own is not None and steps != own:
         logger.warning(
             "The images of this set were made by: %s, those that the verifier was trained on by: %s. Its answers are "
             "for images made the same way.",
-            ", ".join(given) or "no steps",
+            ", ".join(steps) or "no steps",
             ", ".join(own) or "no steps",
         )
 
@@ -107,21 +104,11 @@ def with_contributions(
     features: NDArray[np.float32] | None = None,
     progress: Progress | None = None,
 ) -> Predictions:
-    """The answers with what each bag member adds to the logit, if the pooling's logit can be divided.
-
-    Args:
-        verifier: the verifier that gave the answers.
-        exemplars: the set.
-        answers: its answers for the set.
-        features: ``(P, C)`` features of the pool, if known; otherwise the instances in use are embedded.
-        progress: reports the progress.
-    """
+    """The answers with what each bag member adds to the logit, if the pooling's logit can be divided."""
     if not verifier.pooling.has_attention:
         return answers
-    if features is None:
-        features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
-    found = contributions_embedded(verifier, embedded_exemplars(exemplars, features), progress)
-    return answers if found is None else answers.with_contribution(found)
+    contribution = contributions_embedded(verifier, _embed(verifier, exemplars, features, progress), progress)
+    return answers if contribution is None else answers.with_contribution(contribution)
 
 
 def explain(
@@ -130,30 +117,16 @@ def explain(
     method: str = "leave_one_out",
     *,
     features: NDArray[np.float32] | None = None,
-    exact_up_to: int = 8,
-    permutations: int = 32,
-    seed: int = 0,
-    empty_bag: EmptyBag = "undecided",
     progress: Progress | None = None,
+    **options: Any,
 ) -> NDArray[np.float64]:
     """How much each bag member contributes to a yes, ``(T,)`` in the order of ``exemplars.bag_index``.
 
-    Args:
-        verifier: the verifier; each of its parts keeps its training or evaluation mode.
-        exemplars: the set.
-        method: this and the four options below are as in ``miv.verifier.explain.explain_features``.
-        features: ``(P, C)`` features of the pool, if known; otherwise the instances in use are embedded.
-        exact_up_to: largest bag size with exact Shapley values.
-        permutations: number of permutations to sample for larger bags.
-        seed: random seed of the sample.
-        empty_bag: the verdict on an empty bag.
-        progress: reports the progress of embedding and explaining.
+    The method and its options (``exact_up_to``, ``permutations``, ``seed``, ``empty_bag``) are those of
+    ``miv.verifier.explain.explain_features``. ``features`` ``(P, C)`` are those of the pool, if known.
     """
     check_method(verifier.pooling, method)
-    if features is None:
-        features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
-    options = {"exact_up_to": exact_up_to, "permutations": permutations, "seed": seed, "empty_bag": empty_bag}
-    return explain_embedded(verifier, embedded_exemplars(exemplars, features), method, progress, **options)
+    return explain_embedded(verifier, _embed(verifier, exemplars, features, progress), method, progress, **options)
 
 
 def witness_shares(
@@ -174,5 +147,16 @@ def witness_shares(
 
 def embedded_exemplars(exemplars: ExemplarSet, features: NDArray[np.float32]) -> EmbeddedExemplars:
     """The exemplars over the features ``(P, C)`` of their pool."""
-    asked = exemplars.all_references[1]
-    return EmbeddedExemplars.among(features, asked, exemplars.bag_index, exemplars.bag_ptr, exemplars.reference_ptr)
+    references = exemplars.all_references[1]
+    return EmbeddedExemplars.among(
+        features, references, exemplars.bag_index, exemplars.bag_ptr, exemplars.reference_ptr
+    )
+
+
+def _embed(
+    verifier: "Verifier", exemplars: ExemplarSet, features: NDArray[np.float32] | None, progress: Progress | None
+) -> EmbeddedExemplars:
+    """The exemplars over the features of their pool; if these are not known, the instances in use are embedded."""
+    if features is None:
+        features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
+    return embedded_exemplars(exemplars, features)

@@ -15,6 +15,7 @@ import json
 import platform
 import shlex
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -150,15 +151,9 @@ class RunFolder:
         defaults: Settings,
         resume: bool,
     ) -> None:
-        """Check that a new run can start here, or that the existing run has the same settings.
+        """Check that a new run can start here, or that the existing run has the same settings and may be resumed.
 
-        Args:
-            settings: the settings of this run; ``defaults`` are those of settings that an older run lacks.
-            sets: its exemplars by split, called ``data``.
-            data: their name.
-            start: the verifier that the run starts from.
-            defaults: see ``settings``.
-            resume: whether an existing run may be resumed.
+        ``defaults`` are those of settings that an older run lacks; ``start`` is the verifier that the run starts from.
         """
         if not self.exists():
             self.refuse_foreign(settings)
@@ -219,13 +214,11 @@ class RunFolder:
         if (before or {}).get("weights") == (now or {}).get("weights"):
             return
         was = "without --from" if before is None else f"with --from {before['name']}"
-        same = before is not None and now is not None and before["name"] == now["name"]
-        given = (
-            "--from is not given" if now is None else f"--from is {now['name']}{', with other weights' if same else ''}"
-        )
+        other = ", with other weights" if before and now and before["name"] == now["name"] else ""
+        is_now = "--from is not given" if now is None else f"--from is {now['name']}{other}"
         raise MIVError(
-            f"{self.path} was started {was}, but now {given}. Resume from the same start, or choose another folder for "
-            "--out."
+            f"{self.path} was started {was}, but now {is_now}. Resume from the same start, or choose another folder "
+            "for --out."
         )
 
     def read(self) -> dict[str, Any]:
@@ -263,11 +256,9 @@ class RunFolder:
 
     def finish(self, seconds: dict[str, float], best: dict[str, Any]) -> None:
         """Mark the run as done, with the seconds spent in each stage, including its fitted start, and in a trial."""
-        took = {
-            "seconds": round(sum(seconds.values()), 1),
-            "stage_seconds": {stage: round(one, 1) for stage, one in seconds.items()},
-        }
-        write_json(self.about, {**self.read(), "done": True, **took, "best": best})
+        total, by_stage = round(sum(seconds.values()), 1), {stage: round(took, 1) for stage, took in seconds.items()}
+        done = {"done": True, "seconds": total, "stage_seconds": by_stage, "best": best}
+        write_json(self.about, {**self.read(), **done})
 
 
 def refuse_unfinished(path: Path) -> None:
@@ -289,13 +280,11 @@ def _release(version: str) -> list[str]:
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for name in _LIBRARIES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return versions
 
 
 # Tables that compare runs.
@@ -306,10 +295,10 @@ Summary = dict[str, Any]
 
 def find_runs(folder: Path) -> list[Path]:
     """The runs in a folder and its subfolders, sorted by name."""
-    found = sorted(path.parent for path in folder.rglob("run.json") if RunFolder(path.parent).exists())
-    if not found:
+    runs = sorted(path.parent for path in folder.rglob("run.json") if RunFolder(path.parent).exists())
+    if not runs:
         raise MIVError(f"{folder} contains no runs. Create one with `miv train DATA --out {folder}/NAME`.")
-    return found
+    return runs
 
 
 def summarise(path: Path, split: str) -> Summary:
@@ -320,8 +309,8 @@ def summarise(path: Path, split: str) -> Summary:
     row |= {"data": about["data"]["name"], "seed": about["seed"], "state": "done" if about["done"] else "not done"}
     row |= dict.fromkeys(METRICS)
     if about["done"]:
-        found = run.read_evaluation().get(split) or {}  # runs on data without that split have no metrics
-        measured = {**(found.get("classification") or {}), **(found.get("witnesses") or {})}
+        metrics = run.read_evaluation().get(split) or {}  # runs on data without that split have no metrics
+        measured = {**(metrics.get("classification") or {}), **(metrics.get("witnesses") or {})}
         row |= {name: measured.get(name) for name in METRICS} | {"seconds": about.get("seconds")}
     return row
 
