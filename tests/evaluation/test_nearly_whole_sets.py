@@ -43,8 +43,8 @@ def test_attention_that_finds_nothing_pays_with_whole_bags_and_that_is_said() ->
     shares = found.point.measured["witnesses"]["shares_of_bags"]
     assert shares["true"] == pytest.approx(0.2)
     assert found.point.nearly_whole_sets == shares["marked"] > 0.85
-    assert "Warning: witness sets hold" in found.text()
-    assert "20% of a bag are witnesses, so the sets say little" in found.text()
+    assert "Warning: witness sets contain" in found.text()
+    assert "although only 20% are witnesses" in found.text()
 
 
 @pytest.mark.parametrize(("look", "witnesses"), [("right", 1), ("even", 5)])
@@ -85,9 +85,9 @@ def test_the_command_line_warns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     verifier.pooling.similarity.weight.data = torch.ones(8)
     verifier.save_pretrained("model")
     asked = ["calibrate", "model", "data", "--epsilon", "0.1"]
-    assert "so the sets say little" in CliRunner().invoke(app, asked).stdout
+    assert "so they are not informative" in CliRunner().invoke(app, asked).stdout
     done = CliRunner().invoke(app, [*asked, "--json", "--overwrite"])
-    assert "so the sets say little" in done.stderr
+    assert "so they are not informative" in done.stderr
     assert json.loads(done.stdout)["measured"]["witnesses"]["shares_of_bags"]["marked"] > 0.8
     Path("pairs.jsonl").write_text(json.dumps({"query": [1.0] * 8, "bag": [[1.0] * 8, [0.0] * 8]}))
     said = CliRunner().invoke(app, ["verify", "model", "--bags", "pairs.jsonl", "--out", "out.csv"]).stderr
