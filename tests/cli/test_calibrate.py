@@ -14,7 +14,7 @@ from miv.errors import MIVError, MIVWarning
 from miv.evaluation import Predictions
 from miv.evaluation.calibration_output import BEGIN
 from miv.evaluation.predicting import predict
-from miv.files.cards import VERIFIER_NAME
+from miv.files.json import VERIFIER_NAME
 from miv.training.model_card import write_card
 from miv.verifier.decisions import OPERATING_POINT_NAME
 from tests.cli.running import run_command

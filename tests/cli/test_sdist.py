@@ -45,7 +45,7 @@ def test_it_builds_the_wheel_and_its_tests_run(unpacked: Path, tmp_path: Path) -
         "-q",
         "-p",
         "no:cacheprovider",
-        "tests/io",
+        "tests/files",
         "tests/bags",
         "tests/test_imports.py",
     ]

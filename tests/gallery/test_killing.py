@@ -17,7 +17,7 @@ import pytest
 
 from miv import Gallery, MIVError, Verifier
 from miv.gallery import GalleryManifest
-from tests.io.killing import kill_at_change, names_in
+from tests.files.killing import kill_at_change, names_in
 
 CHANNELS = 4
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from miv import MIVError
 from miv.service.errors import RefusedRequest
 from miv.service.storage import BagStore
-from tests.io.killing import kill_at_change, names_in
+from tests.files.killing import kill_at_change, names_in
 
 
 def rows(count: int, seed: int = 0) -> Any:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from miv.data import ExemplarSet
 from miv.errors import MIVError
-from miv.files.downloads import RemoteFile
+from miv.files.cache import RemoteFile
 from miv.runtime import SilentProgress
 from miv.tasks import qmnist
 from miv.tasks.qmnist import Qmnist, read_idx

@@ -8,7 +8,7 @@ import pytest
 from miv import MIVError, Verifier
 from miv.verifier.decisions import OperatingPoint
 from miv.verifier.scalings import Platt
-from tests.io.killing import kill_at_change, names_in
+from tests.files.killing import kill_at_change, names_in
 
 CALIBRATED = OperatingPoint(Platt(1.5, -0.5), 0.7, "equal error rate")
 OLD, NEW = 8, 6  # channels: config.json of one does not fit model.safetensors of the other

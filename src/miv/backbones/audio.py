@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from miv.errors import MIVError
 from miv.files.atomic import make_ordinary, refuse_existing, whole_file
-from miv.files.downloads import RemoteFile, fetch
+from miv.files.cache import RemoteFile, fetch
 from miv.files.weights import read_weights
 from miv.runtime import Progress, SilentProgress
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from miv.backbones.base import counting_modules
 from miv.errors import MIVError, needs_extra
-from miv.files.downloads import folders_near, hub_answers, is_path
+from miv.files.cache import folders_near, hub_answers, is_path
 
 _MOST_LAYERS = 1000
 # Keys that do not affect the encoder, or that would fetch code, kernels or other models.

@@ -14,7 +14,7 @@ from miv.backbones.base import Backbone, is_being_loaded
 from miv.backbones.hf_images import ImageView
 from miv.backbones.names import register_backbone
 from miv.errors import MIVError
-from miv.files.downloads import folders_near
+from miv.files.cache import folders_near
 from miv.files.json import read_json_object
 from miv.files.weights import load_weights
 

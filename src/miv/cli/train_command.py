@@ -11,7 +11,7 @@ import typer
 
 from miv.cli.app import JsonOption, app, print_json
 from miv.errors import MIVWarning, StoppedByUser
-from miv.files.cards import RUN_NAME
+from miv.files.json import RUN_NAME
 from miv.runtime import CTRL_C, TERMINATED, Terminated, argument_lines, as_sentence
 from miv.training.config import AUTO, TrainingConfig, parse_options, parse_setting
 

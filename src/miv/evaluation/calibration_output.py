@@ -11,7 +11,7 @@ from miv.evaluation.clusters import cluster_words
 from miv.evaluation.curves import QUIET, draw_dot, line_styles, picture
 from miv.evaluation.error_curve import ErrorCurve
 from miv.evaluation.metrics import auroc
-from miv.files.cards import check_section, write_section
+from miv.files.json import check_section, write_section
 from miv.runtime import aligned_table
 from miv.verifier.decisions import ConformalRule, OperatingPoint, StatedRule
 

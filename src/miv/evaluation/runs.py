@@ -25,8 +25,7 @@ from miv import __version__
 from miv.data import ExemplarSet
 from miv.errors import MIVError, MIVWarning, unknown_name
 from miv.files.atomic import PART, bring_back, original_name, remove_unfinished
-from miv.files.cards import RUN_NAME, VERIFIER_NAME
-from miv.files.json import NUMBER, check_shape, read_json_object, write_json
+from miv.files.json import NUMBER, RUN_NAME, VERIFIER_NAME, check_shape, read_json_object, write_json
 
 FORMAT = "miv-run"
 LOCK_NAME = ".lock"

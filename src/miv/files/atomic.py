@@ -8,7 +8,7 @@ import re
 import secrets
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -25,26 +25,21 @@ _MOST_NAMES = 100  # a random name of 64 bits is never taken twice by chance
 
 def new_file(path: Path) -> Path:
     """Create an empty sibling of ``path`` under a random name; an existing file or link is never used."""
-    for _ in range(_MOST_NAMES):
-        temporary = _random_sibling(path)
-        try:
-            # The system applies the umask; reading the umask would change it for a moment, also for other threads.
-            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-        except FileExistsError:
-            continue
-        return temporary
-    raise FileExistsError(f"no free temporary name beside {path}")
+    # The system applies the umask; reading the umask would change it for a moment, also for other threads.
+    return _new(path, lambda name: os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)))
 
 
 def new_folder(path: Path) -> Path:
     """Create an empty folder beside ``path`` under a random name; an existing one is never used."""
+    return _new(path, Path.mkdir)
+
+
+def _new(path: Path, create: Callable[[Path], None]) -> Path:
     for _ in range(_MOST_NAMES):
-        temporary = _random_sibling(path)
-        try:
-            temporary.mkdir()
-        except FileExistsError:
-            continue
-        return temporary
+        temporary = path.with_name(f".{path.name}.miv-{secrets.token_hex(8)}.{PART}")
+        with suppress(FileExistsError):
+            create(temporary)
+            return temporary
     raise FileExistsError(f"no free temporary name beside {path}")
 
 
@@ -63,8 +58,8 @@ def original_name(temporary: str, ending: str) -> str | None:
     >>> original_name(".set.miv-0123456789abcdef.part", "part"), original_name(".notes.part", "part")
     ('set', None)
     """
-    found = _OURS.fullmatch(temporary)
-    return found["name"] if found and found["ending"] == ending else None
+    match = _OURS.fullmatch(temporary)
+    return match["name"] if match and match["ending"] == ending else None
 
 
 def siblings(path: Path, ending: str) -> list[Path]:
@@ -84,10 +79,6 @@ def remove_tree(path: Path) -> None:
 def with_ending(temporary: Path, ending: str) -> Path:
     """The same temporary name with another ending."""
     return temporary.with_name(f"{temporary.name.rpartition('.')[0]}.{ending}")
-
-
-def _random_sibling(path: Path) -> Path:
-    return path.with_name(f".{path.name}.miv-{secrets.token_hex(8)}.{PART}")
 
 
 # Exchange two folders in one step, where the system can.

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.errors import MIVError
-from miv.files.images import IMAGE_SUFFIXES
 
 MAX_TEXT_BYTES = 1_000_000
 """Maximum size of a text file read as one instance."""
@@ -19,13 +18,6 @@ MAX_BAG_BYTES = 100_000_000
 
 InstanceKind = str
 """The name of a kind of instance, see ``miv.data.kinds``: image, text or features."""
-
-SUFFIXES: dict[InstanceKind, frozenset[str]] = {
-    "image": IMAGE_SUFFIXES,
-    "text": frozenset({".txt"}),
-    "features": frozenset({".npy"}),
-}
-"""Suffixes of instance files, in lower case."""
 
 
 def is_folder(path: str | PathLike[str]) -> bool:
@@ -42,24 +34,6 @@ def is_file(path: str | PathLike[str]) -> bool:
         return Path(path).is_file()
     except (OSError, ValueError):
         return False
-
-
-def files_in(folder: Path, kind: InstanceKind) -> list[Path]:
-    """Return the instances in a folder, sorted by name; hidden files and other kinds are ignored."""
-    suffixes = SUFFIXES[kind]
-    files = [
-        entry
-        for entry in sorted(folder.iterdir())
-        if entry.suffix.lower() in suffixes and not entry.name.startswith(".") and entry.is_file()
-    ]
-    if not files:
-        hint = " If this is a text rather than a folder, put it in a table of instances with the column text." * (
-            kind == "text"
-        )
-        raise MIVError(
-            f"The folder {folder} contains no instances for this verifier ({', '.join(sorted(suffixes))}).{hint}"
-        )
-    return files
 
 
 def check_text(text: str, place: str) -> str:
@@ -135,7 +109,7 @@ def read_long_text(path: Path, limit: int) -> str:
 
 def is_text_file(path: str | PathLike[str]) -> bool:
     """Whether there is a ``.txt`` file of that name."""
-    return Path(path).suffix.lower() in SUFFIXES["text"] and is_file(path)
+    return Path(path).suffix.lower() == ".txt" and is_file(path)
 
 
 def read_text_lines(path: Path) -> list[str]:

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from miv.errors import MIVError
 from miv.files.atomic import bring_back, finish_replacing
-from miv.files.cards import RUN_NAME, VERIFIER_NAME
-from miv.files.json import read_json_object
+from miv.files.json import RUN_NAME, VERIFIER_NAME, read_json_object
 
 CONFIG_NAME = "config.json"
 WEIGHTS_NAME = "model.safetensors"

@@ -14,7 +14,7 @@ import torch
 from miv.data import InstancePool
 from miv.errors import MIVError, unknown_name
 from miv.evaluation.runs import refuse_unfinished
-from miv.files.cards import card_about
+from miv.files.json import card_about
 from miv.files.weights import find_verifier
 from miv.runtime import available_cores
 from miv.service.batching import (

@@ -17,12 +17,12 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from miv.data import InstancePool
 from miv.errors import MIVError
 from miv.files.images import Fit
-from miv.files.uploads import image_of_bytes
 from miv.service.batching import Features, ReadExemplar, ReadRequest, Rows
 from miv.service.bodies import ImageInstance, Instance, TextInstance, VerifyForm
 from miv.service.errors import RefusedRequest, first_problem
 from miv.service.settings import Limits
 from miv.service.state import service_of
+from miv.service.uploads import image_of_bytes
 from miv.verifier.engine import witnesses_by
 from miv.verifier.verdict import Asked
 from miv.verifier.verifying import bag_reader

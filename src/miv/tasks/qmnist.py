@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from miv.data import SPLITS, ExemplarSet, InstancePool, csr
 from miv.data.splits import SPLIT_DRAW
 from miv.errors import MIVError
-from miv.files.downloads import RemoteFile, fetch
+from miv.files.cache import RemoteFile, fetch
 from miv.runtime import Progress
 from miv.tasks.base import check_whole, check_word, register_task
 from miv.tasks.writer_bags import Draw, ExemplarPlan, Recipe, Stock, draw_exemplars, hold_out, plan_exemplars

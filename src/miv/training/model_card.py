@@ -12,7 +12,7 @@ from miv.evaluation.calibration_output import END as POINT_END
 from miv.evaluation.calibration_output import check_point_card
 from miv.evaluation.evaluation import TITLES
 from miv.evaluation.runs import RunFolder
-from miv.files.cards import check_section, write_section
+from miv.files.json import check_section, write_section
 from miv.training.baselines import DESCRIPTORS, METHODS
 from miv.verifier.decisions import OperatingPoint
 

@@ -24,7 +24,7 @@ from miv.backbones.base import counting_modules
 from miv.backbones.names import name_of
 from miv.errors import MIVError, unknown_name
 from miv.files.atomic import files_together, make_ordinary
-from miv.files.downloads import folders_near, hub_answers
+from miv.files.cache import folders_near, hub_answers
 from miv.files.weights import CONFIG_NAME, WEIGHTS_NAME, find_verifier, read_config, read_weights
 from miv.poolings import POOLINGS, Pooling
 from miv.registry import options_of

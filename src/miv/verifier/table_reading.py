@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from miv.data import InstanceKind
+from miv.data.kinds import KINDS
 from miv.errors import MIVError
 from miv.files.instances import (
-    SUFFIXES,
     check_text,
     check_vector,
-    files_in,
     is_file,
     is_folder,
     is_text_file,
@@ -41,7 +40,9 @@ _COLUMNS: dict[InstanceKind, tuple[str, ...]] = {
 
 
 # A word that means a file, existing or not: it has a known suffix, or folders and something like a suffix.
-_SUFFIX = "|".join(suffix[1:] for suffix in sorted({*frozenset().union(*SUFFIXES.values()), *TABLE_SUFFIXES}))
+_SUFFIX = "|".join(
+    suffix[1:] for suffix in sorted({*frozenset().union(*(kind.suffixes for kind in KINDS.values())), *TABLE_SUFFIXES})
+)
 _LIKE_A_PATH = re.compile(rf"\S+\.({_SUFFIX}|md|json|html?|pdf|docx?)|\S*[/\\]\S*\.\w{{1,5}}|\S+[/\\]", re.IGNORECASE)
 _LONGEST_PATH = 255
 _IN_A_TABLE = "To use these words as a text, put them in a table of instances with a column text."
@@ -82,7 +83,7 @@ def named_bag(names: list[str], kind: InstanceKind) -> list[Named]:
         if not name.strip():
             raise MIVError("--bag is empty. Expected a folder, an instance or a table; use --bag . for this folder.")
         if is_folder(path):
-            files = files_in(path, kind)
+            files = KINDS[kind].files_in(path)
             found += [one for file in files for one in _instances(str(file), Path(), kind, "--bag")]
         elif path.suffix.lower() in TABLE_SUFFIXES and (kind != "text" or is_file(path)):
             for place, record in read_records(path, required=[]):
@@ -100,7 +101,7 @@ def _refuse_lost(name: str, kind: InstanceKind, option: str) -> None:
     path, wanted = Path(name), f"a folder, an instance or a table ({', '.join(sorted(TABLE_SUFFIXES))})"
     if kind == "image" and option == "--bag" and not path.suffix and not is_file(path):
         raise MIVError(f"--bag {name}: there is no such folder or image. Expected {wanted}.")
-    if kind != "text" or len(name) > _LONGEST_PATH or (path.suffix.lower() in SUFFIXES["text"] and is_file(path)):
+    if kind != "text" or len(name) > _LONGEST_PATH or (path.suffix.lower() in KINDS["text"].suffixes and is_file(path)):
         return
     if is_file(path) or is_folder(path):
         raise MIVError(f"{option} {name}: this verifier reads texts, and this is not a .txt file. {_IN_A_TABLE}")
@@ -133,7 +134,7 @@ def _instances(given: Any, folder: Path, kind: InstanceKind, place: str, column:
         yield Named(json.dumps(given), vector, in_place=True)
         return
     path = folder / given.strip()
-    means_file = column == "path" or path.suffix.lower() in SUFFIXES[kind]
+    means_file = column == "path" or path.suffix.lower() in KINDS[kind].suffixes
     if kind == "image":
         if not given.strip():
             raise MIVError(f"{place}: empty cell. Expected the path of an image.")

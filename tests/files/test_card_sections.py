@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from miv.errors import MIVError
-from miv.files.cards import check_section, write_section
+from miv.files.json import check_section, write_section
 
 BEGIN, END = "<!-- begin -->", "<!-- end -->"
 

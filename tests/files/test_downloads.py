@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from miv.errors import MIVError
-from miv.files import downloads
-from miv.files.downloads import RemoteFile, fetch
+from miv.files.cache import RemoteFile, fetch
 from miv.runtime import SilentProgress
 
 CONTENT = bytes(range(256)) * 1000
@@ -124,7 +123,7 @@ def test_a_server_that_refuses(server: Server, tmp_path: Path) -> None:
 
 
 def test_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(downloads, "_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("miv.files.cache._TIMEOUT_S", 1.0)
     nowhere = RemoteFile("http://127.0.0.1:9/digits.gz", 5, "0" * 64)
     with pytest.raises(MIVError, match=re.escape(f"put the file in {tmp_path}")):
         fetch(nowhere, tmp_path, SilentProgress())

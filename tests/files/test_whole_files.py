@@ -14,7 +14,7 @@ from miv import ExemplarSet, MIVError
 from miv.data import load_split, load_splits, save_splits
 from miv.files.atomic import remove_unfinished, whole_file, whole_folder
 from tests.data.example_sets import example_set
-from tests.io.killing import kill_at_change, names_in
+from tests.files.killing import kill_at_change, names_in
 
 ORIGIN: dict[str, Any] = {"builder": "test", "options": {}, "seed": None}
 
