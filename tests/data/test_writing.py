@@ -10,7 +10,7 @@ import pytest
 
 from miv import ExemplarSet, MIVError
 from miv.data import load_splits, save_splits
-from miv.data.folder import Manifest
+from miv.data.manifest import Manifest
 from miv.files.atomic import whole_file
 from tests.data.example_sets import example_set
 

@@ -11,142 +11,19 @@ size and header of ``pool.npy``. It does not read the values of ``pool.npy``, so
 instantly; ``verify=True`` checks their hash and looks for NaN. Nothing is ever unpickled.
 """
 
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from miv import __version__
 from miv.data.exemplars import ExemplarSet
 from miv.data.kinds import KINDS
+from miv.data.manifest import BUILD_AGAIN, NAME, POOL_ARRAY, POOL_TABLE, TABLE, Manifest
 from miv.data.pool import InstancePool
 from miv.data.splits import SPLITS
 from miv.errors import MIVError, unknown_name
 from miv.files.atomic import bring_back, readable_disk_errors, refuse_current_folder, sha256_of, whole_folder
-from miv.files.instances import InstanceKind, check_name
-from miv.files.json import check_shape, json_text, read_json_object
-
-TABLE, POOL_ARRAY, POOL_TABLE = "exemplars.parquet", "pool.npy", "pool.parquet"
-NAME = "manifest.json"
-FORMAT = "miv-exemplars"
-VERSION = 2
-_READ = (1, VERSION)
-_NEW_IN_2: dict[str, Any] = {"references": None, "has_query_ids": False, "has_names": False}
-_OPTIONAL: dict[str, Any] = {"has_weights": False, "splits": None, "image_steps": None}  # written only if known
-_SHAPE = {
-    "builder": str,
-    "options": dict,
-    "seed?": int,
-    "kind": str,
-    "instances": int,
-    "shape": [int],
-    "has_classes": bool,
-    "exemplars": int,
-    "bag_entries": int,
-    "positives": int,
-    "witnesses?": int,
-    "has_groups": bool,
-    "has_weights": bool,
-    "files": {"*": {"bytes": int, "sha256": str}},
-    "splits?": [str],
-    "references?": int,
-    "has_query_ids": bool,
-    "has_names": bool,
-    "image_steps?": [str],
-    "miv": str,
-}
-_BUILD_AGAIN = "The set is damaged. Build it again."
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """The content of ``manifest.json``: origin, counts, size and hash of each file.
-
-    ``None`` is unknown: of ``witnesses``, and of ``references`` if every query is one instance. ``splits`` are the
-    names that were saved together, and ``image_steps`` the steps from a file to an image.
-    """
-
-    builder: str
-    options: dict[str, Any]
-    seed: int | None
-    kind: InstanceKind
-    instances: int
-    shape: list[int]
-    has_classes: bool
-    exemplars: int
-    bag_entries: int
-    positives: int
-    witnesses: int | None
-    has_groups: bool
-    files: dict[str, dict[str, Any]]
-    has_weights: bool = False
-    splits: list[str] | None = None
-    references: int | None = None
-    has_query_ids: bool = False
-    has_names: bool = False
-    image_steps: list[str] | None = None
-    miv: str = __version__
-
-    @classmethod
-    def describe(cls, exemplars: ExemplarSet, folder: Path, **origin: Any) -> "Manifest":
-        """The manifest of a set whose files are in a folder."""
-        pool, witness, references = exemplars.pool, exemplars.witness, exemplars.reference_index
-        paths = [folder / name for name in (TABLE, POOL_ARRAY, POOL_TABLE) if (folder / name).exists()]
-        return cls(
-            kind=pool.kind,
-            instances=len(pool),
-            shape=list(pool.values.shape[1:]),
-            has_classes=pool.classes is not None,
-            exemplars=len(exemplars),
-            bag_entries=len(exemplars.bag_index),
-            positives=int(exemplars.label.sum()),
-            witnesses=None if witness is None else int(witness.sum()),
-            has_groups=exemplars.group is not None,
-            has_weights=exemplars.weight is not None,
-            files={path.name: {"bytes": path.stat().st_size, "sha256": sha256_of(path)} for path in paths},
-            references=None if references is None else len(references),
-            has_query_ids=exemplars.query_id is not None,
-            has_names=pool.names is not None,
-            image_steps=None if pool.image_steps is None else list(pool.image_steps),
-            **origin,
-        )
-
-    def write(self, folder: Path) -> None:
-        """Write ``manifest.json`` into a folder."""
-        document = {"format": FORMAT, "version": VERSION, **asdict(self)}
-        for name, default in _OPTIONAL.items():
-            if document[name] == default:
-                del document[name]
-        try:
-            (folder / NAME).write_text(json_text(document) + "\n", encoding="utf-8")
-        except (TypeError, ValueError) as error:
-            raise MIVError(
-                f"Could not write the options as JSON: {error}. Expected numbers, strings, lists and dicts."
-            ) from error
-
-    @classmethod
-    def read(cls, folder: Path) -> "Manifest":
-        """Read and check ``manifest.json`` of a folder."""
-        path = folder / NAME
-        document = read_json_object(path, "Build the set again.")
-        if document.get("format") != FORMAT:
-            raise MIVError(f"{path} is not the manifest of a set: its format is not {FORMAT!r}.")
-        version = document.get("version")
-        if type(version) is not int or version not in _READ:
-            raise MIVError(
-                f"{path} has format version {version!r}; this version of miv reads {' and '.join(map(str, _READ))}. "
-                "Use the version of miv that wrote it, or build the set again."
-            )
-        document = _OPTIONAL | (_NEW_IN_2 if version == 1 else {}) | document
-        names = [name.removesuffix("?") for name in _SHAPE]
-        for name in names:
-            if name not in document:
-                raise MIVError(f"{path} has no {name!r}. {_BUILD_AGAIN}")
-        check_shape(document, _SHAPE, str(path), _BUILD_AGAIN)
-        if document["kind"] not in KINDS:
-            raise MIVError(f"{path}: 'kind' is {document['kind'][:60]!r}. Expected one of {', '.join(KINDS)}.")
-        return cls(**{name: document[name] for name in names})
+from miv.files.instances import check_name
 
 
 def save_set(
@@ -264,9 +141,9 @@ def _foreign_files(folder: Path, splits: tuple[str, ...]) -> list[str]:
 def _check_file(folder: Path, manifest: Manifest, name: str, *, content: bool = True) -> None:
     path = folder / name
     if name not in manifest.files:
-        raise MIVError(f"{folder / NAME} does not list {name}. {_BUILD_AGAIN}")
+        raise MIVError(f"{folder / NAME} does not list {name}. {BUILD_AGAIN}")
     if not path.is_file():
-        raise MIVError(f"{path} is missing. {_BUILD_AGAIN}")
+        raise MIVError(f"{path} is missing. {BUILD_AGAIN}")
     expected = manifest.files[name]
     try:
         size = path.stat().st_size
@@ -307,7 +184,7 @@ def _check_counts(folder: Path, manifest: Manifest, exemplars: ExemplarSet) -> N
         if getattr(manifest, name) != count:
             raise MIVError(
                 f"{folder} contains {count} {name.replace('_', ' ')}. The manifest says {getattr(manifest, name)}. "
-                f"{_BUILD_AGAIN}"
+                f"{BUILD_AGAIN}"
             )
 
 

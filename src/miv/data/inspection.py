@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from miv.data import csr
 from miv.data.exemplars import ExemplarSet
-from miv.data.folder import Manifest, is_set, load_splits
+from miv.data.folder import is_set, load_splits
+from miv.data.manifest import Manifest
 from miv.data.splits import SPLITS, twin_names
 from miv.errors import MIVError
 from miv.runtime import aligned_table

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import csr
-from miv.data.folder import Manifest
 from miv.data.kinds import KINDS
+from miv.data.manifest import Manifest
 from miv.data.pool import InstancePool
 from miv.errors import MIVError
 from miv.files.parquet import column_chunks, pa, pq
