@@ -171,16 +171,11 @@ def test_gold_that_was_not_retrieved(raw: Path, caplog: pytest.LogCaptureFixture
     assert len(build(raw)["test"]) == 1
     assert "1 claims with another label are left out" in caplog.text
     assert "test.jsonl: 1 claims without a gold sentence are left out." in caplog.text
+    lost["retrieved_evidence"] *= 2  # what was retrieved twice is in the bag once
+    write_lines(raw / "test.jsonl", [lost, claim_row("Test 1", 0), other])
     test = build(raw, missing_gold="add")["test"]
-    assert len(test) == 2
+    assert test.bag_sizes.tolist() == [5, 4]
     assert test.pool.values[test.bag(0)][-1] == "Never retrieved."
-
-
-def test_a_sentence_that_was_retrieved_twice_is_in_the_bag_once(raw: Path) -> None:
-    row = claim_row("Test 0", 0)
-    row["retrieved_evidence"] *= 2
-    write_lines(raw / "test.jsonl", [row])
-    assert build(raw)["test"].bag_sizes.tolist() == [4]
 
 
 def test_a_line_without_an_end_is_not_read(raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,34 +186,21 @@ def test_a_line_without_an_end_is_not_read(raw: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("rows", "options", "message"),
     [
-        ({"text": 5}, "line 1: the field 'text' must be a text, got '5'"),
-        ({"retrieved_evidence": "text"}, "line 1: 'retrieved_evidence' must be a list"),
-        ({"retrieved_evidence": [{"txt": "a"}]}, "line 1: a sentence in 'retrieved_evidence' must be a text"),
-        ({"wikipedia_page": ""}, "line 1: the field 'wikipedia_page' must be a text"),
+        ([{"text": 5}], {}, "test.jsonl, line 1: the field 'text' must be a text, got '5'"),
+        ([{"retrieved_evidence": "text"}], {}, "test.jsonl, line 1: 'retrieved_evidence' must be a list"),
+        ([{"retrieved_evidence": [{"txt": "a"}]}], {}, "a sentence in 'retrieved_evidence' must be a text"),
+        ([{"wikipedia_page": ""}], {}, "test.jsonl, line 1: the field 'wikipedia_page' must be a text"),
+        ([{}], {"claim_field": "claim"}, "no field 'claim'; the fields are: gold_evidence, id, label, "),
+        ([{}], {"train_file": "dev.jsonl"}, "dev.jsonl.*contains: test.jsonl, train.jsonl.*--train-file"),
+        ([{}], {"train_file": "test.jsonl"}, "1 unconnected groups of pages"),
     ],
 )
-def test_bad_rows(raw: Path, change: dict[str, Any], message: str) -> None:
-    write_lines(raw / "test.jsonl", [claim_row("Test", 0, **change)])
-    with pytest.raises(MIVError, match=f"test.jsonl, {message}"):
-        build(raw)
-
-
-def test_a_wrong_field_lists_the_fields_there_are(raw: Path) -> None:
-    with pytest.raises(MIVError, match="no field 'claim'; the fields are: gold_evidence, id, label, "):
-        build(raw, claim_field="claim")
-
-
-def test_a_missing_file_lists_what_is_there(raw: Path) -> None:
-    with pytest.raises(MIVError, match=r"dev.jsonl.*contains: test.jsonl, train.jsonl.*--train-file"):
-        build(raw, train_file="dev.jsonl")
-
-
-def test_too_few_pages(raw: Path) -> None:
-    write_lines(raw / "train.jsonl", [claim_row("Page", n) for n in range(4)])
-    with pytest.raises(MIVError, match="1 unconnected groups of pages"):
-        build(raw)
+def test_bad_files(raw: Path, rows: list[dict[str, Any]], options: dict[str, Any], message: str) -> None:
+    write_lines(raw / "test.jsonl", [claim_row("Test", number, **change) for number, change in enumerate(rows)])
+    with pytest.raises(MIVError, match=message):
+        build(raw, shared_pages="keep", **options)
 
 
 json_values = st.recursive(
@@ -354,8 +336,8 @@ def test_sentences_on_the_topic_come_first(topics: Path) -> None:
 def test_claims_of_one_topic_share_a_query_id(topics: Path) -> None:
     test = build_evidence(topics)["test"]
     assert test.query_id is not None
-    topics = [str(text).split()[1] for text in test.pool.values[test.query]]
-    assert len(set(zip(topics, test.query_id.tolist(), strict=True))) == len(set(test.query_id)) == 3
+    names = [str(text).split()[1] for text in test.pool.values[test.query]]
+    assert len(set(zip(names, test.query_id.tolist(), strict=True))) == len(set(test.query_id)) == 3
 
 
 def test_larger_bags_are_filled_with_other_sentences(topics: Path) -> None:

@@ -186,17 +186,16 @@ def test_any_row_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, ro
     assert "fuzz-claims.jsonl, line 1" in refusal
 
 
+def test_claims_and_dump_that_do_not_belong_together(raw: Path) -> None:
+    for path in (raw / "wiki-pages").iterdir():
+        write_lines(path, [{"id": "Snow", "lines": "0\tSnow ."}])
+    for options, message in (({}, "train claims"), ({"train_per_label": 0}, "Check that they match")):
+        with pytest.raises(MIVError, match=message):
+            build(raw, **options)
+
+
 def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(MIVError) as error:
         build(tmp_path)
     for name in [*FILES.values(), "wiki-pages.zip"]:
         assert f"https://fever.ai/download/fever/{name}" in str(error.value)
-
-
-def test_claims_and_dump_that_do_not_belong_together(raw: Path) -> None:
-    for path in (raw / "wiki-pages").iterdir():
-        write_lines(path, [{"id": "Snow", "lines": "0\tSnow ."}])
-    with pytest.raises(MIVError, match="train claims"):
-        build(raw)
-    with pytest.raises(MIVError, match="Check that they match"):
-        build(raw, train_per_label=0)

@@ -56,8 +56,8 @@ def export(
     )
 
 
-def _size(given: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d{1,4})\s*[x×,]\s*(\d{1,4})", given.strip())
-    if found is None or "0" in (found[1].lstrip("0") or "0", found[2].lstrip("0") or "0"):
-        raise MIVError(f"--image-size is {given!r}. Expected height x width in pixels, such as 28x28.")
-    return int(found[1]), int(found[2])
+def _size(text: str) -> tuple[int, int]:
+    size = re.fullmatch(r"0*([1-9]\d{0,3})\s*[x×,]\s*0*([1-9]\d{0,3})", text.strip())
+    if size is None:
+        raise MIVError(f"--image-size is {text!r}. Expected height x width in pixels, such as 28x28.")
+    return int(size[1]), int(size[2])

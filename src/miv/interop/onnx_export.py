@@ -4,8 +4,6 @@ import copy
 import json
 import logging
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,17 +77,19 @@ def export_onnx(
     """
     if bags < 1:
         raise MIVError(f"bags is {bags}. Expected at least one to compare.")
-    _require_libraries()
+    with needs_extra("onnx", "Export", "onnx, onnxscript and onnxruntime"):
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+        import onnxscript  # noqa: F401
     shape = instance_shape(verifier, image_size, features_only=features_only)
-    with_backbone = len(shape) == 2
     verifier = copy.deepcopy(verifier).cpu().float().eval()
     random = np.random.default_rng(seed)
-    graph = VerifierGraph(verifier, with_backbone=with_backbone).eval()
+    graph = VerifierGraph(verifier, with_backbone=len(shape) == 2).eval()
     program = _traced(graph, *_instances(random, shape, 7))
     program.model.metadata_props[METADATA_KEY] = json.dumps(_metadata(verifier, shape), ensure_ascii=False)
     with whole_file(Path(path)) as temporary:
         program.save(temporary, external_data=False)
-        check = _compare(verifier, OnnxVerifier(temporary), random, shape, bags, with_backbone=with_backbone)
+        check = _compare(verifier, OnnxVerifier(temporary), random, bags)
         if not check.worst <= check.allowed:
             raise MIVError(
                 f"ONNX Runtime differs from PyTorch by {check.worst:.3g}, which is above {check.allowed:.3g}; "
@@ -122,79 +122,73 @@ def _metadata(verifier: Verifier, shape: tuple[int, ...]) -> dict[str, Any]:
 
 def _instances(random: np.random.Generator, shape: tuple[int, ...], size: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """A random query and a bag of that size."""
-    if len(shape) == 2:
-        drawn = random.integers(0, 256, (1 + size, *shape), dtype=np.uint8)
-    else:
-        drawn = random.normal(size=(1 + size, *shape)).astype(np.float32)
-    return drawn[0], drawn[1:]
+    instances: NDArray[Any] = (
+        random.integers(0, 256, (1 + size, *shape), dtype=np.uint8)
+        if len(shape) == 2
+        else random.normal(size=(1 + size, *shape)).astype(np.float32)
+    )
+    return instances[0], instances[1:]
 
 
 def _traced(graph: VerifierGraph, query: NDArray[Any], bag: NDArray[Any]) -> Any:
     # The exporter replaces the LSTM kernel with one for any length, but torch caches the old one if the process has
     # already exported: the second file would take bags of one size only.
     torch.ops.aten.lstm.input._dispatch_cache.clear()
-    with _quiet():
-        return torch.onnx.export(
-            graph,
-            (torch.from_numpy(query), torch.from_numpy(bag)),
-            input_names=["query", "bag"],
-            output_names=graph.output_names,
-            dynamic_shapes={"query": None, "bag": {0: torch.export.Dim("N", min=1)}},
-            dynamo=True,
-            # The exporter's optimiser replaces x + 1e-12 with x, so the LayerNorm of a one-channel head becomes 0 / 0.
-            # ONNX Runtime optimises the graph on loading, and keeps the sum.
-            optimize=False,
-            verbose=False,
-        )
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence the exporter's messages about unrelated libraries, such as torchvision."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
-    logger.setLevel(logging.ERROR)
+    logger.setLevel(logging.ERROR)  # messages about unrelated libraries, such as torchvision
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            yield
+            return torch.onnx.export(
+                graph,
+                (torch.from_numpy(query), torch.from_numpy(bag)),
+                input_names=["query", "bag"],
+                output_names=graph.output_names,
+                dynamic_shapes={"query": None, "bag": {0: torch.export.Dim("N", min=1)}},
+                dynamo=True,
+                # The exporter's optimiser replaces x + 1e-12 with x, so the LayerNorm of a one-channel head becomes
+                # 0 / 0. ONNX Runtime optimises the graph on loading, and keeps the sum.
+                optimize=False,
+                verbose=False,
+            )
     finally:
         logger.setLevel(level)
 
 
-def _compare(
-    verifier: Verifier,
-    exported: OnnxVerifier,
-    random: np.random.Generator,
-    shape: tuple[int, ...],
-    bags: int,
-    *,
-    with_backbone: bool,
-) -> ExportCheck:
+def _compare(verifier: Verifier, exported: OnnxVerifier, random: np.random.Generator, bags: int) -> ExportCheck:
+    """Compare random bags; the rounding is that of PyTorch in float64 when the instances change by a millionth."""
+    shape, with_backbone = exported.shape, len(exported.shape) == 2
     sizes = [1, 2, LARGEST_CHECKED_BAG, *random.integers(3, LARGEST_CHECKED_BAG, max(0, bags - 3)).tolist()][:bags]
     exact, noise = copy.deepcopy(verifier).double(), torch.Generator().manual_seed(0)
     prepare = verifier.backbone.prepare if with_backbone else torch.from_numpy
     logits, attentions, rounding = [], [], 0.0
     for size in sizes:
         query, bag = _instances(random, shape, size)
-        one, several = prepare(query[None]), prepare(bag)
-        expected = _verify(verifier, one, several, with_backbone=with_backbone)
-        wanted = float(expected.logit[0])
-        if not np.isfinite(wanted):
+        inputs = [prepare(query[None]), prepare(bag)]
+        expected = _verify(verifier, *inputs, with_backbone=with_backbone)
+        logit = float(expected.logit[0])
+        if not np.isfinite(logit):
             raise MIVError(
-                f"For a random bag of {size} the verifier itself returns a logit of {wanted}; nothing was written. "
+                f"For a random bag of {size} the verifier itself returns a logit of {logit}; nothing was written. "
                 "Its weights are damaged, or its training went wrong."
             )
-        shaken = [x.double() * (1 + _NOISE * torch.randn(x.shape, generator=noise)) for x in (one, several)]
-        moved = float(_verify(exact, shaken[0], shaken[1], with_backbone=with_backbone).logit[0])
+        shaken = [x.double() * (1 + _NOISE * torch.randn(x.shape, generator=noise)) for x in inputs]
+        moved = float(_verify(exact, *shaken, with_backbone=with_backbone).logit[0])
         try:
-            given = exported.verify(query, bag)
+            answer = exported.verify(query, bag)
         except ValueError as error:
             raise MIVError(f"ONNX Runtime fails on a random bag of {size}: {error}") from error
-        logits.append(abs(given.logit - wanted) / max(1.0, abs(wanted)))
-        rounding = max(rounding, abs(moved - wanted) / max(1.0, abs(wanted)))
-        if expected.attention is not None or given.attention is not None:
-            attentions.append(_difference(given.attention, expected.attention))
+        logits.append(abs(answer.logit - logit) / max(1.0, abs(logit)))
+        rounding = max(rounding, abs(moved - logit) / max(1.0, abs(logit)))
+        pair = (answer.attention, None if expected.attention is None else expected.attention.numpy())
+        shapes = ["no attention" if values is None else f"attention of shape {values.shape}" for values in pair]
+        if shapes[0] != shapes[1]:
+            raise MIVError(
+                f"ONNX Runtime returns {shapes[0]}, PyTorch {shapes[1]}; nothing was written. {_OTHER_VERSIONS}"
+            )
+        if pair[0] is not None and pair[1] is not None:
+            attentions.append(float(np.abs(pair[0] - pair[1]).max()))
     return ExportCheck(sizes, float(np.max(logits)), float(np.max(attentions)) if attentions else None, rounding)
 
 
@@ -202,20 +196,3 @@ def _verify(verifier: Verifier, query: torch.Tensor, bag: torch.Tensor, *, with_
     verify = verifier if with_backbone or standardises(verifier) else verifier.verify_features
     with torch.inference_mode():
         return verify(query, Bags.from_list([bag]))
-
-
-def _difference(given: NDArray[np.float32] | None, expected: torch.Tensor | None) -> float:
-    """The largest difference of two attentions; an error if one is missing or their lengths differ."""
-    if given is None or expected is None or given.shape != tuple(expected.shape):
-        told = [
-            "no attention" if one is None else f"attention of shape {tuple(one.shape)}" for one in (given, expected)
-        ]
-        raise MIVError(f"ONNX Runtime returns {told[0]}, PyTorch {told[1]}; nothing was written. {_OTHER_VERSIONS}")
-    return float(np.abs(given - expected.numpy()).max())
-
-
-def _require_libraries() -> None:
-    with needs_extra("onnx", "Export", "onnx, onnxscript and onnxruntime"):
-        import onnx  # noqa: F401
-        import onnxruntime  # noqa: F401
-        import onnxscript  # noqa: F401

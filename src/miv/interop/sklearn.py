@@ -117,11 +117,13 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 proportions matter; an exemplar with weight 0 is ignored.
         """
         queries, bags = queries_and_bags(X, None if labels is None else y)
-        given = column_or_1d(y if labels is None else labels, warn=True)
-        if len(given) != len(bags):
-            raise MIVError(f"There are {len(bags)} exemplars and {len(given)} labels. Expected one label per exemplar.")
-        check_classification_targets(given)
-        self.classes_, label = np.unique(given, return_inverse=True)
+        labels = column_or_1d(y if labels is None else labels, warn=True)
+        if len(labels) != len(bags):
+            raise MIVError(
+                f"There are {len(bags)} exemplars and {len(labels)} labels. Expected one label per exemplar."
+            )
+        check_classification_targets(labels)
+        self.classes_, label = np.unique(labels, return_inverse=True)
         if len(self.classes_) > 2:
             raise MIVError(
                 f"Only binary classification is supported. There are {len(self.classes_)} classes of labels: "
@@ -236,8 +238,8 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         random = check_random_state(self.random_state)
         sets = hold_out(exemplars, self.validation_fraction, int(random.randint(_SEEDS)))
-        given = self._given() | {"seed": int(random.randint(_SEEDS))}
-        config = choose(sets, given).config.changed(given)
+        settings = self._settings() | {"seed": int(random.randint(_SEEDS))}
+        config = choose(sets, settings).config.changed(settings)
         with tempfile.TemporaryDirectory(prefix="miv-fit-") as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore", MIVWarning)  # `fit` has its own warning
             run = Path(folder) / "run"
@@ -247,9 +249,9 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise interruption_of(stopped) from None
             return Verifier.from_pretrained(run)
 
-    def _given(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, Any]:
         """The settings that do not depend on the number of exemplars."""
-        given = {
+        settings = {
             "pooling": self.pooling,
             "heads": self.heads,
             "pooling_options": self.pooling_options or None,
@@ -260,14 +262,14 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "pull": self.pull,
             "align_epochs": self.align_epochs,
         }
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in settings.items() if value is not None}
 
     def _warn_where_nothing_was_learnt(self, queries: Any, bags: Any, label: NDArray[np.int64]) -> None:
-        found = auroc(label, self.verifier_.verify_many(queries, bags, witnesses="none").logit)
-        if found < auroc_within_chance(label) < 1:  # with very few exemplars, chance can reach any value
+        area = auroc(label, self.verifier_.verify_many(queries, bags, witnesses="none").logit)
+        if area < auroc_within_chance(label) < 1:  # with very few exemplars, chance can reach any value
             warnings.warn(
                 f"The model learned nothing: on its {len(label):,} training exemplars it is no better than chance "
-                f"(AUROC {found:.2f}). Use more exemplars or other vectors, or check that the labels match the bags.",
+                f"(AUROC {area:.2f}). Use more exemplars or other vectors, or check that the labels match the bags.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -281,7 +283,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 def _places(verdicts: Verdicts) -> list[NDArray[np.int64]]:
     """For each exemplar the places of its witnesses in the bag."""
-    return [np.array([one.index for one in verdict.witnesses], np.int64) for verdict in verdicts]
+    return [np.array([witness.index for witness in verdict.witnesses], np.int64) for verdict in verdicts]
 
 
 class OnInstances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -312,8 +314,8 @@ class OnInstances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> list[tuple[NDArray[Any], NDArray[Any]]]:  # noqa: N803
         """Transform all vectors, in one call."""
         check_is_fitted(self)
-        given, known, borders = all_vectors(X)
-        made = self.transformer_.transform(given)
+        vectors, known, borders = all_vectors(X)
+        made = self.transformer_.transform(vectors)
         vectors = np.asarray(made.toarray() if hasattr(made, "toarray") else made)  # a sparse matrix, or a data frame
         members = [vectors[first:last] for first, last in pairwise(borders)]
         if not known.has_references:

@@ -18,25 +18,20 @@ def queries_and_bags(first: Any, bags: Any) -> tuple[Any, Any]:
         return first, bags
     for number, pair in enumerate(first):
         if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+            shape = f" {pair.shape}" if isinstance(pair, np.ndarray) else ""
             raise MIVError(
-                f"Exemplar {number} is {_describe(pair)}. Expected X as a list of pairs (query, bag), query (C,) and "
-                "a bag (N, C); or queries and bags as two arguments."
+                f"Exemplar {number} is a {type(pair).__name__}{shape}. Expected X as a list of pairs "
+                "(query, bag), query (C,) and a bag (N, C); or queries and bags as two arguments."
             )
     return [query for query, _ in first], [bag for _, bag in first]
 
 
 class Vectors(NamedTuple):
-    """The vectors of exemplars: references of all queries ``(R, C)``, then each bag ``(N, C)``.
-
-    Args:
-        parts: the references, and then the bags.
-        reference_ptr: ``(E + 1,)`` the borders between the references.
-        has_references: whether some query is an array ``(R, C)``.
-    """
+    """The vectors of exemplars: references of all queries ``(R, C)``, then each bag ``(N, C)``."""
 
     parts: list[NDArray[np.float32]]
-    reference_ptr: NDArray[np.int64]
-    has_references: bool
+    reference_ptr: NDArray[np.int64]  # (E + 1,) borders between the references
+    has_references: bool  # some query is an array (R, C)
 
 
 def all_vectors(pairs: Any) -> tuple[NDArray[Any], Vectors, NDArray[np.int64]]:
@@ -94,14 +89,8 @@ def with_weights(exemplars: ExemplarSet, sample_weight: Any) -> ExemplarSet:
         raise MIVError(f"sample_weight has the shape {weight.shape}. Expected ({len(exemplars)},), one per exemplar.")
     if not (np.isfinite(weight) & (weight >= 0)).all():
         raise MIVError("sample_weight contains a negative number, NaN or infinity. Expected 0 or more.")
-    kept = exemplars.label[weight > 0]
-    if not len(kept) or kept.min() == kept.max():
+    if len(np.unique(exemplars.label[weight > 0])) < 2:
         raise MIVError("Exemplars with a weight above 0 have only one class. Expected both, no and yes.")
-    some = exemplars.subset(weight > 0).compact()
+    weighted = exemplars.subset(weight > 0).compact()
     positive = weight[weight > 0]
-    return some if positive.min() == positive.max() else replace(some, weight=positive)
-
-
-def _describe(thing: Any) -> str:
-    shape = np.shape(thing) if isinstance(thing, np.ndarray) else ""
-    return f"a {type(thing).__name__} {shape}".strip()
+    return weighted if positive.min() == positive.max() else replace(weighted, weight=positive)
