@@ -216,8 +216,8 @@ def test_no_network_says_what_to_put_where(tmp_path: Path, monkeypatch: pytest.M
 
 def test_rounds_use_the_same_writers_and_seeds_do_not(task: Qmnist, sets: dict[str, ExemplarSet]) -> None:
     writers = set(writers_of(sets["test"]))
-    for change, is_same in (({"round": 1}, True), ({"seed": 1}, False)):
-        assert (set(writers_of(replace(task, **change).build(SilentProgress())["test"])) == writers) == is_same
+    for other, is_same in ((replace(task, round=1), True), (replace(task, seed=1), False)):
+        assert (set(writers_of(other.build(SilentProgress())["test"])) == writers) == is_same
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_damaged_files(tmp_path: Path, change: dict[str, Any], message: str) -> 
     ("writers", "options", "message"),
     [(5, {}, "Digit 0: 5 writers"), (24, {"mean_bag": 90, "exemplars": 50}, "Use a smaller mean")],
 )
-def test_too_few_digits(tmp_path: Path, writers: int, options: dict[str, int], message: str) -> None:
+def test_too_few_digits(tmp_path: Path, writers: int, options: dict[str, Any], message: str) -> None:
     write_raw(tmp_path, writers=writers, each=6)
     with pytest.raises(MIVError, match=message):
         Qmnist(raw=tmp_path, download=False, **options).build(SilentProgress())

@@ -117,13 +117,13 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 proportions matter; an exemplar with weight 0 is ignored.
         """
         queries, bags = queries_and_bags(X, None if labels is None else y)
-        labels = column_or_1d(y if labels is None else labels, warn=True)
-        if len(labels) != len(bags):
+        answers = column_or_1d(y if labels is None else labels, warn=True)
+        if len(answers) != len(bags):
             raise MIVError(
-                f"There are {len(bags)} exemplars and {len(labels)} labels. Expected one label per exemplar."
+                f"There are {len(bags)} exemplars and {len(answers)} labels. Expected one label per exemplar."
             )
-        check_classification_targets(labels)
-        self.classes_, label = np.unique(labels, return_inverse=True)
+        check_classification_targets(answers)
+        self.classes_, label = np.unique(answers, return_inverse=True)
         if len(self.classes_) > 2:
             raise MIVError(
                 f"Only binary classification is supported. There are {len(self.classes_)} classes of labels: "
