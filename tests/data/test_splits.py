@@ -4,13 +4,32 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
 from miv import ExemplarSet, InstancePool
 from miv.data.sources import FromTable, Shares
-from miv.data.splits import hold_out, query_groups
+from miv.data.splits import connected, hold_out, query_groups
 from miv.runtime import SilentProgress
 from miv.training.stage_module import can_divide, halves
 from tests.data.sources.test_table import write_json_lines
+
+LINKS = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=4), min_size=1, max_size=8)
+
+
+@given(LINKS, st.randoms(use_true_random=False))
+def test_the_number_is_the_smallest_node_in_reach_whatever_the_order(links: list[list[int]], random: object) -> None:
+    expected = []
+    for link in links:
+        reach = set(link)
+        for _ in links:  # as often as the longest way can need it
+            reach = reach.union(*(other for other in links if reach & set(other)))
+        expected.append(min(reach))
+    shuffled = [sorted(link, key=lambda _: random.random()) for link in links]  # type: ignore[attr-defined]
+    assert connected(links, 10).tolist() == connected(shuffled, 10).tolist() == expected
+
+
+# Which exemplars every division of a set keeps together.
 
 COUNT = 40  # exemplars, four for each of ten query ids
 

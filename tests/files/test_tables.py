@@ -11,7 +11,7 @@ import pytest
 from miv import MIVError
 from miv.evaluation import Predictions
 from miv.files.parquet import check_unpacked_size
-from miv.files.tables import read_records
+from miv.files.tables import FIRST_ROW, read_records, read_records_from
 
 ROWS = 1000
 
@@ -137,3 +137,38 @@ def test_a_damaged_footer_raises_an_error_and_does_not_end_the_process(tmp_path:
             damaged = content[:place] + bytes([value]) + content[place + 1 :]
             with suppress(Exception):
                 check_unpacked_size(tmp_path, damaged)
+
+
+# Reading a table from any row on.
+
+RECORDS = [
+    {"query": f"q{number}", "bag": f'a "{number}"\nsecond line|b' if number % 3 else "ä|b"} for number in range(11)
+]
+
+
+def write_records(path: Path) -> Path:
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(RECORDS), path, row_group_size=4)
+    elif path.suffix == ".jsonl":
+        import json
+
+        path.write_text(
+            "".join(json.dumps(row) + ("\n\n" if number % 4 == 0 else "\n") for number, row in enumerate(RECORDS))
+        )
+    else:
+        cells = [
+            "\ufeffquery,bag",
+            *(f'{row["query"]},"{row["bag"].replace(chr(34), chr(34) * 2)}"' for row in RECORDS),
+        ]
+        path.write_text("\r\n".join([*cells[:5], "", *cells[5:]]), encoding="utf-8", newline="")
+    return path
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.jsonl", "table.parquet"])
+def test_reading_can_begin_at_any_row(tmp_path: Path, name: str) -> None:
+    path = write_records(tmp_path / name)
+    whole = list(read_records(path, ["query", "bag"]))
+    assert [record for _, record in whole] == RECORDS
+    starts = [start for start, _, _ in read_records_from(path, ["query", "bag"], FIRST_ROW)]
+    for first, start in enumerate(starts):
+        assert [(place, record) for _, place, record in read_records_from(path, ["query"], start)] == whole[first:]

@@ -1,0 +1,179 @@
+"""Audits and sheets look at every reference of a query."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from miv import ExemplarSet, InstancePool
+from miv.data.inspection import Distribution, audit, same_exemplar, set_statistics
+from miv.data.sheet import write_contact_sheet
+
+# Instances 0 and 3 are the same text, and 6 is used by nobody.
+POOL = InstancePool("text", np.array(["a", "b", "c", "a", "d", "e", "f"], dtype=object), np.array(list("xxyyzzz")))
+
+
+def test_statistics_that_can_be_checked_by_eye() -> None:
+    exemplars = ExemplarSet.from_lists(
+        POOL,
+        queries=[0, 0, 1, 3],
+        bags=[[1, 2], [4], [2, 4, 5], [2, 1]],  # the last is the first again: 3 is a copy of 0
+        labels=[1, 0, 1, 1],
+        witnesses=[[True, False], [False], [True, True, True], [False, True]],
+        groups=["u", "v", "u", "u"],
+    )
+    found = set_statistics(exemplars)
+    assert (found.kind, found.instances, found.shape, found.classes) == ("text", 7, [], 3)
+    assert (found.unused_instances, found.duplicate_instances, found.duplicate_exemplars) == (1, 1, 1)
+    assert (found.exemplars, found.positives, found.positive_share, found.bag_entries) == (4, 3, 0.75, 8)
+    assert found.bag_size == Distribution(mean=2.0, variance=0.5, minimum=1.0, median=2.0, maximum=3.0)
+    assert found.witnesses == 5
+    per_positive = found.witnesses_per_positive
+    assert per_positive is not None
+    assert per_positive.mean == pytest.approx(5 / 3)
+    assert (per_positive.median, per_positive.maximum) == (1, 3)
+    assert found.witness_rate is not None
+    assert found.witness_rate.mean == pytest.approx((0.5 + 1 + 0.5) / 3)
+    assert found.groups == {"u": 3, "v": 1}
+
+
+def test_what_is_not_known_is_not_made_up() -> None:
+    pool = InstancePool("text", np.array(["a", "b"], dtype=object))
+    found = set_statistics(ExemplarSet.from_lists(pool, [0], [[1]], [0]))
+    assert found.witnesses is None
+    assert found.witness_rate is None
+    assert found.witnesses_per_positive is None
+    assert found.groups is None
+    assert found.classes is None
+    known = set_statistics(ExemplarSet.from_lists(pool, [0], [[1]], [0], [[False]]))
+    assert known.witnesses == 0
+    assert known.witnesses_per_positive is None  # there is no positive bag
+
+
+def test_the_order_of_a_bag_does_not_make_another_exemplar_but_its_size_does() -> None:
+    bags = [[1, 2], [2, 1], [1, 2, 2], [1, 1, 2]]
+    exemplars = ExemplarSet.from_lists(POOL, [0] * 4, bags, [1] * 4)
+    assert set_statistics(exemplars).duplicate_exemplars == 1
+
+
+AUDITED_POOL = InstancePool("text", np.array(["a", "b", "c", "a"], dtype=object), np.array(list("xyzx")))
+
+
+def findings(**sets: ExemplarSet) -> dict[tuple[str, str], tuple[int, list[str]]]:
+    return {(found.check, found.where): (found.count, found.examples) for found in audit(sets)}
+
+
+def test_a_clean_set_has_no_finding() -> None:
+    clean = ExemplarSet.from_lists(AUDITED_POOL, [0, 1], [[1, 2], [2]], [1, 0], [[True, False], [False]])
+    assert findings(train=clean) == {}
+
+
+def test_finds_the_query_in_its_bag_by_place_and_by_content() -> None:
+    exemplars = ExemplarSet.from_lists(AUDITED_POOL, [0, 1, 0], [[1, 0], [2], [2, 3]], [1, 0, 1])
+    assert findings(train=exemplars) == {
+        ("query_in_bag", "train"): (1, ["exemplar 0: instance 0"]),
+        ("query_copy_in_bag", "train"): (1, ["exemplar 2: query 0 and member 3"]),
+    }
+
+
+def test_finds_labels_that_contradict_the_witnesses() -> None:
+    exemplars = ExemplarSet.from_lists(
+        AUDITED_POOL, [0, 0, 0], [[1, 2], [1], [2]], [1, 0, 1], [[False, False], [True], [True]]
+    )
+    assert findings(train=exemplars) == {
+        ("positive_without_witness", "train"): (1, ["exemplar 0"]),
+        ("negative_with_witness", "train"): (1, ["exemplar 1"]),
+    }
+    unknown = ExemplarSet.from_lists(AUDITED_POOL, [0, 0, 0], [[1, 2], [1], [2]], [1, 0, 1])
+    assert findings(train=unknown) == {}
+
+
+def test_finds_one_exemplar_with_two_labels() -> None:
+    exemplars = ExemplarSet.from_lists(AUDITED_POOL, [0, 1, 3], [[1, 2], [2], [2, 1]], [1, 0, 0])
+    assert findings(train=exemplars) == {
+        ("one_exemplar_two_labels", "train"): (1, ["exemplars 0 and 2"]),
+    }
+
+
+def test_finds_classes_and_instances_that_two_splits_share() -> None:
+    train = ExemplarSet.from_lists(AUDITED_POOL, [0], [[1]], [1])  # a, b of the classes x, y
+    other = InstancePool("text", np.array(["new", "b", "a"], dtype=object), np.array(["n", "m", "x"]))
+    test = ExemplarSet.from_lists(other, [0], [[1]], [1])  # new, b; its instance "a" is not used
+    assert findings(train=train, test=test) == {("instance_in_two_sets", "train, test"): (1, ["instances 1 and 1"])}
+    wider = ExemplarSet.from_lists(other, [0], [[1, 2]], [1])
+    assert findings(train=train, test=wider) == {
+        ("class_in_two_sets", "train, test"): (1, ["class 'x'"]),
+        ("instance_in_two_sets", "train, test"): (2, ["instances 0 and 2", "instances 1 and 1"]),
+    }
+
+
+def test_lists_only_the_first_examples() -> None:
+    exemplars = ExemplarSet.from_lists(AUDITED_POOL, [0] * 9, [[0]] * 9, [1] * 9)
+    assert findings(train=exemplars)["query_in_bag", "train"] == (
+        9,
+        ["exemplar 0: instance 0", "exemplar 1: instance 0", "exemplar 2: instance 0"],
+    )
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(0, 3), min_size=1, max_size=4)), min_size=1))
+def test_counts_queries_in_bags_as_a_loop_does(rows: list[tuple[int, list[int]]]) -> None:
+    queries, bags = [query for query, _ in rows], [bag for _, bag in rows]
+    found = findings(train=ExemplarSet.from_lists(AUDITED_POOL, queries, bags, [1] * len(rows)))
+    same = sum(member == query for query, bag in rows for member in bag)
+    texts = AUDITED_POOL.values
+    copies = sum(member != query and texts[member] == texts[query] for query, bag in rows for member in bag)
+    assert found.get(("query_in_bag", "train"), (0, []))[0] == same
+    assert found.get(("query_copy_in_bag", "train"), (0, []))[0] == copies
+
+
+def test_finds_twins_in_different_splits() -> None:
+    def of(*names: str) -> ExemplarSet:
+        pool = InstancePool("text", np.array([f"text of {name}" for name in names], object), np.array(names, object))
+        return ExemplarSet.from_lists(pool, [0], [[1, 2]], [0])
+
+    parted = findings(train=of("001", "002", "002_forg"), test=of("001_forg", "003", "010"))
+    assert parted == {("twins_in_two_sets", "train, test"): (1, ["'001' (train) and '001_forg' (test)"])}
+    assert findings(train=of("001", "001_forg", "n_1"), test=of("002", "002_forg", "n_2")) == {}
+
+
+def test_titles_with_a_common_start_are_no_twins() -> None:
+    def of(names: list[str]) -> ExemplarSet:
+        pool = InstancePool("text", np.array([f"text of {name}" for name in names], object), np.array(names, object))
+        return ExemplarSet.from_lists(pool, [0], [list(range(1, len(names)))], [0])
+
+    others = [f"title {chr(97 + n)}" for n in range(20)]
+    assert findings(train=of(["Paris", "golden_eagle", *others[:10]]), test=of(["Paris_Texas", *others[10:]])) == {}
+
+
+# Audits and sheets look at every reference of a query.
+
+
+def referenced(references: list[list[int]]) -> ExemplarSet:
+    images = np.arange(6 * 4, dtype=np.uint8).reshape(6, 2, 2)
+    names = np.array([f"{number}.png" for number in range(6)], dtype=object)
+    pool = InstancePool("image", images, names=names)
+    return ExemplarSet.from_lists(pool, None, [[3, 4], [4, 5]], [1, 0], references=references)
+
+
+def test_a_further_reference_in_the_bag_is_found() -> None:
+    assert audit({"train": referenced([[0, 1], [2]])}) == []
+    found = audit({"train": referenced([[0], [2, 1, 5]])})
+    assert [one.check for one in found] == ["query_in_bag"]
+    assert found[0].examples == ["exemplar 1: instance 5"]
+
+
+def test_exemplars_with_other_references_are_others() -> None:
+    images = np.arange(4 * 4, dtype=np.uint8).reshape(4, 2, 2)
+    exemplars = ExemplarSet.from_lists(
+        InstancePool("image", images), None, [[3]] * 3, [1, 0, 1], references=[[0, 1], [0, 2], [1, 0]]
+    )
+    assert same_exemplar(exemplars, exemplars.pool.first_identical()).tolist() == [0, 1, 0]
+
+
+def test_the_sheet_shows_all_references_and_their_files(tmp_path: Path) -> None:
+    write_contact_sheet({"train": referenced([[0, 1], [2]])}, tmp_path / "sheet.html")
+    page = (tmp_path / "sheet.html").read_text()
+    assert page.count("<img") == 7  # three references and four members
+    assert "instance 1, 1.png" in page
