@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 
 from miv.service import ServiceSettings, create_app
-from tests.service.service_in_a_thread import served
-from tests.service.serving import vectors_folder
+from tests.service.serving import served, vectors_folder
 
 schemathesis = pytest.importorskip("schemathesis")
 

@@ -9,9 +9,11 @@ import pytest
 from PIL import Image
 
 from miv import MIVError, Verifier
-from miv.service import Client, ServiceError
+from miv.service import Client, ServiceError, ServiceSettings, create_app
 from miv.verifier.verdict import Verdict
-from tests.service.service_in_a_thread import free_port, served
+from tests.cli.packing import ROOT
+from tests.docs.page_blocks import read_blocks
+from tests.service.serving import free_port, running, served
 
 TOKEN = "a-token-for-tests"
 
@@ -168,28 +170,30 @@ def test_a_service_that_does_not_run_is_an_error() -> None:
         Client(f"http://127.0.0.1:{free_port()}").models()
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "localhost:8000",
-        "ftp://localhost",
-        "http://",
-        "http://localhost/?a=1",
-        "http://localhost:99999",
-        "http://[::1",
-    ],
-)
-def test_an_address_is_checked(url: str) -> None:
-    with pytest.raises(MIVError, match="Expected one such as http://localhost:8000"):
-        Client(url)
+def test_an_address_is_checked() -> None:
+    for url in ("localhost:8000", "ftp://localhost", "http://", "http://a/?a=1", "http://a:99999", "http://[::1"):
+        with pytest.raises(MIVError, match="Expected one such as http://localhost:8000"):
+            Client(url)
 
 
 def test_the_token_is_sent(folder: Path, tmp_path: Path) -> None:
-    from miv.service import ServiceSettings, create_app
-    from tests.service.service_in_a_thread import running
-
     with running(create_app(ServiceSettings((str(folder),), token=TOKEN, keep=tmp_path))) as url:
         with Client(url, TOKEN) as client:
             assert client.models()[0]["name"] == "vectors"
         with pytest.raises(ServiceError, match="token"):
             Client(url).models()
+
+
+# The Python of docs/serving.md runs against a service.
+
+
+def test_the_code_of_the_page_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = [block.text for block in read_blocks(ROOT / "docs" / "serving.md") if block.language == "python"]
+    names: dict[str, Any] = {}
+    with served("miv/digits", keep=tmp_path / "kept", galleries=tmp_path / "galleries") as url:
+        for text in blocks:
+            if "miv/evidence" not in text:  # its libraries are large
+                exec(text.replace("http://localhost:8000", url), names)
+        names["client"].close()
+    printed = capsys.readouterr().out
+    assert "'second'" in printed

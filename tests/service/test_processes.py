@@ -117,12 +117,14 @@ def test_a_model_that_cannot_be_loaded_ends_the_service(tmp_path: Path, monkeypa
         run_command("serve", str(folder), "--port", "0")
 
 
-def test_other_addresses_need_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_token_of_the_command_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MIV_TOKEN", raising=False)
-    with pytest.raises(MIVError, match="--token-file"):
-        run_command("serve", "miv/digits", "--host", "0.0.0.0")
-    with pytest.raises(MIVError, match="none"):
-        run_command("serve", "miv/digits", "--token-file", str(tmp_path / "none.txt"))
+    for words, *options in (
+        ("--token-file", "--host", "0.0.0.0"),
+        ("none", "--token-file", str(tmp_path / "none.txt")),
+    ):
+        with pytest.raises(MIVError, match=words):
+            run_command("serve", "miv/digits", *options)
     monkeypatch.setenv("MIV_TOKEN", "short")
     with pytest.raises(MIVError, match="16"):
         run_command("serve", "miv/digits", "--host", "0.0.0.0")

@@ -1,5 +1,6 @@
 """One service for all tests of the page, and one browser for those of a file."""
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -8,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.service.browser.sample_gallery import fill_gallery
-from tests.service.browser.second_model import cautious_digits
-from tests.service.service_in_a_thread import served
-from tests.service.serving import vectors_folder
+import miv.verifier
+from miv.service import Client
+from tests.service.serving import served, vectors_folder
 
 CHROMIUM = os.environ.get("MIV_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -40,11 +40,34 @@ def service(playwright: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """The address of a service with two models for images, one for texts, and a gallery; only if there is a browser."""
     folder = tmp_path_factory.mktemp("service")
     (folder / "galleries").mkdir()
-    models = ["miv/digits", "miv/evidence", str(cautious_digits(folder / "cautious"))]
+    models = ["miv/digits", "miv/evidence", str(_cautious_digits(folder / "cautious"))]
     models.append(str(vectors_folder(folder)))
     with served(*models, galleries=folder / "galleries", keep=folder / "kept") as address:
-        fill_gallery(address)
+        with Client(address) as client:
+            _fill_gallery(client)
         yield address
+
+
+# Two bags with something by the writer of the sample's query, one without.
+_BAGS = {"letters of 1912": "digits-present", "postcards": "digits-references", "bills": "digits-absent"}
+
+
+def _fill_gallery(client: Client) -> None:
+    client.create_gallery("writers", model="miv/digits")
+    for bag, sample in _BAGS.items():
+        instances = client.request("GET", f"/v1/samples/{sample}?model=miv/digits")["bag"]
+        named = [{**instance, "name": f"page {place}.png"} for place, instance in enumerate(instances, 1)]
+        client.request("PUT", f"/v1/galleries/writers/bags/{bag.replace(' ', '%20')}", {"bag": named})
+
+
+def _cautious_digits(folder: Path) -> Path:
+    """A copy of miv/digits that is unsure between 0.3 and 0.9."""
+    shutil.copytree(Path(miv.verifier.__file__).parent / "shipped_verifiers" / "digits", folder)
+    file = folder / "operating_point.json"
+    point = json.loads(file.read_text())
+    point |= {"format_version": 2, "threshold": 0.9, "lower_threshold": 0.3, "goal": "stated thresholds 0.3 and 0.9"}
+    file.write_text(json.dumps(point))
+    return folder
 
 
 @pytest.fixture(scope="session")

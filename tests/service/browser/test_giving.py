@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.browser.given_files import digits, drop, uploads
-from tests.service.browser.watched_page import expect_count, picture, watched_page
+from tests.service.browser.watched_page import digits, drop, expect_count, picture, uploads, watched_page
 
 pytestmark = pytest.mark.slow
 HOSTILE = "<img src=x onerror=alert(1)>&amp;\"'"

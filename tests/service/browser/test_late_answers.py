@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.browser.given_files import digits, uploads
-from tests.service.browser.watched_page import expect_count, watched_page
+from tests.service.browser.watched_page import digits, expect_count, uploads, watched_page
 
 pytestmark = pytest.mark.slow
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.browser.accessibility import serious_findings
-from tests.service.browser.watched_page import picture, too_wide, watched_page
+from tests.service.browser.watched_page import picture, serious_findings, too_wide, watched_page
 
 pytestmark = pytest.mark.slow
 VIEWS = {

@@ -8,8 +8,7 @@ from typing import Any
 
 from PIL import Image
 
-from tests.service.browser.accessibility import serious_findings
-from tests.service.browser.watched_page import expect_count, picture, too_wide, watched_page
+from tests.service.browser.watched_page import expect_count, picture, serious_findings, too_wide, watched_page
 
 
 def test_the_stories(browser: Any, service: str, screenshots: Path) -> None:
@@ -18,6 +17,7 @@ def test_the_stories(browser: Any, service: str, screenshots: Path) -> None:
     _an_answer_is_checked_and_its_citations_light_up(browser, service, screenshots)
     _what_a_reader_should_know_of_a_check_is_shown(browser, service, screenshots)
     _a_gallery_is_searched_on_a_narrow_screen(browser, service, screenshots)
+    _the_page_says_what_the_chosen_model_decides(browser, service)
 
 
 def _an_example_is_verified_compared_kept_and_downloaded(browser: Any, service: str, screenshots: Path) -> None:
@@ -214,3 +214,15 @@ def _a_gallery_is_searched_on_a_narrow_screen(browser: Any, service: str, screen
         assert too_wide(page) == 0
         assert serious_findings(page) == []
         picture(page, screenshots, "gallery-360")
+
+
+# The page says what the chosen model decides.
+
+
+def _the_page_says_what_the_chosen_model_decides(browser: Any, service: str) -> None:
+    with watched_page(browser, service) as page:
+        page.goto("/?model=miv/digits")
+        about = page.locator(".filters .about")
+        assert "by the writer of the query" in about.inner_text()
+        page.get_by_role("link", name="Check an answer").click()
+        assert "evidence on the claim" in about.inner_text()

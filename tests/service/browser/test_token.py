@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.browser.accessibility import serious_findings
-from tests.service.browser.watched_page import picture, watched_page
+from tests.service.browser.watched_page import picture, serious_findings, watched_page
 from tests.service.serving import serving
 
 pytestmark = pytest.mark.slow

@@ -1,10 +1,19 @@
 """A page of the browser that writes down what went wrong, and where requests went."""
 
+import base64
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from miv.tasks.digits_twin import Hands
 
 SECONDS = 60_000  # a loaded machine is slow; nothing waits this long if all is well
 
@@ -77,3 +86,68 @@ def expect_count(page: Any, selector: str, count: int) -> None:
     from playwright.sync_api import expect
 
     expect(page.locator(selector)).to_have_count(count, timeout=SECONDS)
+
+
+# axe-core, which the package axe-playwright-python brings along.
+
+_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+
+def serious_findings(page: Any) -> list[str]:
+    """What axe-core calls serious or critical on the page as it is now."""
+    spec = find_spec("axe_playwright_python")
+    if spec is None or spec.origin is None:
+        pytest.skip("needs axe-playwright-python, which has axe-core")
+    page.evaluate((Path(spec.origin).parent / "axe.min.js").read_text(encoding="utf-8"))
+    found = page.evaluate("rules => axe.run({runOnly: {type: 'tag', values: rules}})", _RULES)
+    return [
+        f"{one['id']}: {node['html'][:160]} {node['failureSummary'][:240]}"
+        for one in found["violations"]
+        if one["impact"] in {"serious", "critical"}
+        for node in one["nodes"]
+    ]
+
+
+# Files that a visitor gives to the page.
+
+# Drops files on an element as a person does: the browser makes no such event for a script by itself.
+_DROP = """([selector, files]) => {
+  const given = new DataTransfer();
+  for (const {name, type, content} of files)
+    given.items.add(new File([Uint8Array.from(atob(content), c => c.charCodeAt(0))], name, {type}));
+  const event = kind === 'paste'
+    ? new ClipboardEvent('paste', {clipboardData: given, bubbles: true, cancelable: true})
+    : new DragEvent('drop', {dataTransfer: given, bubbles: true, cancelable: true});
+  document.querySelector(selector).dispatchEvent(event);
+}"""
+
+
+def digits(count: int, seed: int = 0) -> list[bytes]:
+    """PNG files of synthetic digits by several writers."""
+    rng = np.random.default_rng(seed)
+    hands = Hands.draw(10, rng)
+    images = hands.write(np.arange(count) % 10, np.arange(count) % 7, 1.0, rng)
+    return [_png(image) for image in images]
+
+
+def _png(image: Any) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "PNG")
+    return file.getvalue()
+
+
+def uploads(contents: list[bytes], prefix: str = "digit") -> list[dict[str, Any]]:
+    """As ``set_input_files`` takes them."""
+    return [
+        {"name": f"{prefix} {place}.png", "mimeType": "image/png", "buffer": content}
+        for place, content in enumerate(contents, 1)
+    ]
+
+
+def drop(page: Any, selector: str, contents: dict[str, bytes], kind: str = "drop", mime: str = "image/png") -> None:
+    """Drop files on an element, or paste them there."""
+    files = [
+        {"name": name, "type": mime, "content": base64.b64encode(content).decode()}
+        for name, content in contents.items()
+    ]
+    page.evaluate(_DROP.replace("kind === 'paste'", f"{str(kind == 'paste').lower()}"), [selector, files])
