@@ -214,20 +214,15 @@ def _sentence(sentence: CheckedSentence, checked: CheckedAnswer) -> str:
 
 def _listed(checked: CheckedAnswer, outcome: Outcome, heading: str, shown: set[int], width: int) -> Iterator[str]:
     """The source sentences of an outcome that were not shown before."""
-    numbers = sorted(
-        {number for sentence in checked.sentences if sentence.outcome == outcome for number in sentence.citations}
-    )
-    new = [number for number in numbers if number not in shown]
+    numbers = {number for sentence in checked.sentences if sentence.outcome == outcome for number in sentence.citations}
+    new = sorted(numbers - shown)
     shown.update(new)
-    if not new:
-        return
-    yield _filled(heading, width)
-    for number in new:
-        citation = checked.citations[number - 1]
-        start = f"{checked.mark(number):<5}"
-        text = printable(f"{citation.place}: {citation.text}")
-        yield _filled(text, width, start)
-    yield ""
+    if new:
+        yield _filled(heading, width)
+        for number in new:
+            citation = checked.citations[number - 1]
+            yield _filled(printable(f"{citation.place}: {citation.text}"), width, f"{checked.mark(number):<5}")
+        yield ""
 
 
 def _filled(text: str, width: int, start: str = "") -> str:

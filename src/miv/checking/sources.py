@@ -15,7 +15,7 @@ from miv.files.instances import is_folder, read_long_text, short
 
 MARKDOWN = (".md", ".markdown")
 PLAIN = (".txt", ".text", ".rst", ".log")
-NOT_PLAIN = (
+_NOT_PLAIN = (
     *(".doc", ".docx", ".epub", ".ipynb", ".odp", ".ods", ".odt", ".pdf", ".ppt", ".pptx", ".rtf", ".xls", ".xlsx"),
     *(".csv", ".htm", ".html", ".json", ".jsonl", ".parquet", ".svg", ".tsv", ".xhtml", ".xml"),
 )
@@ -54,7 +54,7 @@ def read_sources(sources: Sources) -> tuple[Source, ...]:
     if not named:
         raise MIVError("There are no sources. Expected at least one text or file to check against.")
     split = [Source(name, tuple(_split(name, text, "The source"))) for name, text in named]
-    distinct = _without_repeats(_without_empty(split))
+    distinct = _distinct(split)
     total = sum(len(source.sentences) for source in distinct)
     if total > MOST_SENTENCES:
         raise MIVError(
@@ -78,7 +78,7 @@ def _read_file(path: Path, what: str) -> str:
         raise MIVError(
             f"{what} {path} is a folder. Expected a text or Markdown file: name its files, as in {path / '*.txt'}."
         )
-    if path.suffix.lower() in NOT_PLAIN:
+    if path.suffix.lower() in _NOT_PLAIN:
         raise MIVError(
             f"{what} {path} ends in {path.suffix!r}. Expected plain text or Markdown ({', '.join(MARKDOWN)}); convert "
             "other documents first."
@@ -108,25 +108,21 @@ def _called(name: str) -> str:
     return name.capitalize() if _NUMBERED.fullmatch(name) else f"The source {name}"
 
 
-def _without_empty(sources: list[Source]) -> list[Source]:
-    """The sources that have a sentence; at least one must."""
+def _distinct(sources: list[Source]) -> tuple[Source, ...]:
+    """The sources with a sentence, each once: duplicates do not count as additional evidence."""
     empty = [source.name for source in sources if not source.sentences]
     if len(empty) == len(sources):
         which = f"{_called(empty[0])} has" if len(empty) == 1 else f"The {len(empty):,} sources all have"
         raise MIVError(f"{which} no sentence. Expected a text with at least one.")
-    for name in empty:
-        warnings.warn(f"{_called(name)} has no sentence; it was left out.", MIVWarning, stacklevel=4)
-    return [source for source in sources if source.sentences]
-
-
-def _without_repeats(sources: list[Source]) -> tuple[Source, ...]:
-    """The sources without those that say the same as an earlier one: duplicates do not count as additional evidence."""
+    notes = [f"{_called(name)} has no sentence; it was left out." for name in empty]
     first: dict[tuple[str, ...], Source] = {}
-    for source in sources:
+    for source in filter(lambda source: source.sentences, sources):
         earlier = first.setdefault(tuple(sentence.text for sentence in source.sentences), source)
         if earlier is not source:
             which = "was given twice" if earlier.name == source.name else f"has the same text as {earlier.name}"
-            warnings.warn(f"{_called(source.name)} {which}; it is counted once.", MIVWarning, stacklevel=4)
+            notes.append(f"{_called(source.name)} {which}; it is counted once.")
+    for note in notes:
+        warnings.warn(note, MIVWarning, stacklevel=4)
     return tuple(first.values())
 
 
