@@ -8,7 +8,7 @@ processor times, which do not count what else the machine does.
 ``finetune_step_overhead``: a step / the encoder's own forward and backward on the same tokens, in the same chunks of
 similar length.
 ``finetune_step_overhead_gradcache``: the same if no graph fits in memory, so that every text is embedded twice.
-``finetune_last_2_gain``: a step that trains all six layers / one that trains the last two and keeps what the rest give.
+``finetune_last_2_gain``: a step that trains all six layers / one that trains the last two.
 ``finetune_bfloat16``: the encoder in bfloat16 / in float32; above 1 it is slower.
 ``finetune_epoch_minutes``: an epoch over all exemplars on one core, from the median step; likewise for two layers.
 """
@@ -99,10 +99,7 @@ class StepTimer(Callback):
 def measure(
     sets: dict[str, ExemplarSet], batch: int, steps: int, beside: Beside, memory: int = 1 << 62, last: int | None = None
 ) -> StepTimer:
-    """Time some steps of ``batch`` exemplars; all layers, or the ``last`` ones.
-
-    In the latter case, it times them as in the second epoch, when all texts have passed the frozen layers.
-    """
+    """Time some steps of ``batch`` exemplars; all layers, or the ``last`` ones."""
     config = TrainingConfig(
         batch_size=batch, backbone="hf:minilm", optimiser="adamw", trainable_layers=last, backbone_learning_rate=2e-5
     )
@@ -110,20 +107,18 @@ def measure(
     verifier = create_verifier(config, sets["train"].pool)
     verifier.backbone.train_only_last(last)
     module = StepsOnly(verifier, config, 1, sets, None, memory)
-    for _ in range(1 if last is None else 2):
-        timer = StepTimer(beside, since=time.process_time())
-        module.state.step = 0
-        Trainer(
-            accelerator="cpu",
-            max_epochs=1,
-            limit_train_batches=WARM_UP + steps,
-            limit_val_batches=0,
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            callbacks=[timer],
-        ).fit(module, StageData(module, workers=0))
+    timer = StepTimer(beside, since=time.process_time())
+    Trainer(
+        accelerator="cpu",
+        max_epochs=1,
+        limit_train_batches=WARM_UP + steps,
+        limit_val_batches=0,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[timer],
+    ).fit(module, StageData(module, workers=0))
     print(f"memory {memory:.0e}, last {last}: {timer}", f"load {os.getloadavg()[0]:.1f}", file=sys.stderr)
     return timer
 

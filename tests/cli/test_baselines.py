@@ -132,7 +132,7 @@ def test_train_says_where_the_verifier_is_below_the_reference() -> None:
 
     flags = ["--max-epochs", "1", "--threads", "1", "--pooling", "gabmil"]
     done = CliRunner().invoke(app, ["train", "vectors", "--out", "r", *flags])
-    assert "The verifier is below the plain reference" in done.stderr
+    assert "The verifier is below the baselines" in done.stderr
     assert "miv train vectors --pooling nearest --config r/config.json --out r-nearest" in done.stderr
 
 

@@ -130,8 +130,9 @@ def press_ctrl_c(patched: pytest.MonkeyPatch, step: int, *signals: int) -> None:
     [
         ([signal.SIGINT], 130),
         ([signal.SIGTERM], 143),
-        ([signal.SIGTERM, signal.SIGTERM], 143),  # as `timeout` sends it
-        ([signal.SIGTERM, signal.SIGINT], 143),  # to a worker of `miv reproduce`, by a scheduler and by its parent
+        # As `timeout` sends it, and to a worker of `miv reproduce`, by a scheduler and by its parent.
+        pytest.param([signal.SIGTERM, signal.SIGTERM], 143, marks=pytest.mark.slow),
+        pytest.param([signal.SIGTERM, signal.SIGINT], 143, marks=pytest.mark.slow),
     ],
 )
 def test_a_stop_within_an_epoch_is_saved_and_gone_on_from(
@@ -162,7 +163,7 @@ def test_a_second_ctrl_c_stops_at_once(images_run: Path, tmp_path: Path, monkeyp
     assert_same_run(images_run, tmp_path / "run")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_stop_at_the_end_of_a_stage_leaves_the_next_alone(
     images_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:

@@ -79,7 +79,7 @@ class Machine:
                 devices=self.devices,
                 num_nodes=self.nodes,
                 strategy=DDPStrategy(process_group_backend=self.backend) if self.processes > 1 else "auto",
-                max_epochs=-1,  # the keeper decides
+                max_epochs=-1,  # CheckpointCallback decides
                 callbacks=callbacks,
                 logger=logger or False,
                 limit_val_batches=0,

@@ -16,14 +16,14 @@ from miv.files.json import check_section, write_section
 from miv.training.baselines import DESCRIPTORS, METHODS
 from miv.verifier.decisions import OperatingPoint
 
-# Compare a verifier with the reference: is it better than the plain methods, and what to do if not.
+# Compare a verifier with the baselines, and say what to do if it is below them.
 
 MARGIN = 0.01  # of AUROC: smaller differences are ignored
 COSINES = ("nearest", "centred")  # plain methods that the pooling `nearest` is, with the features of the run
 
 
 def figures_of(evaluation: Evaluation) -> Figures:
-    """The figures of a verifier in the form of the reference."""
+    """The figures of a verifier in the form of the baselines'."""
     measured = evaluation.document()  # without NaN
     witnesses = measured["witnesses"] or {}
     return Figures(measured["classification"]["auroc"], witnesses.get("i_auroc"), witnesses.get("i_ap"))
@@ -35,7 +35,7 @@ def rows_beside(name: str, own: Figures, plain: Mapping[str, Figures]) -> dict[s
 
 
 def advice(evaluations: Mapping[str, Evaluation], plain: Baselines, run: RunFolder) -> str | None:
-    """The advice for a verifier more than ``MARGIN`` below the reference; ``None`` otherwise.
+    """The advice for a verifier more than ``MARGIN`` below the baselines; ``None`` otherwise.
 
     The plain method is chosen on validation, and both are compared there and on test, if there is one.
     """
@@ -65,7 +65,7 @@ def advice(evaluations: Mapping[str, Evaluation], plain: Baselines, run: RunFold
     else:
         remedy = ""
     return (
-        f"The verifier is below the plain reference: its AUROC on {split} is {own:.3f}, and {theirs:.3f} is that of "
+        f"The verifier is below the baselines: its AUROC on {split} is {own:.3f}, and {theirs:.3f} is that of "
         f"`{plain.best}`, the best plain method on {CHOSEN_ON}.{_doubt(evaluations[split], theirs - own)}\n"
         f"What to do: {remedy}{_without_tokens(run)}More exemplars or {other} may lift both.\n"
     )
@@ -125,7 +125,7 @@ def write_card(folder: Path, pooling: str, evaluations: Mapping[str, Evaluation]
 
 
 def card_text(pooling: str, evaluations: Mapping[str, Evaluation], plain: Baselines | None) -> str:
-    """The figures in Markdown: one table per split, the reference below the verifier."""
+    """The figures in Markdown: one table per split, the baselines below the verifier."""
     parts = ["## Figures"]
     for split, evaluation in evaluations.items():
         rows = {} if plain is None else plain.splits.get(split, {})

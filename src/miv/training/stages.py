@@ -281,13 +281,13 @@ def _go_on(
         if not machine.quiet:
             lines.report(module)
 
-    keeper = CheckpointCallback(run.checkpoints(stage.name), stage.epochs(config), stage.patience, record)
-    trainer = machine.trainer([keeper] if machine.quiet else [keeper, lines], logger)
+    checkpoints = CheckpointCallback(run.checkpoints(stage.name), stage.epochs(config), stage.patience, record)
+    trainer = machine.trainer([checkpoints] if machine.quiet else [checkpoints, lines], logger)
     last = run.checkpoints(stage.name) / LAST
     resumes = last.is_file()
     torch.manual_seed(config.seed)
     try:
-        with keeper.listening(), warnings.catch_warnings():
+        with checkpoints.listening(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", module="lightning")  # irrelevant advice
             trainer.fit(
                 module,
@@ -295,7 +295,7 @@ def _go_on(
                 ckpt_path=last if resumes else None,
                 weights_only=True,
             )
-            keeper.stop_if_asked()  # after the last epoch no further step checks for a request to stop
+            checkpoints.stop_if_asked()  # after the last epoch no further step checks for a request to stop
     except Stopped as stopped:
         raise StoppedByUser(
             f"Stopped in stage {stage.name!r}, epoch {epochs_before + module.state.epoch + 1}{stopped}. "
@@ -305,7 +305,7 @@ def _go_on(
     except (MIVError, torch.OutOfMemoryError):
         raise
     except Exception as error:  # Lightning and optimisers raise many types on odd checkpoints
-        if not resumes or keeper.has_restored:
+        if not resumes or checkpoints.has_restored:
             raise
         raise _damaged(last, error) from error
     trainer.strategy.barrier()

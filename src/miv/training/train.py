@@ -153,7 +153,7 @@ class TrainingRun:
 
     @property
     def advice(self) -> str:
-        """What to do if all answers are the same or below the reference; empty if all is well."""
+        """What to do if all answers are the same or below the baselines; empty if all is well."""
         yes = self.predictions("validation").yes
         texts = []
         if yes.all() or not yes.any():

@@ -1,4 +1,4 @@
-"""A verifier beside the reference: when to say that it is below it, and the model card."""
+"""A verifier beside the baselines: when to say that it is below them, and the model card."""
 
 import shlex
 from pathlib import Path
