@@ -402,3 +402,12 @@ def test_lines_never_go_back_and_exist(text: str, markdown: bool) -> None:
     found = [one.line for one in split_sentences(text, markdown=markdown, code=True, indented_code=True)]
     assert found == sorted(found)
     assert all(1 <= line <= len(text.replace("\r\n", "\n").replace("\r", "\n").split("\n")) for line in found)
+
+
+def test_a_table_with_many_rows_keeps_its_heads() -> None:
+    found = split_sentences("Country | Population in millions\n--- | ---\n" + "Peru | 34\n" * 5_000)
+    assert {one.text for one in found} == {"Country: Peru; Population in millions: 34"}
+
+
+def test_many_pieces_with_odd_marks_are_read_in_one_pass() -> None:
+    assert len(split_sentences("a![" * 70_000)) > 1

@@ -346,3 +346,18 @@ def test_one_bag_computes_what_bags_compute(name: str, options: dict[str, Any], 
     torch.testing.assert_close(exported.bag_vector, expected.bag_vector[:1], atol=1e-5, rtol=1e-5)
     if expected.attention is not None:
         torch.testing.assert_close(exported.attention, expected.attention[:size], atol=1e-5, rtol=1e-5)
+
+
+def test_a_verifier_on_another_device_is_exported_from_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = []
+    to_cpu = Verifier.cpu
+
+    def noted(verifier: Verifier) -> Verifier:
+        moved.append(verifier)
+        return to_cpu(verifier)
+
+    monkeypatch.setattr(Verifier, "cpu", noted)
+    verifier = Verifier("baseline", channels=4)
+    export_onnx(verifier, tmp_path / "verifier.onnx", bags=1)
+    assert len(moved) == 1
+    assert moved[0] is not verifier  # what was given stays where it is

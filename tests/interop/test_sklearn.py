@@ -482,3 +482,14 @@ OF_TRAINING = ["check_dict_unchanged", "check_estimators_overwrite_params", "che
 def test_checks_of_scikit_learn_for_rows(check: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OfRows, "is_trained", check in OF_TRAINING)
     getattr(estimator_checks, check)("OfRows", OfRows(heads=1, max_epochs=2, random_state=0))
+
+
+def test_on_instances_is_the_transformer_on_every_vector() -> None:
+    queries, bags, _ = exemplars(count=5)
+    pairs = list(zip(queries, bags, strict=True))
+    scaler = OnInstances(StandardScaler()).fit(pairs)
+    everything = np.concatenate([queries, *bags])
+    expected = StandardScaler().fit(everything)
+    for (query, bag), (scaled_query, scaled_bag) in zip(pairs, scaler.transform(pairs), strict=True):
+        assert scaled_query == pytest.approx(expected.transform(query[None])[0])
+        assert scaled_bag == pytest.approx(expected.transform(bag))
