@@ -241,8 +241,9 @@ class Bags:
 
     def var(self, rows: Tensor) -> Tensor:
         """Population variance (divide by N) of each bag: ``(T, ...)`` to ``(B, ...)``."""
-        variance: Tensor = kernels.Variance.apply(rows.reshape(len(rows), -1), self.borders)
-        return variance.reshape(len(self), *rows.shape[1:])
+        if rows.ndim == 2:  # without a view, its gradient can be added in place
+            return kernels.Variance.apply(rows, self.borders)
+        return self.var(rows.reshape(len(rows), -1)).reshape(len(self), *rows.shape[1:])
 
     def max(self, rows: Tensor) -> Tensor:
         """Maximum of each bag and column: ``(T, ...)`` to ``(B, ...)``.

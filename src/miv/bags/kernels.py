@@ -89,7 +89,7 @@ class Dot(torch.autograd.Function):
         for_rows, for_values = torch.empty_like(rows), torch.empty_like(values)
         for block in ctx.borders.blocks:
             for_rows[block.bags] = _weighted_sum(grad, values, block)
-            for_values[block.rows] = _weigh(_expand(rows, block), grad, block)
+            _weigh(_expand(rows, block, for_values[block.rows]), grad, block)
         return for_rows, for_values, None, None
 
 
@@ -215,9 +215,9 @@ def _sum_rows(rows: Tensor, starts: Tensor) -> Tensor:
     return functional.embedding_bag(order, rows, starts, mode="sum")  # the fastest that torch has on a CPU
 
 
-def _expand(rows: Tensor, block: InstanceBlock) -> Tensor:
-    """A fresh ``(t, C)``: for each instance of the block, its bag's row of ``(B, C)``."""
-    return rows[block.bags].index_select(0, block.owner)
+def _expand(rows: Tensor, block: InstanceBlock, out: Tensor | None = None) -> Tensor:
+    """A fresh ``(t, C)``, or ``out``: for each instance of the block, its bag's row of ``(B, C)``."""
+    return torch.index_select(rows[block.bags], 0, block.owner, out=out)
 
 
 def _by_head(rows: Tensor, heads: int) -> Tensor:
