@@ -163,9 +163,9 @@ def contributions(scorer: PooledScorer, query: Tensor | Bags, bags: Bags) -> Ten
         return None
     if isinstance(query, Bags):
         pairs = Pairs.of(query, bags)
-        found, logit = _of_pairs(scorer, pairs.query, pairs.bags)
+        by_pair, logit = _of_pairs(scorer, pairs.query, pairs.bags)
         share = pairs.shares(scorer.reference_rule, logit)
-        return None if found is None else pairs.summed(pairs.bags.expand(share) * found, bags)
+        return None if by_pair is None else pairs.summed(pairs.bags.expand(share) * by_pair, bags)
     return _of_pairs(scorer, query, bags)[0]
 
 
@@ -194,14 +194,9 @@ def attention_rollout(pooling: Pooling, query: Tensor, bags: Bags) -> Tensor:
 
     The first row of ``R`` is the origin of the output at the first place. There are two such outputs, [CLS] for the
     bag and the query; the result is their mean, without the share of the first place itself.
-
-    Args:
-        pooling: ``msa``.
-        query: features ``(B, C)``.
-        bags: features ``(T, C)``.
     """
-    if not isinstance(pooling, SelfAttentionPooling):
-        raise MIVError("Attention rollout is for the pooling msa only. Choose leave_one_out or shapley instead.")
+    check_method(pooling, "rollout")
+    pooling = cast(SelfAttentionPooling, pooling)
     targets, mask = bags.with_values(pooling.norm(bags.values)).to_padded()  # (B, N, C), (B, N)
     firsts = (pooling.norm(pooling.cls).expand_as(query), pooling.norm(query))
     both = [_first_row(pooling, first, targets, functional.pad(mask, (1, 0), value=True)) for first in firsts]
@@ -236,12 +231,7 @@ def as_shares(
 
     so two instances that each suffice get equal shares, and instances still differ if none suffices.
 
-    Args:
-        scores: scores of the instances.
-        method: the method that computed them.
-        logit: ``(E,)`` of the bags.
-        ptr: ``(E + 1,)``, the borders between the bags.
-        dtype: dtype of the verifier, so that a score within rounding error counts as 0.
+    ``logit`` ``(E,)`` and ``dtype`` are those of the verifier, so that a score within rounding error counts as 0.
 
     >>> as_shares(np.array([3.0, -1.0, 1.0, -2.0, 0.0]), "leave_one_out", np.zeros(2), np.array([0, 3, 5])).tolist()
     [0.75, 0.0, 0.25, 0.5, 0.5]

@@ -26,18 +26,11 @@ _MOST_POOLED = 1 << 21
 
 @dataclass(frozen=True)
 class SubsetPlan:
-    """A plan for bags of ``N`` instances each.
+    """A plan for bags of ``N`` instances each."""
 
-    Args:
-        subsets: ``K``, number of subsets of a bag to verify.
-        kept: maps the numbers ``(P,)`` of some subsets, each below ``K``, to their instances, ``(P, N)`` bool; all at
-            once would be too large for a large bag.
-        combine: maps the logits ``(B, K)`` of the subsets of ``B`` bags to the scores ``(B, N)`` of their instances.
-    """
-
-    subsets: int
-    kept: Callable[[Tensor], Tensor]
-    combine: Callable[[Tensor], Tensor]
+    subsets: int  # K, number of subsets of a bag to verify
+    members: Callable[[Tensor], Tensor]  # from numbers (P,) below K to the instances of these subsets, (P, N) bool
+    combine: Callable[[Tensor], Tensor]  # from logits (B, K) of subsets to scores (B, N) of instances
 
 
 # From the size of a bag to the plan for it.
@@ -49,13 +42,8 @@ def score_instances(
 ) -> Tensor:
     """Scores ``(T,)`` float64 of the instances, from features: ``query`` ``(B, C)`` and bags of ``(T, C)``.
 
-    Args:
-        logits_of: returns the logits of bags.
-        query: of each bag.
-        bags: the instances.
-        planner: creates the plan for bags of one size.
-        empty_bag: the verdict on an empty bag. ``undecided``: a logit of 0, a probability of one half, so the score of
-            a single instance is the whole logit of its bag. ``error``: raise an error.
+    ``empty_bag`` is the verdict on an empty bag. ``undecided``: a logit of 0, a probability of one half, so the score
+    of a single instance is the whole logit of its bag. ``error``: raise an error.
     """
     if empty_bag not in get_args(EmptyBag):
         raise unknown_name("policy for an empty bag", empty_bag, get_args(EmptyBag))
@@ -82,19 +70,19 @@ def _subset_logits(
     bags, size = places.shape
     logit = torch.zeros(bags * plan.subsets, dtype=torch.float64)
     for part in torch.arange(len(logit)).split(max(1, ROWS // size)):
-        kept = plan.kept(part % plan.subsets)  # (P, N)
-        sizes = kept.sum(dim=1)
+        members = plan.members(part % plan.subsets)  # (P, N)
+        sizes = members.sum(dim=1)
         if not bool(sizes.all()):
             if empty_bag == "error":
                 raise MIVError(
                     f"A bag of {size} would become empty, and a verifier has no verdict on an empty bag. "
                     "Remove such exemplars, or use empty_bag='undecided' for a logit of 0."
                 )
-            part, kept, sizes = part[sizes > 0], kept[sizes > 0], sizes[sizes > 0]
+            part, members, sizes = part[sizes > 0], members[sizes > 0], sizes[sizes > 0]
             if not len(part):
                 continue
         bag = (part // plan.subsets).to(places.device)  # (P,)
-        subset, member = (index.to(places.device) for index in kept.nonzero(as_tuple=True))
+        subset, member = (index.to(places.device) for index in members.nonzero(as_tuple=True))
         ptr = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]).to(places.device)
         logit[part] = logits_of(query[bag], Bags(values[places[bag[subset], member]], ptr)).double().cpu()
     return logit.reshape(bags, plan.subsets)
@@ -105,17 +93,12 @@ def logits_alone(logits_of: LogitFunction, query: Tensor | Bags, bags: Bags) -> 
 
     Unlike a share, it does not depend on the rest of the bag, so instances of different bags are comparable, and a bag
     without a witness has only low scores.
-
-    Args:
-        logits_of: returns the logits of bags.
-        query: features ``(B, C)``, or ``Bags`` of references.
-        bags: features ``(T, C)``.
     """
-    found = []
+    logits = []
     for rows, owner in zip(bags.values.split(ROWS), bags.owner.split(ROWS), strict=True):
-        one_each = torch.arange(len(rows) + 1, device=rows.device)
-        found.append(logits_of(query[owner], Bags(rows, one_each)))
-    return torch.cat(found)
+        borders = torch.arange(len(rows) + 1, device=rows.device)
+        logits.append(logits_of(query[owner], Bags(rows, borders)))
+    return torch.cat(logits)
 
 
 def leave_one_out() -> Planner:
@@ -165,14 +148,14 @@ def orders_for(size: int, permutations: int) -> int:
 
 
 def _exact(size: int) -> SubsetPlan:
-    kept = (torch.arange(2**size)[:, None] >> torch.arange(size)) & 1 == 1  # (2^N, N), a subset a binary number
-    count = kept.sum(dim=1).tolist()
+    members = (torch.arange(2**size)[:, None] >> torch.arange(size)) & 1 == 1  # (2^N, N), a subset a binary number
+    count = members.sum(dim=1).tolist()
     # The weight of S where the instance joins S; a subset that holds it is its S with the instance.
     weight = [factorial(s) * factorial(size - s - 1) / factorial(size) for s in range(size)]
     joining = torch.tensor([weight[s] if s < size else 0.0 for s in count], dtype=torch.float64)
     joined = torch.tensor([weight[s - 1] if s else 0.0 for s in count], dtype=torch.float64)
-    factor = torch.where(kept, joined[:, None], -joining[:, None])  # (2^N, N)
-    return SubsetPlan(2**size, lambda subset: kept[subset], lambda logit: logit @ factor)
+    factor = torch.where(members, joined[:, None], -joining[:, None])  # (2^N, N)
+    return SubsetPlan(2**size, lambda subset: members[subset], lambda logit: logit @ factor)
 
 
 def _sampled(size: int, permutations: int, seed: int) -> SubsetPlan:
@@ -186,7 +169,7 @@ def _sampled(size: int, permutations: int, seed: int) -> SubsetPlan:
     drawn = torch.rand(-(-permutations // 2), size, generator=generator).argsort(dim=-1)  # (P / 2, N)
     rank = torch.stack([drawn, size - 1 - drawn], dim=1).flatten(0, 1)[:permutations]  # (P, N), each one's place
 
-    def kept(subset: Tensor) -> Tensor:
+    def members(subset: Tensor) -> Tensor:
         """The single instances first, then of each order the first 0, 1, …, N to come."""
         order, come = (subset - size).clamp(min=0) // (size + 1), (subset - size) % (size + 1)
         single = torch.arange(size) == subset[:, None]
@@ -201,4 +184,4 @@ def _sampled(size: int, permutations: int, seed: int) -> SubsetPlan:
         mean = gained.gather(-1, rank.expand(len(gained), -1, -1)).mean(dim=1)
         return mean + ((start - nothing) / size)[:, None]
 
-    return SubsetPlan(size + permutations * (size + 1), kept, combine)
+    return SubsetPlan(size + permutations * (size + 1), members, combine)
