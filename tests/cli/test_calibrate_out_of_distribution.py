@@ -10,7 +10,7 @@ from miv import Gallery, Verifier
 from miv.cli.app import app
 from miv.data import ExemplarSet, InstancePool, save_splits
 from miv.errors import MIVError
-from miv.verifier.out_of_distribution import UNLIKE_NAME
+from miv.verifier.out_of_distribution import LIMIT_NAME
 from tests.cli.running import run_command
 
 FAR = [50.0, -50.0, 50.0, -50.0]
@@ -51,7 +51,7 @@ def test_calibrate_sets_the_limit_that_verify_uses(folder: Path) -> None:
         "calibrate", "model", "data", "--out-of-distribution", "0.1", "--overwrite"
     )
     run_command("calibrate", "model", "data", "--unlike", "0", "--overwrite")  # the spelling of 0.2
-    assert not (folder / "model" / UNLIKE_NAME).exists()
+    assert not (folder / "model" / LIMIT_NAME).exists()
     assert Verifier.from_pretrained("model").unlike is None
 
 
@@ -59,11 +59,11 @@ def test_too_few_classes_give_no_limit_unless_one_is_requested(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_command("calibrate", "model", "few", "--goal", "eer")
-    assert not (folder / "model" / UNLIKE_NAME).exists()
+    assert not (folder / "model" / LIMIT_NAME).exists()
     with pytest.raises(MIVError, match="cannot be promised with 9 classes or instances"):
         run_command("calibrate", "model", "few", "--unlike", "0.01", "--overwrite")
     run_command("calibrate", "model", "few", "--unlike", "0.1", "--overwrite")
-    assert (folder / "model" / UNLIKE_NAME).is_file()
+    assert (folder / "model" / LIMIT_NAME).is_file()
 
 
 def without_classes(exemplars: ExemplarSet, first: int | None = None) -> ExemplarSet:
@@ -88,9 +88,9 @@ def test_few_train_instances_or_exemplars_give_no_limit_unless_one_is_requested(
         assert said in output
         assert "Expected at least 200 and 100" in output
         assert ("Few exemplars: all figures above are rough." in output) == (data == "few exemplars")
-        assert not (folder / "model" / UNLIKE_NAME).exists()
+        assert not (folder / "model" / LIMIT_NAME).exists()
     told("few exemplars", "--unlike", "0.05")
-    assert (folder / "model" / UNLIKE_NAME).exists()
+    assert (folder / "model" / LIMIT_NAME).exists()
     assert "The previous limit stays" in told("few exemplars")
 
 

@@ -12,10 +12,10 @@ import miv
 from miv.poolings import POOLINGS
 from miv.training.baselines import METHODS
 from miv.training.config import TrainingConfig
-from miv.verifier.out_of_distribution import UnlikeLimit
+from miv.verifier.out_of_distribution import OutOfDistributionLimit
 from miv.verifier.table_reading import KEPT
 from miv.verifier.table_writing import RowScoring
-from miv.verifier.verifying import Verifying
+from miv.verifier.verifying import BatchVerifier
 from tests.docs.page_blocks import read_blocks
 
 ROOT = Path(__file__).parents[2]
@@ -67,11 +67,13 @@ def test_the_page_on_verifying_has_every_column_of_a_table_of_verdicts() -> None
     table = re.search(r"^\| one row per exemplar \|.*?^$", page, re.MULTILINE | re.DOTALL)
     assert table is not None
     verifier = miv.Verifier("nearest", channels=2)
-    verifier.unlike = UnlikeLimit(np.zeros(2, np.float32), np.eye(2, dtype=np.float32), np.ones(2), 1.0, 1.0, 0.01)
+    verifier.unlike = OutOfDistributionLimit(
+        np.zeros(2, np.float32), np.eye(2, dtype=np.float32), np.ones(2), 1.0, 1.0, 0.01
+    )
     verifier.operating_point = replace(verifier.operating_point, lower_threshold=0.1)
     for column, by_instance in enumerate((False, True)):
         cells = " ".join(line.split(" | ")[column] for line in table[0].splitlines())
         listed = re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", cells))  # without explanations
-        written = RowScoring(Verifying(verifier), list(KEPT), by_instance).schema
+        written = RowScoring(BatchVerifier(verifier), list(KEPT), by_instance).schema
         the_same = {"exemplar", "query", *KEPT, "verdict", "decision", "probability"} if by_instance else set()
         assert sorted(listed) == sorted(set(written) - the_same)

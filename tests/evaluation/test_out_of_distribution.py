@@ -6,7 +6,7 @@ import pytest
 
 from miv.errors import MIVError
 from miv.evaluation.out_of_distribution import fit_out_of_distribution
-from miv.verifier.out_of_distribution import UNLIKE_NAME, UnlikeLimit
+from miv.verifier.out_of_distribution import LIMIT_NAME, OutOfDistributionLimit
 
 MIX = np.random.default_rng(9).normal(size=(12, 12)) * np.geomspace(1, 0.01, 12)
 
@@ -21,7 +21,7 @@ def test_the_false_alarm_rate_on_new_instances_is_the_requested_one() -> None:
     for seed in range(60):
         random = np.random.default_rng(seed)
         limit = fit_out_of_distribution(features(random, 100), features(random, 150), rate=0.05)
-        rates.append(limit.unlike(features(random, 1000)).mean())
+        rates.append(limit.is_beyond(features(random, 1000)).mean())
     assert 0.04 < np.mean(rates) < 0.055
 
 
@@ -35,8 +35,8 @@ def test_the_rate_holds_for_new_classes_if_instances_of_a_class_are_alike() -> N
         random = np.random.default_rng(seed)
         train, validation, new = of_classes(random, 40), of_classes(random, 25), of_classes(random, 200)
         limit = fit_out_of_distribution(train, validation, 0.05, np.repeat(np.arange(25), 20))
-        by_class.append(limit.unlike(new).mean())
-        by_instance.append(fit_out_of_distribution(train, validation, 0.05).unlike(new).mean())
+        by_class.append(limit.is_beyond(new).mean())
+        by_instance.append(fit_out_of_distribution(train, validation, 0.05).is_beyond(new).mean())
     assert np.mean(by_class) < 0.055
     assert np.mean(by_instance) > 0.06  # counted as independent, the instances promise too much
 
@@ -46,8 +46,8 @@ def test_instances_of_another_kind_are_unlike_even_if_each_channel_is_in_its_usu
     train = features(random, 300)
     limit = fit_out_of_distribution(train, features(random, 300), rate=0.01)
     shuffled = random.permuted(features(random, 200), axis=0)  # every channel as before, but from other instances
-    assert limit.unlike(shuffled).mean() > 0.9
-    assert limit.unlike(features(random, 200)).mean() < 0.05
+    assert limit.is_beyond(shuffled).mean() > 0.9
+    assert limit.is_beyond(features(random, 200)).mean() < 0.05
 
 
 def test_distance_is_that_of_the_full_covariance_if_all_directions_are_kept() -> None:
@@ -66,23 +66,23 @@ def test_the_file_is_small_and_gives_the_same_limit(tmp_path: Path) -> None:
     wide = random.normal(size=(400, 2048)).astype(np.float32)
     limit = fit_out_of_distribution(wide[:200], wide[200:])
     limit.save(tmp_path)
-    assert (tmp_path / UNLIKE_NAME).stat().st_size < 320_000
-    again = UnlikeLimit.load(tmp_path, 2048)
+    assert (tmp_path / LIMIT_NAME).stat().st_size < 320_000
+    again = OutOfDistributionLimit.load(tmp_path, 2048)
     assert again is not None
     assert again.distance(wide).tolist() == limit.distance(wide).tolist()
     assert again.document() == limit.document()
     with pytest.raises(MIVError, match="is for 2048 channels, the verifier has 8"):
-        UnlikeLimit.load(tmp_path, 8)
-    content = (tmp_path / UNLIKE_NAME).read_bytes()
+        OutOfDistributionLimit.load(tmp_path, 8)
+    content = (tmp_path / LIMIT_NAME).read_bytes()
     for damaged in (
         content[:-100],
         b"",
         content.replace(b"miv-unlike", b"mov-unlike"),
         content.replace(b"rate", b"rats"),
     ):
-        (tmp_path / UNLIKE_NAME).write_bytes(damaged)
+        (tmp_path / LIMIT_NAME).write_bytes(damaged)
         with pytest.raises(MIVError, match=r"is damaged: .* Delete the file"):
-            UnlikeLimit.load(tmp_path, 2048)
+            OutOfDistributionLimit.load(tmp_path, 2048)
 
 
 @pytest.mark.parametrize(
@@ -101,5 +101,5 @@ def test_says_what_is_missing(counts: tuple[int, int], rate: float, said: str) -
 
 def test_equal_train_instances_give_a_limit_too() -> None:
     limit = fit_out_of_distribution(np.ones((10, 3), np.float32), np.ones((100, 3), np.float32))
-    assert not limit.unlike(np.ones((1, 3), np.float32)).any()
-    assert limit.unlike(np.zeros((1, 3), np.float32)).all()
+    assert not limit.is_beyond(np.ones((1, 3), np.float32)).any()
+    assert limit.is_beyond(np.zeros((1, 3), np.float32)).all()

@@ -10,7 +10,7 @@ import torch
 
 from miv import MIVError
 from miv.verifier import chunks
-from miv.verifier.out_of_distribution import UnlikeLimit
+from miv.verifier.out_of_distribution import OutOfDistributionLimit
 from tests.poolings.test_stored_forms import CHANNELS, verifier_of
 from tests.streaming.test_streaming_pass import STREAMED, bag_and_queries
 
@@ -41,17 +41,17 @@ def test_a_limit_calibrated_later_is_not_answered_by_an_older_one(tmp_path: Path
     bag, queries = bag_and_queries()
     covariance = np.zeros(CHANNELS, np.float32), np.eye(2, CHANNELS, dtype=np.float32), np.ones(2)
     kept = verifier.keep_bag(bag, tmp_path / "before")
-    verifier.unlike = UnlikeLimit(*covariance, 1.0, 1e6, 0.01)
+    verifier.unlike = OutOfDistributionLimit(*covariance, 1.0, 1e6, 0.01)
     for source in (kept, tmp_path / "before"):
         with pytest.raises(MIVError, match="was calibrated after the bag"):
             verifier.verify_stream(queries, source)
     kept = verifier.keep_bag(bag, tmp_path / "after")
-    for limit, all_unlike in ((1e6, False), (0.0, True)):
-        verifier.unlike = UnlikeLimit(*covariance, 1.0, limit, 0.01)
+    for limit, all_beyond in ((1e6, False), (0.0, True)):
+        verifier.unlike = OutOfDistributionLimit(*covariance, 1.0, limit, 0.01)
         for given in (bag, kept, tmp_path / "after"):
             found = verifier.verify_stream(queries * 0, given)
-            assert [one.reason is not None for one in found] == [all_unlike] * 3
-    verifier.unlike = UnlikeLimit(*covariance, 2.0, 0.0, 0.01)
+            assert [one.reason is not None for one in found] == [all_beyond] * 3
+    verifier.unlike = OutOfDistributionLimit(*covariance, 2.0, 0.0, 0.01)
     with pytest.raises(MIVError, match="was calibrated after the bag"):
         verifier.verify_stream(queries, kept)
     manifest = tmp_path / "after" / "kept_bag.json"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from miv import MIVError, Verdict, Verifier
 from miv.bags import Bags
 from miv.verifier.decisions import OperatingPoint
-from miv.verifier.out_of_distribution import UnlikeLimit
+from miv.verifier.out_of_distribution import OutOfDistributionLimit
 from miv.verifier.streaming import BagVariance, StreamingPass, needs_variance
 from tests.poolings.test_stored_forms import CHANNELS, VARIANTS, verifier_of
 
@@ -167,7 +167,9 @@ def test_witnesses_and_the_limit_for_unlike_instances_are_those_of_verify() -> N
     verifier.operating_point = OperatingPoint(threshold=0.0)
     direction = np.eye(1, CHANNELS, dtype=np.float32)
     for limit in (1e-6, 20.0, 1e9):
-        verifier.unlike = UnlikeLimit(np.zeros(CHANNELS, np.float32), direction, np.ones(1), 1.0, limit, 0.01)
+        verifier.unlike = OutOfDistributionLimit(
+            np.zeros(CHANNELS, np.float32), direction, np.ones(1), 1.0, limit, 0.01
+        )
         expected = verifier.verify(queries[0], bag)
         (found,) = in_chunks(verifier, queries[:1], bag, [50], top=len(bag))
         assert (found.reason, found.decision) == (expected.reason, expected.decision)

@@ -14,7 +14,7 @@ from miv.errors import MIVError
 from miv.verifier.decisions import OperatingPoint
 from miv.verifier.scalings import Platt
 from miv.verifier.verdict import Verdicts
-from miv.verifier.verifying import Verifying
+from miv.verifier.verifying import BatchVerifier
 
 
 def vectors(*shape: int, seed: int = 0) -> Any:
@@ -129,7 +129,7 @@ def test_a_score_that_overflows_is_named_by_its_exemplar() -> None:
 def test_part_by_part_as_all_at_once() -> None:
     verifier = some_verifier("cap_dba_l2")
     queries, bags = list(vectors(2, 4)), [list(vectors(3, 4, seed=1)), list(vectors(2, 4, seed=2))]
-    parts = [Verifying(verifier).verify([query], [bag]) for query, bag in zip(queries, bags, strict=True)]
+    parts = [BatchVerifier(verifier).verify([query], [bag]) for query, bag in zip(queries, bags, strict=True)]
     together = verifier.verify_many(np.stack(queries), [np.stack(bag) for bag in bags])
     assert np.concatenate([part.scores for part in parts]) == pytest.approx(together.scores, abs=1e-6)
 

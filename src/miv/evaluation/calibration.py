@@ -29,7 +29,7 @@ from miv.evaluation.out_of_distribution import limit_text
 from miv.evaluation.predictions import Predictions
 from miv.files.json import Floats, Integers, Labels, Mask
 from miv.verifier.decisions import ConformalRule, OperatingPoint, StatedRule, WitnessesBy, WitnessRule
-from miv.verifier.out_of_distribution import UnlikeLimit
+from miv.verifier.out_of_distribution import OutOfDistributionLimit
 
 # The thresholds of a goal and the errors at them, each with its interval.
 
@@ -128,7 +128,7 @@ class Calibration:
     point: OperatingPoint
     predictions: Predictions
     held_out: Floats
-    limit: UnlikeLimit | None = None
+    limit: OutOfDistributionLimit | None = None
     notes: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:

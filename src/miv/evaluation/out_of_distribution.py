@@ -14,7 +14,7 @@ from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.files.json import Floats
 from miv.runtime import Progress
-from miv.verifier.out_of_distribution import UNLIKE_NAME, UnlikeLimit
+from miv.verifier.out_of_distribution import LIMIT_NAME, OutOfDistributionLimit
 
 if TYPE_CHECKING:
     from miv.verifier.network import Verifier
@@ -35,7 +35,7 @@ def fit_out_of_distribution(
     validation: NDArray[np.float32],
     rate: float = _DEFAULT_RATE,
     clusters: NDArray[Any] | None = None,
-) -> UnlikeLimit:
+) -> OutOfDistributionLimit:
     r"""Fit the limit so that at most a share ``rate`` of the instances of a new cluster is beyond it, on average.
 
     With the share :math:`\ell_k(t)` of the instances of cluster :math:`k` beyond :math:`t`, the limit is the smallest
@@ -77,7 +77,7 @@ def _lowest_rate(clusters: NDArray[Any]) -> float:
     return 1 / (len(np.unique(clusters)) + 1)
 
 
-def _covariance(train: NDArray[np.float32], rate: float) -> UnlikeLimit:
+def _covariance(train: NDArray[np.float32], rate: float) -> OutOfDistributionLimit:
     values = np.asarray(train, np.float64)
     mean, channels = values.mean(axis=0), values.shape[1]
     centred = values - mean
@@ -88,7 +88,9 @@ def _covariance(train: NDArray[np.float32], rate: float) -> UnlikeLimit:
     _, singular, rows = np.linalg.svd(centred, full_matrices=False)
     variance = singular[:count] ** 2 / len(values)
     rest = max(total - float(variance.sum()), 0.0) / max(1, channels - count) + ridge
-    return UnlikeLimit(mean.astype(np.float32), rows[:count].astype(np.float32), variance + ridge, rest, 0.0, rate)
+    return OutOfDistributionLimit(
+        mean.astype(np.float32), rows[:count].astype(np.float32), variance + ridge, rest, 0.0, rate
+    )
 
 
 def _limit(distance: Floats, clusters: NDArray[Any], rate: float) -> float:
@@ -108,7 +110,7 @@ def choose_limit(
     rate: float | None,
     cache: Path,
     progress: Progress,
-) -> tuple[UnlikeLimit | None, list[str]]:
+) -> tuple[OutOfDistributionLimit | None, list[str]]:
     """Fit the limit on the train split and on ``exemplars``, and return it with notes for the user.
 
     If no ``rate`` was requested, it is 0.01, or the lowest that the data can promise. If that is above 0.05, or the
@@ -160,15 +162,15 @@ def _sample(exemplars: ExemplarSet) -> NDArray[np.int64]:
     return np.sort(np.random.default_rng(0).choice(used, _MOST_INSTANCES, replace=False))
 
 
-def replace_limit(folder: Path, limit: UnlikeLimit | None, rate: float | None) -> None:
+def replace_limit(folder: Path, limit: OutOfDistributionLimit | None, rate: float | None) -> None:
     """Save the limit in the verifier's folder; with the rate 0, remove the previous one."""
     if limit is not None:
         limit.save(folder)
     elif rate == 0:
-        (folder / UNLIKE_NAME).unlink(missing_ok=True)
+        (folder / LIMIT_NAME).unlink(missing_ok=True)
 
 
-def limit_text(limit: UnlikeLimit, has_classes: bool) -> str:
+def limit_text(limit: OutOfDistributionLimit, has_classes: bool) -> str:
     """The limit in a sentence."""
     count, clusters = limit.measured["validation_instances"], limit.measured["clusters"]
     if has_classes:

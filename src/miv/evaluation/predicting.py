@@ -16,7 +16,7 @@ from miv.verifier.engine import (
     EmbeddedExemplars,
     contributions_embedded,
     explain_embedded,
-    unlike_instances,
+    out_of_distribution,
     verify_embedded,
 )
 from miv.verifier.explain import as_shares, check_method
@@ -81,7 +81,7 @@ def withheld(
     """
     if verifier.unlike is None:
         return None
-    flagged = unlike_instances(verifier, _embed(verifier, exemplars, features, progress))
+    flagged = out_of_distribution(verifier, _embed(verifier, exemplars, features, progress))
     return None if flagged is None else flagged.withheld
 
 

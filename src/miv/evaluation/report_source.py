@@ -20,7 +20,7 @@ from miv.runtime import Progress, SilentProgress
 from miv.tasks import build_once, list_tasks
 from miv.verifier.decisions import ConformalRule, OperatingPoint
 from miv.verifier.network import Verifier
-from miv.verifier.out_of_distribution import UNLIKE_NAME
+from miv.verifier.out_of_distribution import LIMIT_NAME
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +170,7 @@ def open_runs(
 
 def _withheld(folder: Path, exemplars: ExemplarSet, cache: Path | None, progress: Progress) -> Mask | None:
     """Computed here, because the answers of a run are older than the limit of its verifier."""
-    if not (folder / UNLIKE_NAME).is_file():
+    if not (folder / LIMIT_NAME).is_file():
         return None
     verifier = Verifier.from_pretrained(folder)
     features_in = None if cache is None else feature_folder(cache)

@@ -22,7 +22,7 @@ from miv.gallery.store import KnownInstances, OpenGallery, merge_small, rebatche
 from miv.poolings import StoredForm
 from miv.runtime import Progress, SilentProgress, evaluating
 from miv.verifier.network import Verifier
-from miv.verifier.reading import ALONE, GivenPlaces, check_bags, single_instances, with_folders
+from miv.verifier.reading import ALONE, ErrorLocations, check_bags, single_instances, with_folders
 from miv.verifier.verifying import Rows, bag_pool, bag_reader, embedded
 from miv.verifier.verifying import query_features as features_of_queries
 
@@ -59,7 +59,7 @@ def in_parts(bags: Iterator[GivenBag], kind: InstanceKind) -> Iterator[list[Give
     for bag in bags:
         check_bag_name(bag.name)
         [instances] = with_folders([bag.instances], kind)
-        check_bags([None], [instances], kind, GivenPlaces([f"The bag {bag.name!r}"]))
+        check_bags([None], [instances], kind, ErrorLocations([f"The bag {bag.name!r}"]))
         part.append(GivenBag(bag.name, instances, bag.instance_names))
         members += len(instances)
         if members >= _PART_MEMBERS[kind]:

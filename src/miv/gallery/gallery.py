@@ -19,7 +19,7 @@ from miv.runtime import Progress
 from miv.verifier.engine import witnesses_by
 from miv.verifier.network import Verifier
 from miv.verifier.stored_bag import backbone_fingerprint, verifier_fingerprint
-from miv.verifier.verdict import Asked
+from miv.verifier.verdict import WitnessMethod
 
 VERIFIER = "verifier"
 
@@ -184,7 +184,7 @@ class Gallery:
         query: Any,
         top: int = 10,
         *,
-        witnesses: Asked | None = None,
+        witnesses: WitnessMethod | None = None,
         resize: Fit | None = None,
     ) -> Hits:
         """Find the bags that most likely hold something of the query's class.

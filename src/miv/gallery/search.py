@@ -18,7 +18,7 @@ from miv.verifier.decisions import Decision, OperatingPoint
 from miv.verifier.display import headline, in_a_line, witness_word
 from miv.verifier.engine import EmbeddedExemplars, decide
 from miv.verifier.network import Verifier
-from miv.verifier.verdict import Asked, Verdict, Verdicts
+from miv.verifier.verdict import Verdict, Verdicts, WitnessMethod
 from miv.verifier.verifying import Rows
 
 
@@ -255,7 +255,9 @@ def _witness_words(hit: Hit) -> str:
     return f" {word}{plural if len(hit.witnesses) > 1 else ''}: {', '.join(shown)}{more}."
 
 
-def search(verifier: Verifier, form: StoredForm, snapshot: Snapshot, references: Rows, top: int, by: Asked) -> Hits:
+def search(
+    verifier: Verifier, form: StoredForm, snapshot: Snapshot, references: Rows, top: int, by: WitnessMethod
+) -> Hits:
     """Find the ``top`` best bags for the features ``(R, C)`` of the references of one query."""
     rule = verifier.reference_rule
     queries = rule.queries(references)  # with the mean of several
@@ -310,7 +312,9 @@ def _hit(snapshot: Snapshot, bag: int, verdict: Verdict, chance: Chance, bags: i
     return Hit(snapshot.name(bag), witnesses, chance.of(verdict.probability, bags), verdict)
 
 
-def verdicts_on(verifier: Verifier, references: Rows, features: Rows, ptr: NDArray[np.int64], by: Asked) -> Verdicts:
+def verdicts_on(
+    verifier: Verifier, references: Rows, features: Rows, ptr: NDArray[np.int64], by: WitnessMethod
+) -> Verdicts:
     """Verdicts on bags of features ``(T, C)``, for the features ``(R, C)`` of the references of one query."""
     bags, count = len(ptr) - 1, len(references)
     rows = np.concatenate([references, features])

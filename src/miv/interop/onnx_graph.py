@@ -7,7 +7,7 @@ from miv.backbones.descriptors import Features
 from miv.bags import Bags
 from miv.errors import MIVError
 from miv.verifier.network import Verifier
-from miv.verifier.out_of_distribution import UnlikeLimit
+from miv.verifier.out_of_distribution import OutOfDistributionLimit
 
 EXPORTED_BACKBONES = ("features", "compact_cnn", "hog_cnn", "hog", "pixels")
 
@@ -24,7 +24,7 @@ class VerifierGraph(nn.Module):
         super().__init__()
         self.backbone = verifier.backbone if with_backbone or standardises(verifier) else None
         self.pooling = verifier.pooling
-        self.distance = None if verifier.unlike is None else UnlikeDistance(verifier.unlike)
+        self.distance = None if verifier.unlike is None else MahalanobisDistance(verifier.unlike)
 
     def forward(self, query: Tensor, bag: Tensor) -> tuple[Tensor, ...]:
         instances = torch.cat([query[None], bag])  # (1 + N, ...)
@@ -44,21 +44,21 @@ class VerifierGraph(nn.Module):
         return names if self.distance is None else [*names, "distance"]
 
 
-class UnlikeDistance(nn.Module):
-    """The squared distances of ``UnlikeLimit.distance``, in float64 as there."""
+class MahalanobisDistance(nn.Module):
+    """The squared distances of ``OutOfDistributionLimit.distance``, in float64 as there."""
 
     mean: Tensor
     directions: Tensor
     variance: Tensor
 
-    def __init__(self, limit: UnlikeLimit) -> None:
+    def __init__(self, limit: OutOfDistributionLimit) -> None:
         super().__init__()
         for name in ("mean", "directions", "variance"):
             self.register_buffer(name, torch.from_numpy(getattr(limit, name)).double())
         self.rest = limit.rest
 
     def forward(self, features: Tensor) -> Tensor:
-        vectors = features[:, : self.mean.shape[0]]  # without the tokens that may follow, as in ``UnlikeInstances``
+        vectors = features[:, : self.mean.shape[0]]  # without the tokens that may follow
         centred = vectors.double() - self.mean  # (1 + N, C)
         along = (centred @ self.directions.T).square()  # (1 + N, K)
         rest = (centred.square().sum(dim=1) - along.sum(dim=1)).clamp_min(0)

@@ -25,7 +25,7 @@ from miv.evaluation.metrics import auroc_within_chance
 from miv.interop.sklearn_pairs import all_vectors, exemplar_set, queries_and_bags, with_weights
 from miv.runtime import interruption_of
 from miv.verifier.network import Verifier
-from miv.verifier.verdict import Asked, Verdicts
+from miv.verifier.verdict import Verdicts, WitnessMethod
 
 __all__ = ["MIVClassifier", "OnInstances"]
 
@@ -201,7 +201,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """For each exemplar, the places of its witnesses in the bag, largest share first; may be empty."""
         return _places(self.verify(X, bags))
 
-    def verify(self, X: Any, bags: Any = None, *, witnesses: Asked | None = None) -> Verdicts:  # noqa: N803
+    def verify(self, X: Any, bags: Any = None, *, witnesses: WitnessMethod | None = None) -> Verdicts:  # noqa: N803
         """Everything at once: verdicts, probabilities, attention and witnesses, as in ``Verifier.verify``."""
         check_is_fitted(self)
         queries, bags = queries_and_bags(X, bags)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from miv.data import ExemplarSet, InstancePool, csr
 from miv.errors import MIVError
-from miv.verifier.reading import GivenPlaces, as_vectors, check_bags, check_finite, single_instances
+from miv.verifier.reading import ErrorLocations, as_vectors, check_bags, check_finite, single_instances
 
 
 def queries_and_bags(first: Any, bags: Any) -> tuple[Any, Any]:
@@ -38,14 +38,14 @@ def all_vectors(pairs: Any) -> tuple[NDArray[Any], Vectors, NDArray[np.int64]]:
     """All vectors of the pairs, references first, in their own dtype; how they belong; and the borders of bags."""
     queries, bags = queries_and_bags(pairs, None)
     known = _checked(queries, bags)
-    asked, _, _ = single_instances(queries, "features", GivenPlaces())
+    asked, _, _ = single_instances(queries, "features", ErrorLocations())
     vectors = np.concatenate([np.asarray(asked), *map(np.asarray, bags)])
     return vectors, known, len(asked) + csr.borders([len(bag) for bag in bags])
 
 
 def _checked(queries: Any, bags: Any) -> Vectors:
     check_bags(queries, bags, "features")
-    asked, ptr, _ = single_instances(queries, "features", GivenPlaces())
+    asked, ptr, _ = single_instances(queries, "features", ErrorLocations())
     first = np.shape(asked[0])
     if len(first) != 1 or not first[0]:
         raise MIVError(f"Query 0 has the shape {first}. Expected a vector (C,), or references (R, C).")

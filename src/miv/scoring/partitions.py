@@ -24,7 +24,7 @@ from miv.files.instances import is_file
 from miv.files.tables import TABLE_SUFFIXES, Record, RowStart, parse_id, read_records, read_records_from
 from miv.runtime import Advance, Progress
 from miv.verifier.network import Verifier
-from miv.verifier.reading import KIND_WORDS, GivenPlaces
+from miv.verifier.reading import KIND_WORDS, ErrorLocations
 from miv.verifier.table_reading import (
     REQUIRED,
     ExemplarRow,
@@ -35,8 +35,8 @@ from miv.verifier.table_reading import (
     instances_of,
 )
 from miv.verifier.table_writing import RowScoring, VerdictTally, table_writer
-from miv.verifier.verdict import Asked
-from miv.verifier.verifying import Verifying
+from miv.verifier.verdict import WitnessMethod
+from miv.verifier.verifying import BatchVerifier
 
 NOTE = "miv.score"  # key of what a partition's file says about itself
 _SCORED_SINCE = "0.2.0"  # first version of miv with these verdicts; raise it when a column changes
@@ -77,7 +77,7 @@ class ScorePlan:
 
 
 def plan_partitions(
-    source: Path, rows: int, verifying: Verifying, progress: Progress, *, instances: Path | None = None
+    source: Path, rows: int, verifying: BatchVerifier, progress: Progress, *, instances: Path | None = None
 ) -> ScorePlan:
     """Read everything once, and divide it; first see whether the verifier can read the first instances.
 
@@ -141,7 +141,7 @@ def _as_bytes(record: object) -> bytes:
     return repr(record).encode("utf-8", "backslashreplace")
 
 
-def _plan_of_set(folder: Path, rows: int, verifying: Verifying) -> ScorePlan:
+def _plan_of_set(folder: Path, rows: int, verifying: BatchVerifier) -> ScorePlan:
     exemplars, manifest = ExemplarSet.load(folder), sha256_of(folder / MANIFEST_NAME)  # it has the hashes of all files
     _check_pool(folder, exemplars.pool, verifying)
     partitions = [
@@ -152,19 +152,19 @@ def _plan_of_set(folder: Path, rows: int, verifying: Verifying) -> ScorePlan:
     return ScorePlan(str(folder), partitions, [name for name, column in known.items() if column is not None], None)
 
 
-def _check_first_exemplar(table: Path, verifying: Verifying) -> None:
+def _check_first_exemplar(table: Path, verifying: BatchVerifier) -> None:
     """Raise an error unless the verifier can read the first exemplar of a table without ids."""
     verifier = verifying.verifier
     records = islice(read_records(table, REQUIRED), 1)
     for row in exemplar_rows(records, table.parent, None, verifier.backbone.kind, verifier.query_kind, []):
-        places = GivenPlaces([row.place])
+        places = ErrorLocations([row.place])
         if verifier.query_backbone is None:
             for reference in row.query:
                 verifying.check(reference.instance, places.query(0))
         verifying.check(row.bag[0].instance, places.member(0, 0))
 
 
-def _check_first_instance(table: Path, verifying: Verifying) -> None:
+def _check_first_instance(table: Path, verifying: BatchVerifier) -> None:
     """Raise an error unless the verifier can read the first row of a table of instances by id."""
     for place, record in islice(read_records(table, ["id"]), 1):
         parse_id(record["id"], place)
@@ -174,7 +174,7 @@ def _check_first_instance(table: Path, verifying: Verifying) -> None:
     raise MIVError(f"{table}: no rows. Expected one row per instance.")
 
 
-def _check_pool(folder: Path, pool: InstancePool, verifying: Verifying) -> None:
+def _check_pool(folder: Path, pool: InstancePool, verifying: BatchVerifier) -> None:
     """Raise an error unless the verifier can read the instances of a set."""
     backbone = verifying.verifier.backbone
     if pool.kind != backbone.kind:
@@ -219,7 +219,7 @@ class ScoreSettings:
     kept: list[str] = field(default_factory=list)
     by_instance: bool = False
     resize: Fit | None = None
-    witnesses: Asked | None = None
+    witnesses: WitnessMethod | None = None
     instances: str | None = None
     instances_digest: str | None = None
     files_below: str | None = None
@@ -263,7 +263,9 @@ class PartitionScorer:
     def score(self, partition: Partition, advance: Advance = lambda units: None) -> VerdictTally:
         """Write the file of a partition, whole or not at all, and return its counts."""
         settings = self.settings
-        verifying = Verifying(self.verifier, settings.resize, settings.witnesses)  # keeps the features of a partition
+        verifying = BatchVerifier(
+            self.verifier, settings.resize, settings.witnesses
+        )  # keeps the features of a partition
         scoring = RowScoring(verifying, settings.kept, settings.by_instance)
 
         def notes() -> dict[str, str]:

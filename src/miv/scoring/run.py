@@ -34,8 +34,8 @@ from miv.scoring.partitions import (
 from miv.scoring.ray import LOCAL, RAY_PURPOSE, Say, check_address, import_ray, score_on_ray
 from miv.verifier.network import Verifier
 from miv.verifier.table_writing import Scored, VerdictTally
-from miv.verifier.verdict import Asked
-from miv.verifier.verifying import Verifying
+from miv.verifier.verdict import WitnessMethod
+from miv.verifier.verifying import BatchVerifier
 
 ROWS = 1000  # exemplars per partition
 
@@ -215,7 +215,7 @@ def score(
     instances: str | Path | None = None,
     by_instance: bool = False,
     resize: Fit | None = None,
-    witnesses: Asked | None = None,
+    witnesses: WitnessMethod | None = None,
     rows: int = ROWS,
     workers: int | None = 1,
     address: str | None = None,
@@ -269,7 +269,7 @@ def score(
             f"{source} is a set, whose queries are embedded already, and the verifier embeds queries itself. Expected "
             "a table of queries and bags; `miv evaluate --predictions` scores the set."
         )
-    verifying = Verifying(verifier, resize, witnesses)
+    verifying = BatchVerifier(verifier, resize, witnesses)
     plan = plan_partitions(Path(source).absolute(), rows, verifying, progress, instances=table)
     settings = ScoreSettings(
         model=name,

@@ -22,8 +22,8 @@ from miv.data import InstancePool, csr
 from miv.runtime import Advance, Progress
 from miv.service.errors import RefusedRequest
 from miv.verifier.engine import EmbeddedExemplars, attention_by_head, decide
-from miv.verifier.reading import ALONE, GivenPlaces
-from miv.verifier.verdict import Asked
+from miv.verifier.reading import ALONE, ErrorLocations
+from miv.verifier.verdict import WitnessMethod
 
 if TYPE_CHECKING:
     from miv.verifier.network import Verifier
@@ -61,7 +61,7 @@ class ReadRequest:
 
     pool: InstancePool
     exemplars: Sequence[ReadExemplar]
-    by: Asked
+    by: WitnessMethod
     heads: bool = False
 
     def __len__(self) -> int:
@@ -96,8 +96,8 @@ def verify_batch(
     """The documents of the verdicts, one list per request; ``progress`` may raise to end the work early."""
     features = embedded(verifier, [request.pool for request in requests], progress)
     answers: list[list[dict[str, Any]]] = [[{} for _ in request.exemplars] for request in requests]
-    locations = ALONE if len(requests) == 1 and len(requests[0].exemplars) == 1 else GivenPlaces()
-    groups: dict[tuple[Asked, bool], list[tuple[int, int]]] = {}  # what can be decided in one call
+    locations = ALONE if len(requests) == 1 and len(requests[0].exemplars) == 1 else ErrorLocations()
+    groups: dict[tuple[WitnessMethod, bool], list[tuple[int, int]]] = {}  # what can be decided in one call
     for number, request in enumerate(requests):
         for place, exemplar in enumerate(request.exemplars):
             groups.setdefault((request.by, exemplar.several), []).append((number, place))

@@ -12,7 +12,7 @@ from pydantic.json_schema import models_json_schema
 
 from miv import __version__
 from miv.files.images import Fit
-from miv.verifier.verdict import Asked
+from miv.verifier.verdict import WitnessMethod
 
 # fail_fast: a million wrong items give one error, not a million.
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -55,7 +55,7 @@ Query = Annotated[
     Field(union_mode="left_to_right", description="One instance, or references: known instances of one class."),
 ]
 ModelName = Annotated[str | None, Field(description="A name from /v1/models; not needed if only one fits.")]
-Witnesses = Annotated[Asked | None, Field(description="How to choose witnesses; none skips them.")]
+Witnesses = Annotated[WitnessMethod | None, Field(description="How to choose witnesses; none skips them.")]
 Resize = Annotated[Fit | None, Field(description="How to fit images of another size.")]
 
 

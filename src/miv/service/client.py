@@ -19,9 +19,9 @@ from PIL import Image
 from miv.errors import MIVError, unknown_name
 from miv.files.images import Fit, read_image
 from miv.files.instances import InstanceKind
-from miv.verifier.out_of_distribution import UnlikeInstances
-from miv.verifier.reading import ALONE, GivenPlaces, as_vectors, check_bags, single_instances, with_folders
-from miv.verifier.verdict import Asked, LazyMatches, LazyScores, Verdict, Witness
+from miv.verifier.out_of_distribution import OutOfDistribution
+from miv.verifier.reading import ALONE, ErrorLocations, as_vectors, check_bags, single_instances, with_folders
+from miv.verifier.verdict import LazyMatches, LazyScores, Verdict, Witness, WitnessMethod
 
 _PAUSE = 1.0  # seconds, if a busy service does not say how long to wait
 _LOST = 2  # times that a request whose connection was lost is sent again
@@ -146,7 +146,7 @@ _MOST_BYTES = 32_000_000  # of a file; a service takes no more by default
 _NETPBM = (b"P1", b"P2", b"P3", b"P4", b"P5", b"P6")  # which no browser sends, so the service does not read it
 
 
-def sent_bag(bag: Any, kind: InstanceKind, places: GivenPlaces = ALONE) -> Any:
+def sent_bag(bag: Any, kind: InstanceKind, places: ErrorLocations = ALONE) -> Any:
     """A bag as JSON: a stored bag, a list, an array, a folder, or for texts a .txt file; errors name ``places``."""
     if isinstance(bag, RemoteBag):
         return {"kept": bag.id}
@@ -157,7 +157,7 @@ def sent_bag(bag: Any, kind: InstanceKind, places: GivenPlaces = ALONE) -> Any:
     return [_sent(instance, kind, places.member(0, number)) for number, instance in enumerate(instances)]
 
 
-def sent_query(query: Any, kind: InstanceKind, places: GivenPlaces = ALONE) -> Any:
+def sent_query(query: Any, kind: InstanceKind, places: ErrorLocations = ALONE) -> Any:
     """A query as JSON: one instance, or a list of several references; errors name ``places``."""
     instances, several, named = single_instances([query], kind, places)
     if kind == "features":
@@ -218,7 +218,7 @@ def verdict_of(document: dict[str, Any]) -> Verdict:
     if document["unlike"] is not None:
         bag = np.zeros(size, bool)
         bag[document["unlike"]["places"]] = True
-        unlike = UnlikeInstances(np.array([document["unlike"]["query"]]), bag, np.array([0, size]))
+        unlike = OutOfDistribution(np.array([document["unlike"]["query"]]), bag, np.array([0, size]))
     return Verdict(
         document["verdict"],
         document["probability"],
@@ -304,7 +304,7 @@ class RemoteGallery:
         top: int = 10,
         *,
         prefilter: bool = False,
-        witnesses: Asked | None = None,
+        witnesses: WitnessMethod | None = None,
         resize: Fit | None = None,
     ) -> dict[str, Any]:
         """The bags that most likely hold something of the query's class: the document of ``miv gallery search --json``.
@@ -364,7 +364,7 @@ class Client:
         *,
         model: str | None = None,
         resize: Fit | None = None,
-        witnesses: Asked | None = None,
+        witnesses: WitnessMethod | None = None,
     ) -> Verdict:
         """Does the bag hold something of the query's class, and which of its instances show it?
 
@@ -385,7 +385,7 @@ class Client:
         *,
         model: str | None = None,
         resize: Fit | None = None,
-        witnesses: Asked | None = None,
+        witnesses: WitnessMethod | None = None,
     ) -> list[Verdict]:
         """Verify many exemplars with one request; ``queries`` and ``bags`` have the same length."""
         if len(queries) != len(bags):
@@ -394,7 +394,7 @@ class Client:
         name, kind = self._model(stored_for.pop() if model is None and len(stored_for) == 1 else model)
         exemplars = []
         for number, (query, bag) in enumerate(zip(queries, bags, strict=True)):
-            places = ALONE if len(bags) == 1 else GivenPlaces([f"Exemplar {number}"])
+            places = ALONE if len(bags) == 1 else ErrorLocations([f"Exemplar {number}"])
             exemplars.append({"query": sent_query(query, kind, places), "bag": sent_bag(bag, kind, places)})
         body = _body(model=name, exemplars=exemplars, resize=resize, witnesses=witnesses)
         return [verdict_of(verdict) for verdict in self.request("POST", "/v1/verify", body)["verdicts"]]

@@ -24,7 +24,7 @@ from miv.service.settings import Limits
 from miv.service.state import service_of
 from miv.service.uploads import image_of_bytes
 from miv.verifier.engine import witnesses_by
-from miv.verifier.verdict import Asked
+from miv.verifier.verdict import WitnessMethod
 from miv.verifier.verifying import bag_reader
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def read_exemplars(
     limits: Limits,
     exemplars: Sequence[tuple[Any, Sequence[GivenInstance] | Features]],
     *,
-    witnesses: Asked | None = None,
+    witnesses: WitnessMethod | None = None,
     heads: bool = False,
     resize: Fit | None = None,
 ) -> ReadRequest:
@@ -252,7 +252,7 @@ def read_exemplars(
     return ReadRequest(reader.pool(), converted, by, heads)
 
 
-def pooled_instances(by: Asked, exemplar: ReadExemplar) -> int:
+def pooled_instances(by: WitnessMethod, exemplar: ReadExemplar) -> int:
     """About how many instances are pooled for an exemplar; bags are pooled once per reference and subset."""
     size = len(exemplar.bag)
     subsets = {"leave_one_out": size, "shapley": _ORDERS * size}.get(by, 1)

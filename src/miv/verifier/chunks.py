@@ -16,7 +16,7 @@ from miv.files.images import Fit
 from miv.files.instances import is_file, is_folder, is_text_file
 from miv.poolings import Rows
 from miv.verifier.network import Verifier
-from miv.verifier.reading import GivenPlaces, is_finite, with_folders
+from miv.verifier.reading import ErrorLocations, is_finite, with_folders
 from miv.verifier.verifying import bag_pool, bag_reader, bag_vectors, embedded
 from miv.verifier.verifying import query_features as features_of_queries
 
@@ -160,7 +160,7 @@ def query_features(reader: ChunkReader, queries: Any) -> Rows:
         raise MIVError("Got one query. Expected a list of queries, each one instance.")
     if any(isinstance(query, list | tuple) and not _is_numbers(query) for query in queries):
         raise MIVError("A query is a list of references. A bag in chunks takes one instance per query.")
-    return features_of_queries(reader.verifier, list(queries), GivenPlaces(), reader.resize)
+    return features_of_queries(reader.verifier, list(queries), ErrorLocations(), reader.resize)
 
 
 def _is_numbers(values: Any) -> bool:

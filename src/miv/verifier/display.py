@@ -60,7 +60,7 @@ def little_words(verdict: Verdict) -> str:
     return f"These sets hold {verdict.nearly_whole_sets:.0%} of a bag on average, so they say little."
 
 
-def unlike_words(verdict: Verdict) -> str:
+def limit_words(verdict: Verdict) -> str:
     """A note about targets unlike the training data; else ""."""
     return "" if verdict.unlike is None else verdict.unlike.note
 
@@ -84,8 +84,8 @@ def as_text(verdict: Verdict, names: Sequence[str] = ()) -> str:
     lines = [headline(verdict), f"Bag of {verdict.size}, {found_words(verdict)}"]
     shares = verdict.shares
     if shares is None:
-        return "\n".join(lines) + f". {unlike_words(verdict)}".rstrip()
-    notes = " ".join(words for words in (even_words(verdict), little_words(verdict), unlike_words(verdict)) if words)
+        return "\n".join(lines) + f". {limit_words(verdict)}".rstrip()
+    notes = " ".join(words for words in (even_words(verdict), little_words(verdict), limit_words(verdict)) if words)
     lines[-1] += f". {notes}" if notes else ":"
     indices = {witness.index for witness in verdict.witnesses}
     places = places_to_show(verdict, _MOST_ROWS)
@@ -207,7 +207,7 @@ def as_html(verdict: Verdict) -> str:
     members = [_member(verdict, place, place in witnesses, name) for place, name in zip(places, called, strict=True)]
     if verdict.size > len(places):
         members.append(f"<span>and {verdict.size - len(places)} more</span>")
-    notes = (even_words(verdict), little_words(verdict), unlike_words(verdict))
+    notes = (even_words(verdict), little_words(verdict), limit_words(verdict))
     found = " ".join((f"Bag of {verdict.size}, {found_words(verdict)}.", *(words for words in notes if words)))
     is_text = verdict.shown is not None and verdict.shown.pool.kind == "text"
     layout = "flex-direction:column" if is_text else "flex-wrap:wrap;align-items:flex-end"

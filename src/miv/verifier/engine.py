@@ -18,10 +18,10 @@ from miv.runtime import Progress, SilentProgress, evaluating
 from miv.verifier.decisions import OperatingPoint, StatedRule
 from miv.verifier.explain import as_shares, check_method, contributions, explain_features
 from miv.verifier.network import Verifier
-from miv.verifier.out_of_distribution import UnlikeInstances
-from miv.verifier.reading import GivenPlaces
+from miv.verifier.out_of_distribution import OutOfDistribution
+from miv.verifier.reading import ErrorLocations
 from miv.verifier.references import Pairs
-from miv.verifier.verdict import Asked, LazyMatches, LazyScores, Shown, Verdicts
+from miv.verifier.verdict import DisplayedInstances, LazyMatches, LazyScores, Verdicts, WitnessMethod
 
 # Targets pooled together: 8 MB with 512 channels; more is not faster.
 _TOGETHER = 4096
@@ -252,18 +252,19 @@ def _between(least: int, most: int) -> str:
     return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
-def unlike_instances(verifier: Verifier, exemplars: EmbeddedExemplars) -> UnlikeInstances | None:
+def out_of_distribution(verifier: Verifier, exemplars: EmbeddedExemplars) -> OutOfDistribution | None:
     """Compare the features of all exemplars with the verifier's limit; ``None`` if it has none."""
     limit = verifier.unlike
     if limit is None:
         return None
     batches = [
-        [limit.unlike(rows[:, : limit.channels]) for rows in exemplars.lookup(*batch)] for batch in exemplars.batches()
+        [limit.is_beyond(rows[:, : limit.channels]) for rows in exemplars.lookup(*batch)]
+        for batch in exemplars.batches()
     ]
     query, bag = (np.concatenate(parts) for parts in zip(*batches, strict=True))
     if exemplars.reference_ptr is not None:
         query = ~csr.bag_any(~query, exemplars.reference_ptr)
-    return UnlikeInstances(query, bag, exemplars.ptr)
+    return OutOfDistribution(query, bag, exemplars.ptr)
 
 
 # From features to verdicts: run the verifier, apply its operating point, and find the witnesses.
@@ -272,13 +273,13 @@ def unlike_instances(verifier: Verifier, exemplars: EmbeddedExemplars) -> Unlike
 def decide(
     verifier: Verifier,
     exemplars: EmbeddedExemplars,
-    by: Asked,
+    by: WitnessMethod,
     progress: Progress | None = None,
-    shown: Shown | None = None,
-    places: GivenPlaces | None = None,
+    shown: DisplayedInstances | None = None,
+    places: ErrorLocations | None = None,
 ) -> Verdicts:
     """Verify exemplars and decide by the verifier's operating point; ``places`` names them in errors."""
-    places, ptr, shares = places or GivenPlaces(), exemplars.ptr, None
+    places, ptr, shares = places or ErrorLocations(), exemplars.ptr, None
     logit, attention, score = verify_embedded(verifier, exemplars, progress)
     _check_answers("logit", logit, np.arange(len(ptr)), places)
     if attention is not None:
@@ -293,7 +294,7 @@ def decide(
     probability = point.probability(logit)
     witness = None if shares is None else point.witnesses(probability, shares, ptr)
     verdict = point.verdict(probability)
-    unlike = unlike_instances(verifier, exemplars)
+    unlike = out_of_distribution(verifier, exemplars)
     if unlike is not None:
         verdict = verdict & ~unlike.withheld
 
@@ -335,7 +336,7 @@ def decide(
     )
 
 
-def witnesses_by(verifier: Verifier, asked: Asked | None) -> Asked:
+def witnesses_by(verifier: Verifier, asked: WitnessMethod | None) -> WitnessMethod:
     """How to choose witnesses: as requested, else as the witness rule was calibrated, else as the pooling allows.
 
     Warns if the rule was calibrated on another method: the threshold of one kind of shares means nothing for another.
@@ -357,7 +358,7 @@ def witnesses_by(verifier: Verifier, asked: Asked | None) -> Asked:
 
 
 def _check_answers(
-    what: str, numbers: NDArray[np.float64], ptr: NDArray[np.int64], places: GivenPlaces, before: int = 0
+    what: str, numbers: NDArray[np.float64], ptr: NDArray[np.int64], places: ErrorLocations, before: int = 0
 ) -> None:
     """Raise an error for NaN or infinity: a comparison with NaN is false and would look like a verdict of no."""
     if np.isfinite(numbers.sum()):  # true only if all are finite; these sums do not overflow

@@ -18,7 +18,7 @@ from miv.poolings import Pooling
 from miv.poolings.pooling_base import Start
 from miv.runtime import Progress
 from miv.verifier.decisions import OperatingPoint
-from miv.verifier.out_of_distribution import UnlikeLimit
+from miv.verifier.out_of_distribution import OutOfDistributionLimit
 from miv.verifier.parts import (
     backbone_of,
     describe_backbone,
@@ -28,7 +28,7 @@ from miv.verifier.parts import (
     query_backbone_of,
 )
 from miv.verifier.references import Pairs, ReferenceRule
-from miv.verifier.verdict import Asked, Verdict, Verdicts
+from miv.verifier.verdict import Verdict, Verdicts, WitnessMethod
 
 if TYPE_CHECKING:
     from miv.verifier.stored_bag import RowType, StoredBag
@@ -162,7 +162,7 @@ class Verifier(
         self.pooling, start = pooling_of(pooling, self.backbone.channels, start, pooling_options)
         self.instances = None if instances is None else InstanceForm.checked(instances)
         self.operating_point = OperatingPoint.default()
-        self.unlike: UnlikeLimit | None = None
+        self.unlike: OutOfDistributionLimit | None = None
         self.loaded_from: str | None = None  # the name or folder given to from_pretrained
         # What the mixin writes to config.json; its default would lack the two keys that name the format.
         self._hub_mixin_config = {
@@ -264,7 +264,9 @@ class Verifier(
             score=pooled.score,
         )
 
-    def verify(self, query: Any, bag: Any, *, resize: Fit | None = None, witnesses: Asked | None = None) -> Verdict:
+    def verify(
+        self, query: Any, bag: Any, *, resize: Fit | None = None, witnesses: WitnessMethod | None = None
+    ) -> Verdict:
         """Does the bag hold something of the query's class, and which of its instances show it?
 
         Args:
@@ -298,7 +300,7 @@ class Verifier(
         bags: Any,
         *,
         resize: Fit | None = None,
-        witnesses: Asked | None = None,
+        witnesses: WitnessMethod | None = None,
         progress: Progress | None = None,
     ) -> Verdicts:
         """Verify many exemplars at once; faster than one by one, because each distinct image or text is embedded once.

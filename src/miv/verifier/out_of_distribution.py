@@ -17,7 +17,7 @@ from miv.errors import MIVError
 from miv.files.atomic import whole_file
 from miv.files.json import Floats, Mask, finite_number
 
-UNLIKE_NAME = "unlike.safetensors"
+LIMIT_NAME = "unlike.safetensors"
 _FORMAT = "miv-unlike"
 _REMEDY = "Delete the file, then run `miv calibrate` again, or use the verifier without it."
 _SHAPES = {"mean": 1, "directions": 2, "variance": 1}
@@ -25,7 +25,7 @@ _MOST_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class UnlikeLimit:
+class OutOfDistributionLimit:
     r"""A limit for the distance of a feature from those of the train instances.
 
     .. math:: d^2(x) = \sum_k \frac{(v_k^\top (x - \mu))^2}{\lambda_k} + \frac{\|r\|^2}{\lambda_0}
@@ -42,7 +42,8 @@ class UnlikeLimit:
         rate: the share of instances like the training data that are beyond the limit by chance.
         measured: what calibration measured, as plain values.
 
-    >>> limit = UnlikeLimit(np.zeros(3, np.float32), np.eye(1, 3, dtype=np.float32), np.ones(1), 0.25, 9.0, 0.01)
+    >>> mean, directions = np.zeros(3, np.float32), np.eye(1, 3, dtype=np.float32)
+    >>> limit = OutOfDistributionLimit(mean, directions, np.ones(1), 0.25, 9.0, 0.01)
     >>> limit.distance(np.array([[2.0, 0.0, 0.0], [2.0, 1.0, 1.0]], np.float32)).tolist()
     [4.0, 12.0]
     """
@@ -83,7 +84,7 @@ class UnlikeLimit:
         rest = np.maximum(np.einsum("nc,nc->n", centred, centred) - squared.sum(axis=1), 0)
         return np.asarray((squared / self.variance).sum(axis=1) + rest / self.rest)
 
-    def unlike(self, features: NDArray[np.float32]) -> Mask:
+    def is_beyond(self, features: NDArray[np.float32]) -> Mask:
         """Return ``(N,)`` bool: which features ``(N, C)`` are beyond the limit."""
         return np.asarray(self.distance(features) > self.limit)
 
@@ -103,13 +104,13 @@ class UnlikeLimit:
         """Write the file to the folder of a verifier, atomically."""
         about = {**self.document(), "rest": self.rest}
         parts = {name: np.ascontiguousarray(getattr(self, name)) for name in _SHAPES}
-        with whole_file(Path(folder) / UNLIKE_NAME) as temporary:
+        with whole_file(Path(folder) / LIMIT_NAME) as temporary:
             save_file(parts, temporary, metadata={"format": _FORMAT, "about": json.dumps(about)})
 
     @classmethod
-    def load(cls, folder: Path | str, channels: int) -> "UnlikeLimit | None":
+    def load(cls, folder: Path | str, channels: int) -> "OutOfDistributionLimit | None":
         """Read the file in a verifier's folder, if there is one; a damaged file is an error."""
-        path = Path(folder) / UNLIKE_NAME
+        path = Path(folder) / LIMIT_NAME
         if not os.path.lexists(path):
             return None
         try:
@@ -121,7 +122,7 @@ class UnlikeLimit:
         return found
 
     @classmethod
-    def _read(cls, path: Path) -> "UnlikeLimit":
+    def _read(cls, path: Path) -> "OutOfDistributionLimit":
         if path.stat().st_size > _MOST_BYTES:
             raise ValueError("it is too large")
         with safe_open(path, framework="numpy") as file:
@@ -139,12 +140,12 @@ class UnlikeLimit:
         return cls(parts["mean"], parts["directions"], parts["variance"], *numbers, about["measured"])
 
 
-UNLIKE = "unlike the training data"
+FAR_WORDS = "unlike the training data"
 _MOST_PLACES = 10  # places in a sentence
 
 
 @dataclass(frozen=True, eq=False)
-class UnlikeInstances:
+class OutOfDistribution:
     """Instances beyond the limit of a verifier, for ``E`` exemplars with ``T`` targets.
 
     Args:
@@ -162,10 +163,10 @@ class UnlikeInstances:
         """``(E,)`` bool: no yes or no is given, because the query or every target is unlike the training data."""
         return np.asarray(self.query | ~csr.bag_any(~self.bag, self.ptr))
 
-    def one(self, exemplar: int) -> "UnlikeInstances":
+    def one(self, exemplar: int) -> "OutOfDistribution":
         """Those of one exemplar."""
         first, last = int(self.ptr[exemplar]), int(self.ptr[exemplar + 1])
-        return UnlikeInstances(
+        return OutOfDistribution(
             self.query[exemplar : exemplar + 1], self.bag[first:last], self.ptr[exemplar : exemplar + 2] - first
         )
 
@@ -178,8 +179,8 @@ class UnlikeInstances:
     def reason(self) -> str | None:
         """Why one exemplar gets no answer, or ``None``."""
         if self.query[0]:
-            return f"the query is {UNLIKE}"
-        return f"every instance of the bag is {UNLIKE}" if self.bag.all() else None
+            return f"the query is {FAR_WORDS}"
+        return f"every instance of the bag is {FAR_WORDS}" if self.bag.all() else None
 
     @property
     def note(self) -> str:
@@ -189,7 +190,7 @@ class UnlikeInstances:
             return ""
         listed = ", ".join(map(str, places[:_MOST_PLACES])) + ", …" * (len(places) > _MOST_PLACES)
         several = len(places) > 1
-        return f"{len(places)} instance{'s are' if several else ' is'} {UNLIKE}: place{'s' * several} {listed}."
+        return f"{len(places)} instance{'s are' if several else ' is'} {FAR_WORDS}: place{'s' * several} {listed}."
 
     def document(self) -> dict[str, Any]:
         """Return plain values of one exemplar, for JSON."""

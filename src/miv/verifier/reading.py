@@ -39,13 +39,13 @@ from miv.files.instances import (
 KIND_WORDS: dict[InstanceKind, str] = {"image": "image", "text": "text", "features": "feature vector"}
 
 
-class GivenPlaces:
+class ErrorLocations:
     """Names of queries and bags in error messages.
 
     Args:
         rows: the source of each exemplar, such as "pairs.csv, line 3"; ``None`` counts exemplars from 0.
 
-    >>> GivenPlaces().query(2), GivenPlaces(["pairs.csv, line 3"]).bag(0), ALONE.member(0, 4)
+    >>> ErrorLocations().query(2), ErrorLocations(["pairs.csv, line 3"]).bag(0), ALONE.member(0, 4)
     ('Query 2', 'pairs.csv, line 3: the bag', 'The bag, instance 4')
     """
 
@@ -82,7 +82,7 @@ class GivenPlaces:
         return f"{row}: the {what}" if row else f"The {what}"
 
 
-ALONE = GivenPlaces([""])
+ALONE = ErrorLocations([""])
 """A single query and bag, which need no number."""
 
 
@@ -106,9 +106,9 @@ def _in_folder(folder: Path, kind: InstanceKind) -> list[Any]:
     return [instance for file in files for instance in KINDS[kind].read(file, ImageForm())]
 
 
-def check_bags(queries: Any, bags: Any, kind: InstanceKind, places: GivenPlaces | None = None) -> None:
+def check_bags(queries: Any, bags: Any, kind: InstanceKind, places: ErrorLocations | None = None) -> None:
     """Raise an error unless there is one bag per query and every bag is a non-empty list."""
-    places = places or GivenPlaces()
+    places = places or ErrorLocations()
     if isinstance(queries, str | PathLike | Image.Image) or isinstance(bags, str | PathLike | Image.Image):
         raise MIVError("Got a single instance. Expected a list of queries and a list of bags.")
     if _length(queries, "The queries") != _length(bags, "The bags"):
@@ -210,14 +210,14 @@ def is_finite(vectors: NDArray[np.float32]) -> bool:
 
 
 def single_instances(
-    queries: Any, kind: InstanceKind, places: GivenPlaces
-) -> tuple[Any, NDArray[np.int64] | None, GivenPlaces]:
+    queries: Any, kind: InstanceKind, places: ErrorLocations
+) -> tuple[Any, NDArray[np.int64] | None, ErrorLocations]:
     """Return the instances of all queries, the borders ``(E + 1,)`` between their references, and their places.
 
     A list is several references: of image files, images or texts, or of vectors. If every query is one instance,
     everything is returned as it was given, with ``None`` for the borders.
 
-    >>> instances, ptr, places = single_instances([["a", "b"], "c"], "text", GivenPlaces())
+    >>> instances, ptr, places = single_instances([["a", "b"], "c"], "text", ErrorLocations())
     >>> instances, ptr.tolist(), places.query(1), places.query(2)
     (['a', 'b', 'c'], [0, 2, 3], 'Query 0, reference 1', 'Query 1')
     """
@@ -236,13 +236,13 @@ def single_instances(
         for number, references in enumerate(asked)
         for place in range(len(references))
     ]
-    return [one for references in asked for one in references], ptr, ReferencePlaces(names, places)
+    return [one for references in asked for one in references], ptr, ReferenceLocations(names, places)
 
 
-class ReferencePlaces(GivenPlaces):
+class ReferenceLocations(ErrorLocations):
     """Names of single references in error messages, and of exemplars and bags as before."""
 
-    def __init__(self, names: list[str], places: GivenPlaces) -> None:
+    def __init__(self, names: list[str], places: ErrorLocations) -> None:
         super().__init__()
         self._names, self._places = names, places
 

@@ -30,7 +30,7 @@ from miv.poolings import POOLINGS, Pooling
 from miv.registry import options_of
 from miv.verifier.decisions import OPERATING_POINT_NAME, OperatingPoint
 from miv.verifier.network import Verifier
-from miv.verifier.out_of_distribution import UNLIKE_NAME, UnlikeLimit
+from miv.verifier.out_of_distribution import LIMIT_NAME, OutOfDistributionLimit
 
 _FOLDER = Path(__file__).parent / "shipped_verifiers"
 _STARTS = frozenset({"normal_", "uniform_", "fill_", "zero_", "copy_", "mul_"})
@@ -45,7 +45,7 @@ def saving_to(folder: Path, verifier: Verifier, options: dict[str, Any]) -> Iter
     if options.get("push_to_hub"):
         options.setdefault("repo_id", folder.name)  # not the name of the temporary folder
     # An existing operating point and limit belong to the previous verifier.
-    with files_together(folder, keep=["README.md"], remove=[OPERATING_POINT_NAME, UNLIKE_NAME]) as temporary:
+    with files_together(folder, keep=["README.md"], remove=[OPERATING_POINT_NAME, LIMIT_NAME]) as temporary:
         yield temporary
 
 
@@ -96,9 +96,9 @@ def load_verifier(
         verifier.query_backbone.freeze()
     if not is_local:
         download_if_there(name, OPERATING_POINT_NAME, **options)
-        download_if_there(name, UNLIKE_NAME, **options)
+        download_if_there(name, LIMIT_NAME, **options)
     verifier.operating_point = OperatingPoint.load(folder)
-    verifier.unlike = UnlikeLimit.load(folder, verifier.backbone.vector_channels)
+    verifier.unlike = OutOfDistributionLimit.load(folder, verifier.backbone.vector_channels)
     verifier.loaded_from = source
     return verifier.to(wanted).eval()
 

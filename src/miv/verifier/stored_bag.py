@@ -19,7 +19,6 @@ from miv.poolings import Rows
 from miv.registry import options_of
 from miv.verifier.chunks import NumpyFile
 from miv.verifier.network import Verifier
-from miv.verifier.out_of_distribution import UNLIKE
 
 RowType = Literal["float32", "float16", "int8"]
 MANIFEST = "kept_bag.json"
@@ -53,7 +52,7 @@ class StoredBag:
         variance = about.get("variance")
         self.variance: Floats | None = None if variance is None else np.array(variance, np.float64)
         self.size, self.width = self._file.shape[0], self._file.shape[1]
-        self.all_unlike(verifier)
+        self.all_beyond(verifier)
         self.kind: RowType = about.get("rows", "float32")
         self._scales = NumpyFile(folder / _SCALES) if self.kind == "int8" else None
         if self.size != about.get("size") or self._file.dtype != self.kind or len(self._file.shape) != 2:
@@ -68,7 +67,7 @@ class StoredBag:
         if self._about.get("verifier") != verifier_fingerprint(verifier):
             raise MIVError(f"The bag {self.folder} was kept with another verifier, so its rows do not fit. {_REMEDY}")
 
-    def all_unlike(self, verifier: Verifier) -> bool:
+    def all_beyond(self, verifier: Verifier) -> bool:
         """Whether all targets are beyond the verifier's limit, which may have been calibrated since."""
         limit = verifier.unlike
         if limit is None:
@@ -78,7 +77,7 @@ class StoredBag:
         measured = self._about["unlike"]
         if measured is None or measured["fingerprint"] != limit.fingerprint:
             raise MIVError(
-                f"The limit for instances {UNLIKE} was calibrated after the bag {self.folder} was kept, so it is not "
+                f"The out-of-distribution limit was calibrated after the bag {self.folder} was kept, so it is not "
                 f"known whether all of them are beyond it. {_REMEDY}"
             )
         return bool(measured["least_distance"] > limit.limit)

@@ -19,7 +19,7 @@ from miv.runtime import Progress, SilentProgress, evaluating
 from miv.verifier.chunks import BagChunks, ChunkReader, check_chunk, check_queries, check_width, query_features
 from miv.verifier.engine import warn_of_other_sizes, witnesses_by
 from miv.verifier.network import Verifier
-from miv.verifier.out_of_distribution import UNLIKE
+from miv.verifier.out_of_distribution import FAR_WORDS
 from miv.verifier.stored_bag import BagWriter, RowType, StoredBag, check_new, is_stored_bag
 from miv.verifier.verdict import Verdict, Witness
 
@@ -64,8 +64,8 @@ class StreamingPass:
         with torch.inference_mode(), evaluating(verifier):
             self._pooled: PartialBag = _partial_bag(verifier, queries, int(top), variance, log_sums)
         limit = verifier.unlike
-        self._unlike_query: Mask = np.zeros(len(queries), bool) if limit is None else limit.unlike(queries)
-        self._all_unlike: bool = limit is not None  # until a target is like the training data
+        self._query_beyond: Mask = np.zeros(len(queries), bool) if limit is None else limit.is_beyond(queries)
+        self._all_beyond: bool = limit is not None  # until a target is like the training data
 
     def update(self, features: Rows, first: int | None = None) -> None:
         """Add the features ``(N, C)`` of targets; ``first`` is the place of the first, by default after the last."""
@@ -74,17 +74,17 @@ class StreamingPass:
         with torch.inference_mode(), evaluating(self.verifier):
             for start in range(0, len(features), _ROWS):
                 part = np.asarray(features[start : start + _ROWS], np.float32)
-                if self._all_unlike and self.verifier.unlike is not None:
-                    self._all_unlike = bool(self.verifier.unlike.unlike(part).all())
+                if self._all_beyond and self.verifier.unlike is not None:
+                    self._all_beyond = bool(self.verifier.unlike.is_beyond(part).all())
                 self._pooled.update(self._pooled.queries.form.rows_of_part(part), first + start)
         self.size += len(features)
 
-    def update_stored(self, rows: Rows, first: int | None = None, all_unlike: bool = False) -> None:
-        """Add targets by their stored rows ``(N, K)``; ``all_unlike`` if all of them are out of distribution."""
+    def update_stored(self, rows: Rows, first: int | None = None, all_beyond: bool = False) -> None:
+        """Add targets by their stored rows ``(N, K)``; ``all_beyond`` if all of them are out of distribution."""
         with torch.inference_mode(), evaluating(self.verifier):
             self._pooled.update(rows, self.size if first is None else first)
         self.size += len(rows)
-        self._all_unlike &= all_unlike
+        self._all_beyond &= all_beyond
 
     def rows(self, features: Rows) -> Rows:
         """What the pass reads of features ``(N, C)``, and a stored bag holds: ``(N, K)``."""
@@ -103,7 +103,7 @@ class StreamingPass:
         if other.size:
             self._pooled.merge(other._pooled)
             self.size += other.size
-            self._all_unlike &= other._all_unlike
+            self._all_beyond &= other._all_beyond
 
     @property
     def needs_second_pass(self) -> bool:
@@ -152,8 +152,8 @@ class StreamingPass:
         probability = float(point.probability(np.array([logit]))[0])
         leading = tuple(Witness(int(place), float(share)) for place, share in zip(places, shares, strict=True))
         marked = point.witness_rule.chosen(probability, not point.rejected(probability), shares, self.size)
-        reason = f"the query is {UNLIKE}" if self._unlike_query[query] else None
-        reason = reason or (f"every instance of the bag is {UNLIKE}" if self._all_unlike else None)
+        reason = f"the query is {FAR_WORDS}" if self._query_beyond[query] else None
+        reason = reason or (f"every instance of the bag is {FAR_WORDS}" if self._all_beyond else None)
         return Verdict(
             verdict=bool(point.verdict(probability)) and reason is None,
             probability=probability,
@@ -272,10 +272,10 @@ def _read(bag: StoredBag | BagChunks, state: StreamingPass, progress: Progress) 
         for chunk in _checked(state.verifier, bag, progress, "Reading the bag"):
             state.update(chunk)
         return
-    all_unlike = bag.all_unlike(state.verifier)
+    all_beyond = bag.all_beyond(state.verifier)
     with progress.step("Reading the stored bag", total=bag.size) as advance:
         for rows in bag.rows():
-            state.update_stored(rows, all_unlike=all_unlike)
+            state.update_stored(rows, all_beyond=all_beyond)
             advance(len(rows))
 
 

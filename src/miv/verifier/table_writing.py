@@ -17,10 +17,10 @@ from miv.files.images import Fit
 from miv.files.tables import SEPARATOR, read_records, require_parquet
 from miv.runtime import Advance, Progress
 from miv.verifier.network import Verifier
-from miv.verifier.reading import GivenPlaces
+from miv.verifier.reading import ErrorLocations
 from miv.verifier.table_reading import REQUIRED, ExemplarRow, Survey, exemplar_rows, grouped, instances_by_id
-from miv.verifier.verdict import Asked, Verdicts, witness_places
-from miv.verifier.verifying import Verifying
+from miv.verifier.verdict import Verdicts, WitnessMethod, witness_places
+from miv.verifier.verifying import BatchVerifier
 
 # Write a table part by part, as Parquet or as CSV that is safe to open in a spreadsheet.
 
@@ -104,14 +104,14 @@ _PLAIN: dict[ColumnType, Callable[[Any], Any]] = {"int64": int, "float64": float
 # Columns of a table of verdicts about instances unlike the training data.
 
 
-def unlike_schema(by_instance: bool) -> Schema:
+def limit_schema(by_instance: bool) -> Schema:
     """Names and types of the columns, with one row per instance or one per exemplar."""
     if by_instance:
         return {"unlike": "bool"}
     return {"reason": "string", "unlike_query": "bool", "unlike": "list<int64>"}
 
 
-def unlike_columns(verdicts: Verdicts, by_instance: bool) -> dict[str, Any]:
+def limit_columns(verdicts: Verdicts, by_instance: bool) -> dict[str, Any]:
     """The columns of one part of a table; none if the verifier has no limit."""
     if verdicts.unlike is None:
         return {}
@@ -148,7 +148,7 @@ class Scored:
     yes: int
     yes_without_witness: int
     threshold: float
-    witnesses_by: Asked
+    witnesses_by: WitnessMethod
     odd_label: str | None
     unsure: int = 0
     lower_threshold: float | None = None
@@ -162,7 +162,7 @@ def score_table(
     instances: Path | None = None,
     by_instance: bool = False,
     resize: Fit | None = None,
-    witnesses: Asked | None = None,
+    witnesses: WitnessMethod | None = None,
     progress: Progress,
 ) -> Scored:
     """Verify every row of a table and write the verdicts as they are ready. The file appears only when complete.
@@ -187,7 +187,7 @@ def score_table(
             advance(1)
     if not survey.count:
         raise MIVError(f"{table}: no rows. Expected one row per exemplar.")
-    scoring = RowScoring(Verifying(verifier, resize, witnesses), survey.kept, by_instance)
+    scoring = RowScoring(BatchVerifier(verifier, resize, witnesses), survey.kept, by_instance)
     rows = exemplar_rows(read_records(table, REQUIRED), table.parent, known, kind, verifier.query_kind, survey.kept)
     writer, step = table_writer(out, scoring.schema), progress.step("Verifying", total=survey.count)
     with writer as write, step as advance:
@@ -212,7 +212,7 @@ class VerdictTally:
         if verdicts.witness is not None:
             self.yes_without_witness += int((verdicts.verdict & ~csr.bag_any(verdicts.witness, verdicts.ptr)).sum())
 
-    def scored(self, verifier: Verifier, by: Asked, odd_label: str | None) -> Scored:
+    def scored(self, verifier: Verifier, by: WitnessMethod, odd_label: str | None) -> Scored:
         """The summary of a table with these counts."""
         point = verifier.operating_point
         counts = (self.exemplars, self.yes, self.yes_without_witness)
@@ -228,22 +228,22 @@ class RowScoring:
         by_instance: write one row per instance instead of one per exemplar.
     """
 
-    def __init__(self, verifying: Verifying, kept: list[str], by_instance: bool) -> None:
+    def __init__(self, verifying: BatchVerifier, kept: list[str], by_instance: bool) -> None:
         self.verifying, self.kept, self.by_instance = verifying, kept, by_instance
         self.tally = VerdictTally()
         verifier = verifying.verifier
         self._together = _VECTORS_TOGETHER if verifier.backbone.kind == "features" else _TOGETHER
         self.schema = _schema(kept, by_instance, two_thresholds=verifier.operating_point.lower_threshold is not None)
-        self.schema |= unlike_schema(by_instance) if verifier.unlike is not None else {}
+        self.schema |= limit_schema(by_instance) if verifier.unlike is not None else {}
 
     def score(self, rows: Iterable[ExemplarRow], first: int, write: Write, advance: Advance) -> None:
         """Verify the rows and write the columns of ``schema``; ``first`` is the number of the first exemplar."""
         for group in grouped(rows, self._together):
             given = [row.asked for row in group], [[one.instance for one in row.bag] for row in group]
-            verdicts = self.verifying.verify(*given, GivenPlaces([row.place for row in group]))
+            verdicts = self.verifying.verify(*given, ErrorLocations([row.place for row in group]))
             number = first + self.tally.exemplars
             columns = _columns(group, verdicts, number, self.kept, self.by_instance)
-            write(columns | unlike_columns(verdicts, self.by_instance))
+            write(columns | limit_columns(verdicts, self.by_instance))
             self.tally.add(verdicts)
             advance(len(group))
 

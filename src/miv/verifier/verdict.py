@@ -15,7 +15,7 @@ from miv.data.pool import InstancePool
 from miv.errors import MIVError
 from miv.files.json import Floats, Integers, Mask
 from miv.verifier.decisions import Decision, WitnessesBy, decision_of, decisions_of, threshold_words
-from miv.verifier.out_of_distribution import UnlikeInstances
+from miv.verifier.out_of_distribution import OutOfDistribution
 
 # Which reference matches which instance of the bag, computed on first access.
 
@@ -105,7 +105,7 @@ def witness_places(witness: Mask | None, shares: Floats | None, ptr: Integers) -
 
 
 # How to choose witnesses; "none" saves the work if only the verdicts matter.
-Asked = WitnessesBy | Literal["none"]
+WitnessMethod = WitnessesBy | Literal["none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Witness:
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class DisplayedInstances:
     """The instances of exemplars as indices into a pool, to show images and texts with a verdict."""
 
     pool: InstancePool
@@ -127,12 +127,12 @@ class Shown:
     bag_names: Sequence[str] = ()  # T file names
     reference_ptr: NDArray[np.int64] | None = None  # (E + 1,) borders between references; None if queries are single
 
-    def of(self, exemplar: int, first: int, last: int) -> "Shown":
+    def of(self, exemplar: int, first: int, last: int) -> "DisplayedInstances":
         """Those of one exemplar, given its part of the targets."""
         asked = slice(exemplar, exemplar + 1)
         if self.reference_ptr is not None:
             asked = slice(int(self.reference_ptr[exemplar]), int(self.reference_ptr[exemplar + 1]))
-        return Shown(
+        return DisplayedInstances(
             self.pool, self.query[asked], self.bag[first:last], self.query_names[asked], self.bag_names[first:last]
         )
 
@@ -172,16 +172,16 @@ class Verdict:
     probability: float
     threshold: float
     witnesses: tuple[Witness, ...]
-    witnesses_by: Asked
+    witnesses_by: WitnessMethod
     shares: NDArray[np.float64] | None = field(repr=False)
     attention: NDArray[np.float64] | None = field(repr=False)
     size: int
-    shown: Shown | None = field(default=None, repr=False)
+    shown: DisplayedInstances | None = field(default=None, repr=False)
     lazy_scores: LazyScores | None = field(default=None, repr=False)
     nearly_whole_sets: float | None = field(default=None, repr=False)
     lower_threshold: float | None = None
     lazy_matches: LazyMatches | None = field(default=None, repr=False)
-    unlike: UnlikeInstances | None = field(default=None, repr=False)
+    unlike: OutOfDistribution | None = field(default=None, repr=False)
     logit: float = field(default=math.nan, repr=False)
     is_streamed: bool = field(default=False, repr=False)
     leading: tuple[Witness, ...] = field(default=(), repr=False)
@@ -303,16 +303,16 @@ class Verdicts(Sequence[Verdict]):
     threshold: float
     logit: NDArray[np.float64]
     ptr: NDArray[np.int64]
-    witnesses_by: Asked
+    witnesses_by: WitnessMethod
     shares: NDArray[np.float64] | None = None
     witness: NDArray[np.bool_] | None = None
     attention: NDArray[np.float64] | None = None
-    shown: Shown | None = field(default=None, repr=False)
+    shown: DisplayedInstances | None = field(default=None, repr=False)
     lazy_scores: LazyScores | None = field(default=None, repr=False)
     nearly_whole_sets: float | None = field(default=None, repr=False)
     lower_threshold: float | None = None
     lazy_matches: LazyMatches | None = field(default=None, repr=False)
-    unlike: UnlikeInstances | None = field(default=None, repr=False)
+    unlike: OutOfDistribution | None = field(default=None, repr=False)
 
     @property
     def decision(self) -> NDArray[np.str_]:

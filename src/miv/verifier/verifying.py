@@ -18,7 +18,7 @@ from miv.runtime import Progress
 from miv.verifier.engine import EmbeddedExemplars, FeatureLookup, decide, warn_of_other_sizes, witnesses_by
 from miv.verifier.network import Verifier
 from miv.verifier.reading import (
-    GivenPlaces,
+    ErrorLocations,
     Reader,
     as_vector,
     as_vectors,
@@ -29,7 +29,7 @@ from miv.verifier.reading import (
     vector_length,
     with_folders,
 )
-from miv.verifier.verdict import Asked, Shown, Verdicts
+from miv.verifier.verdict import DisplayedInstances, Verdicts, WitnessMethod
 
 Rows = NDArray[np.float32]
 
@@ -39,15 +39,15 @@ def verify_many(
     queries: Any,
     bags: Any,
     resize: Fit | None,
-    witnesses: Asked | None,
+    witnesses: WitnessMethod | None,
     progress: Progress | None,
-    places: GivenPlaces | None = None,
+    places: ErrorLocations | None = None,
 ) -> Verdicts:
     """Verify exemplars given as instances; see ``Verifier.verify_many``. ``places`` names them in errors."""
-    return Verifying(verifier, resize, witnesses, progress).verify(queries, bags, places, show=True)
+    return BatchVerifier(verifier, resize, witnesses, progress).verify(queries, bags, places, show=True)
 
 
-class Verifying:
+class BatchVerifier:
     """Verifies queries and bags part by part, for data that does not fit in memory.
 
     Every distinct image or text is read and embedded once, even if it occurs in several parts: its features are kept,
@@ -64,7 +64,7 @@ class Verifying:
         self,
         verifier: Verifier,
         resize: Fit | None = None,
-        witnesses: Asked | None = None,
+        witnesses: WitnessMethod | None = None,
         progress: Progress | None = None,
     ) -> None:
         self.verifier = verifier
@@ -73,7 +73,7 @@ class Verifying:
         self._reader = Reader(verifier.backbone.kind, verifier.instances, resize)
         self._features = _GrowingRows(verifier.backbone.channels)
 
-    def verify(self, queries: Any, bags: Any, places: GivenPlaces | None = None, *, show: bool = False) -> Verdicts:
+    def verify(self, queries: Any, bags: Any, places: ErrorLocations | None = None, *, show: bool = False) -> Verdicts:
         """Verify one part.
 
         Args:
@@ -82,7 +82,7 @@ class Verifying:
             places: names of the exemplars in errors.
             show: keep images and texts to show with the verdicts; only if there is a single part.
         """
-        backbone, places = self.verifier.backbone, places or GivenPlaces()
+        backbone, places = self.verifier.backbone, places or ErrorLocations()
         bags = with_folders(bags, backbone.kind)
         check_bags(queries, bags, backbone.kind, places)
         ptr, shown = csr.borders([len(bag) for bag in bags]), None
@@ -100,7 +100,11 @@ class Verifying:
             if pool is not None:
                 everything = np.arange(len(pool))
                 self._features.add(embed_instances(backbone, pool, everything, self._progress))
-                shown = Shown(pool, query, bag, *_names(backbone.kind, asked, bags), reference_ptr) if show else None
+                shown = (
+                    DisplayedInstances(pool, query, bag, *_names(backbone.kind, asked, bags), reference_ptr)
+                    if show
+                    else None
+                )
             exemplars = EmbeddedExemplars.among(self._features.values, query, bag, ptr, reference_ptr)
         if not self._is_warned:  # once for all parts
             self._is_warned = warn_of_other_sizes(self.verifier.operating_point, ptr, reference_ptr)
@@ -116,7 +120,7 @@ class Verifying:
         else:
             self._reader.add(given, place)
 
-    def _rows(self, queries: Any, bags: Any, places: GivenPlaces) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _rows(self, queries: Any, bags: Any, places: ErrorLocations) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Collect images or texts; return the rows of queries or references and of targets among the distinct ones."""
         add = self._reader.add
         query = [add(one, places.query(number)) for number, one in enumerate(queries)]
@@ -165,7 +169,11 @@ def embedded(backbone: Backbone, pool: InstancePool, progress: Progress | None =
 
 
 def query_features(
-    verifier: Verifier, instances: Any, places: GivenPlaces, resize: Fit | None = None, progress: Progress | None = None
+    verifier: Verifier,
+    instances: Any,
+    places: ErrorLocations,
+    resize: Fit | None = None,
+    progress: Progress | None = None,
 ) -> Rows:
     """Features ``(R, C)`` of queries or references, for the pooling."""
     if verifier.query_backbone is not None:
@@ -175,7 +183,11 @@ def query_features(
 
 
 def query_vectors(
-    verifier: Verifier, instances: Any, places: GivenPlaces, resize: Fit | None = None, progress: Progress | None = None
+    verifier: Verifier,
+    instances: Any,
+    places: ErrorLocations,
+    resize: Fit | None = None,
+    progress: Progress | None = None,
 ) -> Rows:
     """Embed queries with the query backbone, and put zeros in place of the channels of the bag."""
     backbone = verifier.query_backbone
@@ -194,7 +206,7 @@ def bag_vectors(verifier: Verifier, bag: Any, place: str) -> Rows:
 
 
 def _query_features(
-    backbone: Backbone, reader: Reader, instances: Any, places: GivenPlaces, progress: Progress | None
+    backbone: Backbone, reader: Reader, instances: Any, places: ErrorLocations, progress: Progress | None
 ) -> Rows:
     rows = [reader.add(value, places.query(number)) for number, value in enumerate(instances)]
     pool = reader.take_new()
@@ -216,7 +228,7 @@ def _through(backbone: Backbone, lookup: FeatureLookup) -> FeatureLookup:
 
 
 def _vectors(
-    channels: int, queries: Any, bags: Any, places: GivenPlaces, reference_ptr: NDArray[np.int64] | None
+    channels: int, queries: Any, bags: Any, places: ErrorLocations, reference_ptr: NDArray[np.int64] | None
 ) -> FeatureLookup:
     """Look up the given vectors, joining only one batch at a time to save memory; ``queries`` may be references."""
     if places.are_named:

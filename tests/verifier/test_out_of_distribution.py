@@ -123,6 +123,6 @@ def test_noise_and_inverted_images_are_unlike_digits() -> None:
         for name, images in parts.items()
     }
     limit = fit_out_of_distribution(found["train"], found["validation"], 0.02, np.repeat(np.arange(60), 5))
-    share = {name: limit.unlike(features).mean() for name, features in found.items()}
+    share = {name: limit.is_beyond(features).mean() for name, features in found.items()}
     assert share["noise"] == share["inverted"] == 1
     assert share["test"] < 0.05
