@@ -105,7 +105,7 @@ def compute(name: str, size: int, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         plain = score_baselines(sets, cache=Path(folder) / "cache").splits["test"]
         run = train(
-            sets, out=Path(folder) / "run", seed=seed, cache=Path(folder) / "cache", reference=False, verbose=False
+            sets, out=Path(folder) / "run", seed=seed, cache=Path(folder) / "cache", baselines=False, verbose=False
         )
         test = run.evaluations["test"].document()
     return {

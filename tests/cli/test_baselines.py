@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import miv
 from miv import MIVError
 from miv.data import ExemplarSet, InstancePool, save_splits
 from miv.errors import MIVWarning
@@ -153,3 +154,5 @@ def test_the_old_names_work_with_a_warning() -> None:
     short = ("--max-epochs", "1", "--align-epochs", "0", "--threads", "1", "--json")
     with pytest.warns(MIVWarning, match="--no-baselines"):
         assert json.loads(run("train", "vectors", "--out", "r", *short, "--no-reference"))["reference"] is None
+    with pytest.warns(MIVWarning, match="now baselines"):
+        assert miv.train("vectors", max_epochs=1, align_epochs=0, verbose=False, reference=False).reference is None

@@ -152,7 +152,7 @@ def train(
             threads=threads,
             memory=memory,
             cache=cache,
-            reference=baselines if reference is None else reference,
+            baselines=baselines if reference is None else reference,
             **settings,
         )
     except StoppedByUser as stopped:

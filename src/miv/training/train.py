@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 import tempfile
+import warnings
 import weakref
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -16,7 +17,7 @@ from typing import Any
 from miv.data import SPLITS, ExemplarSet, load_split, load_splits
 from miv.data.folder import folders_beside
 from miv.data.splits import hold_out
-from miv.errors import MIVError, StoppedByUser, unknown_name
+from miv.errors import MIVError, MIVWarning, StoppedByUser, unknown_name
 from miv.evaluation import Evaluation, Predictions
 from miv.evaluation.baselines import Baselines
 from miv.evaluation.runs import RunFolder
@@ -194,7 +195,8 @@ def train(
     threads: int = 0,
     memory: float | None = None,
     cache: str | PathLike[str] | None = None,
-    reference: bool = True,
+    baselines: bool = True,
+    reference: bool | None = None,
     verbose: bool = True,
     **settings: Any,
 ) -> TrainingRun:
@@ -222,7 +224,8 @@ def train(
         memory: memory limit per process in GB when training the backbone; by default half of what is free. Larger steps
             recompute part of the forward pass, with the same result.
         cache: folder of features and built sets, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
-        reference: whether to also score plain methods on the same features.
+        baselines: whether to also score plain methods on the same features.
+        reference: the old name of ``baselines``.
         verbose: whether to show progress on standard error.
         settings: any field of ``TrainingConfig``, such as ``pooling="cap_vema"`` or ``max_epochs=5``; they override
             ``config``.
@@ -235,6 +238,9 @@ def train(
     from miv.training.machine import Machine, is_first_process, set_threads
     from miv.training.run import train as run_training
 
+    if reference is not None:
+        warnings.warn(MIVWarning("The parameter reference of miv.train is now baselines."), stacklevel=2)
+        baselines = reference
     from_file, where = _as_settings(config)
     is_complete = from_file.keys() == {one.name for one in fields(TrainingConfig)}
     if "pooling" in settings and from_file.get("pooling", settings["pooling"]) != settings["pooling"]:
@@ -306,7 +312,7 @@ def train(
         plain = None
         if is_first_process():
             draw_run(run)
-            if reference:
+            if baselines:
                 plain = reference_of_run(
                     run, sets, cache=machine.cache, device=machine.find_device(), progress=progress
                 )
