@@ -204,16 +204,6 @@ def test_small_calls_give_what_large_ones_give(monkeypatch: pytest.MonkeyPatch) 
     np.testing.assert_allclose(explain_features(verifier, query, bags, "shapley"), large, atol=1e-5)
 
 
-def test_the_baseline_owes_its_logit_to_the_instance_it_looks_at() -> None:
-    """By eye: similarities 3, 1 and -1 to the query; without the first the greatest is 1."""
-    verifier = Verifier("baseline", channels=4, start="paper").eval()
-    verifier.pooling.norm = torch.nn.Identity()  # type: ignore[assignment]
-    verifier.pooling.similarity.weight.data = torch.ones(4)
-    query = torch.tensor([[1.0, 0.0, 0.0, 0.0]])
-    bags = Bags.from_list([torch.tensor([[3.0, 0, 0, 0], [1.0, 0, 0, 0], [-1.0, 0, 0, 0]])])
-    assert explain_features(verifier, query, bags, "leave_one_out").tolist() == [2.0, 0.0, 0.0]
-
-
 def test_a_bag_of_one_owes_all_to_its_instance_or_is_refused() -> None:
     verifier, (query, bags) = some_verifier("mi_net"), some_bags((1,))
     with torch.inference_mode():
@@ -222,17 +212,6 @@ def test_a_bag_of_one_owes_all_to_its_instance_or_is_refused() -> None:
         np.testing.assert_allclose(explain_features(verifier, query, bags, method), logit, atol=1e-5)
         with pytest.raises(MIVError, match="no verdict on an empty bag"):
             explain_features(verifier, query, bags, method, empty_bag="error")
-
-
-def test_rollout_by_eye() -> None:
-    """One layer that looks at every place alike: of three places each gets a third, and the targets share evenly."""
-    verifier = Verifier("msa", channels=4, pooling_options={"layers": 1}).eval()
-    assert isinstance(verifier.pooling, SelfAttentionPooling)
-    layer = verifier.pooling.layers[0]
-    layer.to_query.weight.data.zero_()  # type: ignore[union-attr, operator]
-    query, bags = torch.randn(2, 4), Bags.from_list([torch.randn(2, 4), torch.randn(4, 4)])
-    with torch.inference_mode():
-        np.testing.assert_allclose(attention_rollout(verifier.pooling, query, bags), [0.5, 0.5, 0.25, 0.25, 0.25, 0.25])
 
 
 def test_rollout_is_the_product_of_the_layers_attention() -> None:

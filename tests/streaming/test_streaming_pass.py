@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -87,6 +87,8 @@ def test_chunks_equal_the_whole(pooling: str, options: dict[str, Any], start: st
     pooling=st.sampled_from(STREAMED),
     top=st.integers(0, 70),
 )
+@example(borders=[30], parts=2, sharpness=1.0, scale=1.0, pooling="baseline", top=0)
+@example(borders=[30], parts=2, sharpness=1.0, scale=1.0, pooling="cap_dba_l2", top=0)
 def test_any_chunks_and_extreme_scores(
     borders: list[int], parts: int, sharpness: float, scale: float, pooling: str, top: int
 ) -> None:
@@ -199,14 +201,3 @@ def test_a_pickled_part_is_small_and_goes_on_in_another(pooling: str) -> None:
         first.finish()
     first.merge(parts[2])
     check_equal(verifier, queries, bag, first.finish())
-
-
-@pytest.mark.parametrize("pooling", STREAMED)
-def test_parts_that_name_no_targets_are_merged(pooling: str) -> None:
-    verifier = verifier_of(pooling, {}, "similar")
-    bag, queries = bag_and_queries()
-    found = in_chunks(verifier, queries, bag, [50], top=0, parts=2)
-    np.testing.assert_allclose(
-        [one.logit for one in found], verifier.verify_many(queries, [bag] * 3).logit, rtol=1e-5, atol=1e-5
-    )
-    assert all(one.leading == () for one in found)

@@ -287,21 +287,6 @@ def test_verify_many_takes_bags_and_verify_one_of_them() -> None:
         verifier.verify(query[0], bags)
 
 
-def test_vectors_may_be_tensors() -> None:
-    class Doubled(nn.Module):
-        kind = "features"
-        channels = 3
-
-        def forward(self, vectors: Tensor) -> Tensor:
-            return 2 * vectors
-
-    verifier, vectors = Verifier("nearest", backbone=Doubled()), torch.randn(4, 3)
-    assert (
-        verifier.verify(vectors[0], vectors[1:]).probability
-        == verifier.verify(vectors[0].numpy(), vectors[1:].numpy()).probability
-    )
-
-
 @miv.register_backbone("stack_of_layers")
 class StackOfLayers(nn.Sequential):
     def __init__(self, floors: int) -> None:

@@ -5,12 +5,8 @@ import numpy as np
 import pytest
 
 from miv import Verifier
-from miv.backbones.cache import embed_instances
-from miv.data import InstancePool
 from miv.evaluation.out_of_distribution import fit_out_of_distribution
 from miv.runtime import SilentProgress
-from miv.tasks.base import create_task
-from miv.verifier.decisions import OperatingPoint
 from miv.verifier.table_writing import score_table
 
 FAR = [90.0, -90.0]
@@ -91,15 +87,6 @@ def test_a_frame_says_which_queries(verifier: Verifier) -> None:
     assert frame["unlike_query"].tolist() == [False, True]
 
 
-def test_between_the_thresholds_is_a_reason(verifier: Verifier) -> None:
-    point = verifier.operating_point
-    verifier.operating_point = OperatingPoint(threshold=1.0, lower_threshold=0.0)
-    try:
-        assert verifier.verify([1.0, 0.0], [[1.0, 0.0]]).reason == "between the thresholds"
-    finally:
-        verifier.operating_point = point
-
-
 def test_is_saved_with_the_verifier_and_replaced_with_it(verifier: Verifier, tmp_path: Path) -> None:
     verifier.save_pretrained(tmp_path / "v")
     again = Verifier.from_pretrained(tmp_path / "v")
@@ -109,20 +96,3 @@ def test_is_saved_with_the_verifier_and_replaced_with_it(verifier: Verifier, tmp
     without = Verifier.from_pretrained(tmp_path / "v")
     assert without.unlike is None
     assert without.verify(FAR, [[1.0, 0.0]]).unlike is None
-
-
-@pytest.mark.slow
-def test_noise_and_inverted_images_are_unlike_digits() -> None:
-    digits = create_task("digits-twin", writers=60, held_out_writers=60, copies=2).build(SilentProgress())
-    verifier, random = Verifier.from_pretrained("miv/digits"), np.random.default_rng(0)
-    parts = {split: exemplars.pool.values[::4] for split, exemplars in digits.items()}
-    parts["noise"] = random.integers(0, 256, (30, 28, 28)).astype(np.uint8)
-    parts["inverted"] = 255 - parts["test"][:30]
-    found = {
-        name: embed_instances(verifier.backbone, InstancePool("image", images), np.arange(len(images)))
-        for name, images in parts.items()
-    }
-    limit = fit_out_of_distribution(found["train"], found["validation"], 0.02, np.repeat(np.arange(60), 5))
-    share = {name: limit.is_beyond(features).mean() for name, features in found.items()}
-    assert share["noise"] == share["inverted"] == 1
-    assert share["test"] < 0.05

@@ -43,13 +43,6 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new_verifier(tmp_path: Path,
     assert {name for name in names_in(folder) if not name.endswith(".part")} - {"operating_point.json"} == expected
 
 
-def test_a_card_that_is_there_is_kept(tmp_path: Path) -> None:
-    (tmp_path / "README.md").write_text("my own card")
-    verifier(OLD, CALIBRATED).save_pretrained(tmp_path)
-    assert (tmp_path / "README.md").read_text() == "my own card"
-    assert names_in(tmp_path) == ["README.md", "config.json", "model.safetensors", "operating_point.json"]
-
-
 def test_an_unfinished_save_that_cannot_be_finished_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     verifier(OLD, CALIBRATED).save_pretrained(tmp_path)
     saved = tmp_path / f".files.miv-{'0' * 16}.saved"

@@ -132,13 +132,3 @@ def test_part_by_part_as_all_at_once() -> None:
     parts = [BatchVerifier(verifier).verify([query], [bag]) for query, bag in zip(queries, bags, strict=True)]
     together = verifier.verify_many(np.stack(queries), [np.stack(bag) for bag in bags])
     assert np.concatenate([part.scores for part in parts]) == pytest.approx(together.scores, abs=1e-6)
-
-
-def test_a_pooling_whose_score_is_a_logit_is_not_asked_again() -> None:
-    """The same numbers as with one bag per instance."""
-    generator = np.random.default_rng(0)
-    query, bag = generator.normal(size=6), generator.normal(size=(5, 6))
-    verifier = Verifier("maxsim", channels=6, pooling_options={"width": 2}).eval()
-    scores = verifier.verify(query, bag).scores
-    alone = [verifier.verify(query, bag[[row]]).probability for row in range(5)]
-    np.testing.assert_allclose(np.asarray(scores), alone, rtol=1e-6)

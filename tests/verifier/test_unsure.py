@@ -53,12 +53,12 @@ def test_a_damaged_lower_threshold_is_refused(tmp_path: Path, changes: dict[str,
         OperatingPoint.load(tmp_path)
 
 
-def even_verifier(threshold: float, lower: float | None) -> Verifier:
+def even_verifier(**point: Any) -> Verifier:
     """Gives every instance the same attention, and every bag a probability of 0.5."""
     verifier = Verifier("gabmil", channels=4).eval()
     for weight in verifier.parameters():
         weight.data.zero_()
-    verifier.operating_point = OperatingPoint(threshold=threshold, lower_threshold=lower)
+    verifier.operating_point = OperatingPoint(**point)
     return verifier
 
 
@@ -73,8 +73,9 @@ def even_verifier(threshold: float, lower: float | None) -> Verifier:
 )
 def test_a_verdict_says_its_decision(threshold: float, lower: float | None, decision: str, line: str) -> None:
     query, bag = np.ones(4, np.float32), np.eye(4, dtype=np.float32)[:1]
-    verdict = even_verifier(threshold, lower).verify(query, bag)
+    verdict = even_verifier(threshold=threshold, lower_threshold=lower).verify(query, bag)
     assert verdict.decision == decision
+    assert verdict.reason == ("between the thresholds" if decision == "unsure" else None)
     assert bool(verdict) == verdict.verdict == (decision == "yes")
     assert str(verdict).splitlines()[0] == line
     assert f"<b>{line}</b>" in verdict._repr_html_()
@@ -85,7 +86,7 @@ def test_a_verdict_says_its_decision(threshold: float, lower: float | None, deci
 
 def test_many_verdicts_have_their_decisions() -> None:
     query, bag = np.ones(4, np.float32), np.eye(4, dtype=np.float32)
-    verdicts = even_verifier(0.75, 0.25).verify_many([query] * 2, [bag, bag[:1]])
+    verdicts = even_verifier(threshold=0.75, lower_threshold=0.25).verify_many([query] * 2, [bag, bag[:1]])
     assert verdicts.decision.tolist() == ["unsure", "unsure"]
     assert repr(verdicts) == "Verdicts(2 exemplars, 0 yes, 2 unsure, thresholds 0.250 and 0.750)"
 

@@ -77,12 +77,6 @@ def test_wrong_arguments_suggest_right_ones(arguments: dict[str, Any], message: 
         Verifier(**arguments)
 
 
-def test_queries_and_bags_must_match() -> None:
-    query, bags = exemplar()
-    with pytest.raises(MIVError, match="1 queries and 2 bags"):
-        Verifier(channels=4)(query[:1], bags)
-
-
 def test_a_saved_folder_holds_json_and_safetensors_only(saved: Path) -> None:
     assert sorted(path.name for path in saved.iterdir()) == ["README.md", "config.json", "model.safetensors"]
     assert json.loads((saved / "config.json").read_text())["format"] == "miv-verifier"

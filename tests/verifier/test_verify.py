@@ -12,14 +12,12 @@ from PIL import Image
 
 from miv import Bags, MIVError, Verifier
 from miv.errors import MIVWarning
-from miv.evaluation.predicting import predict
-from miv.runtime import SilentProgress
-from miv.tasks import create_task
 from miv.training.run import Machine, train
 from miv.verifier.decisions import ConformalRule, OperatingPoint
 from miv.verifier.explain import explain_features
 from miv.verifier.verdict import Verdict
 from tests.training.tiny import IMAGES, tiny_sets
+from tests.verifier.test_unsure import even_verifier
 
 FORM = {"kind": "image", "height": 8, "width": 8, "mode": "L"}
 
@@ -58,6 +56,8 @@ def test_many_are_as_one_by_one(sizes: list[int], pooling: str) -> None:
     together = verifier.verify_many(queries, bags)
     alone = [verifier.verify(query, bag) for query, bag in zip(queries, bags, strict=True)]
     assert len(together) == len(alone)
+    with pytest.raises(IndexError):
+        together[len(sizes)]
     for one, other in zip(together, alone, strict=True):
         assert one.probability == pytest.approx(other.probability, abs=1e-5)
         assert one.size == other.size
@@ -66,19 +66,6 @@ def test_many_are_as_one_by_one(sizes: list[int], pooling: str) -> None:
         assert (one.attention is None) == (pooling == "mi_net")
         if one.attention is not None:
             assert one.attention == pytest.approx(other.attention, abs=1e-5)
-
-
-def test_batches_of_targets_do_not_change_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    verifier = Verifier("cap_dba_l2", channels=4).eval()
-    queries, bags = vectors(9, 4), [vectors(1 + number % 4, 4, seed=number) for number in range(9)]
-    whole = verifier.verify_many(queries, bags)
-    monkeypatch.setattr("miv.verifier.engine._TOGETHER", 3)  # less than one of the bags
-    parts = verifier.verify_many(queries, bags)
-    assert parts.probability == pytest.approx(whole.probability, abs=1e-6)
-    assert parts.ptr.tolist() == whole.ptr.tolist()
-    assert parts[-1].attention == pytest.approx(whole[8].attention, abs=1e-6)
-    with pytest.raises(IndexError):
-        whole[9]
 
 
 def test_vectors_may_be_arrays_tensors_or_lists() -> None:
@@ -312,23 +299,10 @@ def test_a_folder_is_a_bag(images: Verifier, tmp_path: Path) -> None:
     assert Verifier("baseline", channels=2).verify([1.0, 0.0], tmp_path / "none").size == 2
 
 
-def test_resize_is_for_images() -> None:
-    with pytest.raises(MIVError, match=r"reads feature vectors, not images"):
-        Verifier("baseline", channels=2).verify([1.0, 0.0], [[1.0, 0.0]], resize="pad")
-
-
-def even_verifier(threshold: float) -> Verifier:
-    """Gives every instance the same attention; its probability is 0.5, and the rule takes scores from 0.2 on."""
-    verifier = Verifier("gabmil", channels=4).eval()
-    for weight in verifier.parameters():
-        weight.data.zero_()
-    verifier.operating_point = OperatingPoint(threshold=threshold, witness_rule=ConformalRule(0.2, 0.1))
-    return verifier
-
-
 def test_even_shares_and_candidates_are_called_so() -> None:
     query, bag = vectors(4), vectors(6, 4, seed=1)
-    rejected = even_verifier(0.9).verify(query, bag)
+    rule = ConformalRule(0.2, 0.1)
+    rejected = even_verifier(threshold=0.9, witness_rule=rule).verify(query, bag)
     apart = "Attention does not separate the instances: each has about 1 / 6."
     lines = str(rejected).splitlines()
     assert lines[1] == f"Bag of 6, 6 candidates by attention, in case the no is wrong. {apart}"
@@ -337,9 +311,10 @@ def test_even_shares_and_candidates_are_called_so() -> None:
     assert apart in page
     assert page.count("<b>candidate</b>") == 6
     assert "witness" not in page
-    accepted = even_verifier(0.1).verify(query, bag)
+    accepting = even_verifier(threshold=0.1, witness_rule=rule)
+    accepted = accepting.verify(query, bag)
     assert str(accepted).splitlines()[1] == f"Bag of 6, 6 witnesses by attention. {apart}"
-    assert "apart" not in str(even_verifier(0.1).verify(query, bag[:1]))  # there is nothing to tell apart
+    assert "apart" not in str(accepting.verify(query, bag[:1]))  # there is nothing to tell apart
     assert "apart" not in str(Verifier("baseline", channels=4).verify(query, bag))  # one has all of it
 
 
@@ -368,32 +343,6 @@ def test_how_a_verdict_reads() -> None:
     assert (verdict_only.witnesses, verdict_only.witnesses_by, verdict_only.shares) == ((), "none", None)
     assert str(verdict_only).splitlines()[1:] == ["Bag of 3, witnesses not requested."]
     assert "witnesses not requested." in verdict_only._repr_html_()
-
-
-def test_without_attention_the_witnesses_are_those_that_the_logit_falls_without() -> None:
-    """Each instance left out by hand, through ``forward``."""
-    torch.manual_seed(0)
-    verifier = Verifier("mi_net", channels=4).eval()
-    for weight in verifier.parameters():
-        weight.data += 0.3 * torch.randn_like(weight)
-    queries, bags = vectors(3, 4), [vectors(size, 4, seed=size) for size in (5, 1, 3)]
-    verifier.operating_point = OperatingPoint(threshold=0.0)
-    found = verifier.verify_many(queries, bags)
-
-    def logit(query: Any, bag: Any) -> float:
-        with torch.no_grad():
-            return float(verifier(torch.from_numpy(query)[None], Bags.from_list([torch.from_numpy(bag)])).logit)
-
-    for query, bag, verdict in zip(queries, bags, found, strict=True):
-        whole = logit(query, bag)
-        without = [logit(query, np.delete(bag, place, axis=0)) for place in range(len(bag))] if len(bag) > 1 else [0.0]
-        falls = np.maximum(whole - np.array(without), 0)
-        expected = falls / falls.sum() if falls.sum() and len(bag) > 1 else np.full(len(bag), 1 / len(bag))
-        assert verdict.shares == pytest.approx(expected, abs=1e-4)
-        enough = [place for place in np.argsort(-expected) if expected[place] * len(bag) >= min(1.5, len(bag))]
-        assert [witness.index for witness in verdict.witnesses] == enough
-        assert verdict.attention is None
-    assert any(len(verdict.witnesses) for verdict in found)
 
 
 @pytest.mark.parametrize("method", ["leave_one_out", "shapley", "rollout"])
@@ -425,10 +374,6 @@ def test_a_rule_is_used_for_the_shares_that_it_was_calibrated_on_and_not_for_oth
     uncalibrated.load_state_dict(verifier.state_dict())
     assert other.document() == uncalibrated.verify(query, bag, witnesses="attention").document()
     assert verifier.verify(query, bag, witnesses="none").witnesses == ()
-    with pytest.raises(MIVError, match="no attention"):
-        Verifier("mi_net", channels=4).verify(query, bag, witnesses="attention")
-    with pytest.raises(MIVError, match="Did you mean 'shapley'"):
-        verifier.verify(query, bag, witnesses="shaply")  # type: ignore[arg-type]
 
 
 def test_a_notebook_shows_the_images_and_frames_the_witnesses(images: Verifier) -> None:
@@ -458,17 +403,3 @@ def test_a_notebook_and_a_terminal_name_the_files(images: Verifier, tmp_path: Pa
     together = images.verify_many([files[0], pixels(8, 8)], [[pixels(8, 8)], [files[1], files[0]]])
     assert "hugo/" in together[1]._repr_html_()
     assert "hugo/" not in together[0]._repr_html_()
-
-
-def test_on_the_twin_of_handwriting_the_answers_are_those_of_the_set(tmp_path: Path) -> None:
-    task = create_task("digits-twin", writers=6, held_out_writers=6, copies=2)
-    test = task.build(SilentProgress())["test"].subset(np.arange(12))
-    verifier = Verifier("baseline", "compact_cnn", instances={**FORM, "height": 28, "width": 28}).eval()
-    paths = [tmp_path / f"{row}.png" for row in range(len(test.pool))]
-    for row in test.used:
-        Image.fromarray(test.pool.values[row]).save(paths[row])
-    queries, bags = [paths[row] for row in test.query], [[paths[row] for row in test.bag(one)] for one in range(12)]
-    verdicts = verifier.verify_many(queries, bags)
-    answers = predict(verifier, test)
-    assert verdicts.logit == pytest.approx(answers.logit, abs=1e-4)
-    assert verdicts.attention == pytest.approx(answers.attention, abs=1e-6)

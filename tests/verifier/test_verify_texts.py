@@ -67,21 +67,6 @@ def test_the_verdict_is_that_of_the_forward_pass(verifier: Verifier) -> None:
     assert [row.split("  ")[-1].strip() for row in rows] == BAG
 
 
-def test_each_distinct_text_is_embedded_once(verifier: Verifier, monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = [verifier.verify(CLAIM, BAG).probability, verifier.verify(BAG[0], [CLAIM, BAG[1]]).probability]
-    seen: list[int] = []
-    prepare = verifier.backbone.prepare
-
-    def counting(texts: Any) -> Any:
-        seen.append(len(texts))
-        return prepare(texts)
-
-    monkeypatch.setattr(verifier.backbone, "prepare", counting)
-    found = verifier.verify_many([CLAIM, BAG[0]], [BAG, [CLAIM, BAG[1]]])
-    assert seen[-1] == 4
-    assert found.probability == pytest.approx(alone, abs=1e-5)
-
-
 @pytest.mark.parametrize(
     ("query", "bag", "message"),
     [
