@@ -97,13 +97,7 @@ class Products(NamedTuple):
 
 
 class CrossAttentionQueries(StoredQueries):
-    """``R`` queries as directions to multiply the keys with.
-
-    Args:
-        form: the stored form.
-        queries: features ``(R, C)``.
-        delta: ``(C,)``, the excitation of VEMA if all rows are of one bag, whose rows are then keys only.
-    """
+    """``R`` queries as directions to multiply keys with; ``delta`` ``(C,)`` is VEMA's if all rows are of one bag."""
 
     def __init__(self, form: CrossAttentionForm, queries: Rows, delta: Tensor | None = None) -> None:
         super().__init__(form, queries)
@@ -199,13 +193,7 @@ class CrossAttentionQueries(StoredQueries):
         return np.concatenate(logits)
 
     def _logits_of_vectors(self, total: Rows, offsets: Rows | None, query: int) -> Rows:
-        """Logits ``(B,)`` for one query.
-
-        Args:
-            total: ``(B, C)``, the sums of the keys by attention, over the deviation if there is a norm per head.
-            offsets: ``(B, h)``, the sums of the means by the same weights; ``None`` without a norm per head.
-            query: the number of the query.
-        """
+        """Logits ``(B,)`` for one query, from attention sums of keys ``(B, C)`` and, with a norm, means ``(B, h)``."""
         by_head = total.reshape(len(total), self.heads, self.size) * self.gate[query].reshape(self.heads, self.size)
         if offsets is not None:
             by_head -= offsets[:, :, None]

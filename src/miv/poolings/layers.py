@@ -1,5 +1,7 @@
 """Layers that several poolings use, with the authors' starting weights."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -7,28 +9,22 @@ from torch.nn import functional
 from miv.bags import Bags
 
 
-def glorot_linear(inputs: int, outputs: int) -> nn.Linear:
-    """A linear map with Glorot uniform weights and zero bias, as in Keras."""
+def _linear(inputs: int, outputs: int, start: Callable[[Tensor], Tensor]) -> nn.Linear:
+    """A linear map with zero bias, whose weights start as ``start`` fills them."""
     linear = nn.Linear(inputs, outputs)
-    nn.init.xavier_uniform_(linear.weight)
+    start(linear.weight)
     nn.init.zeros_(linear.bias)
     return linear
+
+
+def glorot_linear(inputs: int, outputs: int) -> nn.Linear:
+    """A linear map with Glorot uniform weights and zero bias, as in Keras."""
+    return _linear(inputs, outputs, nn.init.xavier_uniform_)
 
 
 def identity_linear(channels: int) -> nn.Linear:
     """A linear map that starts as the identity, with zero bias."""
-    linear = nn.Linear(channels, channels)
-    nn.init.eye_(linear.weight)
-    nn.init.zeros_(linear.bias)
-    return linear
-
-
-def zero_linear(inputs: int, outputs: int) -> nn.Linear:
-    """A linear map that starts at zero, so that a sigmoid after it starts at 0.5."""
-    linear = nn.Linear(inputs, outputs)
-    nn.init.zeros_(linear.weight)
-    nn.init.zeros_(linear.bias)
-    return linear
+    return _linear(channels, channels, nn.init.eye_)
 
 
 class Excitation(nn.Module):
@@ -42,7 +38,7 @@ class Excitation(nn.Module):
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.squeeze = glorot_linear(channels, channels)  # J, or R for δ
-        self.excite = zero_linear(channels, channels)  # M, or S for δ; the heads lie side by side
+        self.excite = _linear(channels, channels, nn.init.zeros_)  # M, or S for δ; the heads lie side by side
 
     def forward(self, x: Tensor) -> Tensor:
         """``(B, C)`` to ``(B, C)``, each value between 0 and 1."""

@@ -30,12 +30,7 @@ class PartialBag:
 
     The queries give for a block of rows ``scores(rows)``: scores ``(h, R, N)``, and what ``summed(weights, terms,
     rows)`` needs to sum ``(h, R, K)`` numbers; ``logits_of(sums)`` are then the logits ``(R,)``.
-
-    Args:
-        queries: the queries.
-        top: number of targets to name per query.
-        width: ``K``.
-        log_sums: ``(h, R)``, of the whole bag, if this is a second pass that names targets.
+    ``width`` is ``K``; ``log_sums`` ``(h, R)`` are those of the whole bag, if this is a second pass that names targets.
     """
 
     def __init__(self, queries: Any, top: int, width: int = 0, log_sums: Floats | None = None) -> None:

@@ -32,11 +32,7 @@ def block_rows(width: int) -> int:
 
 
 class StoredForm:
-    """What is stored per instance, per member of a bag, or per bag: here the features, pooled anew for every query.
-
-    Args:
-        pooling: the pooling, in evaluation mode.
-    """
+    """What is stored per instance, per member of a bag, or per bag: here the features, pooled anew for every query."""
 
     per: Per = "instance"
     needs_variance = False
@@ -67,13 +63,9 @@ class StoredForm:
     def partial_bag(
         self, queries: Rows, top: int, variance: Floats | None = None, log_sums: Floats | None = None
     ) -> PartialBag | None:
-        """An empty part of a bag; ``None``, the default, if the pooling needs the whole bag at once.
+        """An empty part of a bag that names ``top`` targets per query; ``None`` if the pooling needs the whole.
 
-        Args:
-            queries: features ``(R, C)``.
-            top: number of targets to name per query.
-            variance: ``(C,)``, of the normed features of the whole bag, if ``needs_variance``.
-            log_sums: ``(h, R)``, of the whole bag, if this is a second pass that names targets.
+        With the ``log_sums`` ``(h, R)`` of the whole bag, it is a second pass that only names targets.
         """
         return None
 

@@ -21,7 +21,7 @@ from miv.files.images import Fit, read_image
 from miv.files.instances import InstanceKind
 from miv.verifier.out_of_distribution import OutOfDistribution
 from miv.verifier.reading import ALONE, ErrorLocations, as_vectors, check_bags, single_instances, with_folders
-from miv.verifier.verdict import LazyMatches, LazyScores, Verdict, Witness, WitnessMethod
+from miv.verifier.verdict import Lazy, Verdict, Witness, WitnessMethod
 
 _PAUSE = 1.0  # seconds, if a busy service does not say how long to wait
 _LOST = 2  # times that a request whose connection was lost is sent again
@@ -228,10 +228,10 @@ def verdict_of(document: dict[str, Any]) -> Verdict:
         _array(document["shares"]),
         _array(document["attention"]),
         size,
-        lazy_scores=None if scores is None else LazyScores(lambda *_: scores, 0, 1),
+        lazy_scores=None if scores is None else Lazy(lambda *_: scores, 0, 1),
         nearly_whole_sets=document["nearly_whole_sets"],
         lower_threshold=document["lower_threshold"],
-        lazy_matches=None if matches is None else LazyMatches(lambda _: matches, range(1)),
+        lazy_matches=None if matches is None else Lazy(lambda *_: [matches], 0, 1),
         unlike=unlike,
     )
 

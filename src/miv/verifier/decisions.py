@@ -64,17 +64,7 @@ class WitnessRule(Tagged, ABC):
         """Decide for some instances ``(N,)``, given what ``witnesses`` takes and the size of the bag of each."""
 
     def witnesses(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Mask:
-        """Decide for every instance.
-
-        Args:
-            probability: ``(B,)``, calibrated probability that each bag holds something of the query's class.
-            accepted: ``(B,)`` bool, whether the verdict on each bag is yes.
-            attention: ``(T,)``, sums to 1 in each bag.
-            ptr: ``(B + 1,)``, the borders between the bags.
-
-        Returns:
-            ``(T,)`` bool.
-        """
+        """Decide for every instance ``(T,)``, given the probabilities of bags ``(B,)`` and which are accepted."""
         ptr = np.asarray(ptr)
         of_bag = (np.asarray(probability, np.float64), np.asarray(accepted, bool), np.diff(ptr))
         each_probability, each_accepted, size = (csr.to_rows(one, ptr) for one in of_bag)

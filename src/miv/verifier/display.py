@@ -1,4 +1,4 @@
-"""Show a verdict in a terminal."""
+"""Show a verdict in a terminal and in a notebook."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -45,24 +45,16 @@ def witness_word(verdict: Verdict) -> str:
     return "witness" if verdict.verdict else "candidate"
 
 
-def even_words(verdict: Verdict) -> str:
-    """A note if the shares of a bag of several instances are all nearly equal; else ""."""
-    shares, size = verdict.shares, verdict.size
-    if shares is None or size == 1 or np.abs(shares * size - 1).max() > _EVEN:
-        return ""
-    return f"{share_word(verdict).capitalize()} does not separate the instances: each has about 1 / {size}."
-
-
-def little_words(verdict: Verdict) -> str:
-    """A note if the verifier's witness sets hold nearly whole bags; else ""."""
-    if verdict.nearly_whole_sets is None or not verdict.witnesses:
-        return ""
-    return f"These sets hold {verdict.nearly_whole_sets:.0%} of a bag on average, so they say little."
-
-
-def limit_words(verdict: Verdict) -> str:
-    """A note about targets unlike the training data; else ""."""
-    return "" if verdict.unlike is None else verdict.unlike.note
+def notes(verdict: Verdict) -> str:
+    """What to know about the shares, the witness sets and targets that are out of distribution; may be ""."""
+    words, shares, size = [], verdict.shares, verdict.size
+    if shares is not None and size > 1 and np.abs(shares * size - 1).max() <= _EVEN:
+        words.append(f"{share_word(verdict).capitalize()} does not separate the instances: each has about 1 / {size}.")
+    if verdict.nearly_whole_sets is not None and verdict.witnesses:
+        words.append(f"These sets hold {verdict.nearly_whole_sets:.0%} of a bag on average, so they say little.")
+    if verdict.unlike is not None and verdict.unlike.note:
+        words.append(verdict.unlike.note)
+    return " ".join(words)
 
 
 def share_word(verdict: Verdict) -> str:
@@ -84,9 +76,8 @@ def as_text(verdict: Verdict, names: Sequence[str] = ()) -> str:
     lines = [headline(verdict), f"Bag of {verdict.size}, {found_words(verdict)}"]
     shares = verdict.shares
     if shares is None:
-        return "\n".join(lines) + f". {limit_words(verdict)}".rstrip()
-    notes = " ".join(words for words in (even_words(verdict), little_words(verdict), limit_words(verdict)) if words)
-    lines[-1] += f". {notes}" if notes else ":"
+        return "\n".join(lines) + f". {notes(verdict)}".rstrip()
+    lines[-1] += f". {notes(verdict)}" if notes(verdict) else ":"
     indices = {witness.index for witness in verdict.witnesses}
     places = places_to_show(verdict, _MOST_ROWS)
     greatest = float(shares.max()) or 1.0
@@ -144,21 +135,16 @@ def printable(text: str) -> str:
 
 # The matrix of references and instances as an HTML table, with inline styles.
 
-_MOST_COLUMNS, _MOST_ROWS_match_table = 24, 12
+_MOST_COLUMNS, _MOST_REFERENCES = 24, 12
 
 
 def match_table(matches: NDArray[np.float64], names: Sequence[str], witnesses: Collection[int]) -> str:
     """One row per reference, one column per instance of the bag; the best reference of each witness is bold.
 
     A large matrix is cut: to the witnesses and the instances that match best, and to the first references.
-
-    Args:
-        matches: ``(R, N)`` probabilities.
-        names: names of the references; empty for "reference 0" and so on.
-        witnesses: places of the witnesses in the bag.
     """
     columns = shown_columns(matches, witnesses)
-    rows = range(min(len(matches), _MOST_ROWS_match_table))
+    rows = range(min(len(matches), _MOST_REFERENCES))
     best = matches.argmax(axis=0)
     cell = "padding:1px 6px;text-align:right"
     head = "".join(f'<th style="{cell}">{place}{"*" if place in witnesses else ""}</th>' for place in columns)
@@ -192,7 +178,7 @@ def shown_columns(matches: NDArray[np.float64], witnesses: Collection[int]) -> l
 # Show a verdict in a notebook: the query next to its bag, witnesses framed, share and score below each instance.
 
 _MOST = 60  # instances shown of a long bag: those with the largest shares
-_LETTERS_verdict_html = 400  # characters shown of a text
+_LONGEST_TEXT = 400  # characters shown of a text
 _QUERY, _WITNESS = "#2f6fd0", "#d97706"  # each has a contrast of at least 3 on white and on black
 
 
@@ -207,8 +193,7 @@ def as_html(verdict: Verdict) -> str:
     members = [_member(verdict, place, place in witnesses, name) for place, name in zip(places, called, strict=True)]
     if verdict.size > len(places):
         members.append(f"<span>and {verdict.size - len(places)} more</span>")
-    notes = (even_words(verdict), little_words(verdict), limit_words(verdict))
-    found = " ".join((f"Bag of {verdict.size}, {found_words(verdict)}.", *(words for words in notes if words)))
+    found = f"Bag of {verdict.size}, {found_words(verdict)}. {notes(verdict)}".rstrip()
     is_text = verdict.shown is not None and verdict.shown.pool.kind == "text"
     layout = "flex-direction:column" if is_text else "flex-wrap:wrap;align-items:flex-end"
     return (
@@ -285,7 +270,7 @@ def _instance(verdict: Verdict, index: int, title: str, frame: str) -> str:
     style = f"border:3px solid {frame};border-radius:4px"
     if pool.kind == "text":
         text = str(pool.values[index])
-        shown = text if len(text) <= _LETTERS_verdict_html else text[: _LETTERS_verdict_html - 1] + "…"
+        shown = text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
         return f'<span title="{title}" style="{style};display:inline-block;padding:0 4px">{escape(shown)}</span>'
     return (
         f'<img alt="{title}" title="{title}" src="{Thumbnails(pool).data_address(index)}" '

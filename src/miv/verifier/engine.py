@@ -1,7 +1,7 @@
 """Run a verifier batch by batch, on its device and in its dtype, in evaluation mode, with progress."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -21,7 +21,7 @@ from miv.verifier.network import Verifier
 from miv.verifier.out_of_distribution import OutOfDistribution
 from miv.verifier.reading import ErrorLocations
 from miv.verifier.references import Pairs
-from miv.verifier.verdict import DisplayedInstances, LazyMatches, LazyScores, Verdicts, WitnessMethod
+from miv.verifier.verdict import DisplayedInstances, Lazy, Verdicts, WitnessMethod
 
 # Targets pooled together: 8 MB with 512 channels; more is not faster.
 _TOGETHER = 4096
@@ -34,17 +34,11 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, eq=False)
 class EmbeddedExemplars:
-    """``E`` exemplars with ``T`` targets in total; the instances are already features.
-
-    Args:
-        lookup: returns the features of consecutive exemplars.
-        ptr: ``(E + 1,)``, the borders between the bags.
-        reference_ptr: ``(E + 1,)``, the borders between the references; ``None`` if every query is one instance.
-    """
+    """``E`` exemplars with ``T`` targets in total; the instances are already features."""
 
     lookup: FeatureLookup
-    ptr: NDArray[np.int64]
-    reference_ptr: NDArray[np.int64] | None = None
+    ptr: NDArray[np.int64]  # (E + 1,) borders between the bags
+    reference_ptr: NDArray[np.int64] | None = None  # (E + 1,) between references; None if every query is one instance
 
     @classmethod
     def among(
@@ -125,26 +119,17 @@ def verify_embedded(verifier: Verifier, exemplars: EmbeddedExemplars, progress: 
         return found.logit, found.attention, found.score
 
     answers = _in_batches(verifier, exemplars, answer, "Verifying", progress)
-    attention = [of_targets for _, of_targets, _ in answers if of_targets is not None]
-    score = [of_targets for _, _, of_targets in answers if of_targets is not None]
-    return Answers(
-        _joined([logit for logit, _, _ in answers]),
-        _joined(attention) if attention else None,
-        _joined(score) if score else None,
-    )
+    logit, attention, score = zip(*answers, strict=True) if answers else ((), (), ())
+    return Answers(_joined(logit), _joined_if_any(attention), _joined_if_any(score))
 
 
 def attention_by_head(verifier: Verifier, exemplars: EmbeddedExemplars) -> Floats | None:
     """The attention ``(T, h)`` of each head; ``None`` if the pooling has none."""
-    parts = _in_batches(
-        verifier,
-        exemplars,
-        lambda query, bags: verifier.verify_features(query, bags).attention_by_head,
-        "Verifying by head",
-        None,
-    )
-    known = [part for part in parts if part is not None]
-    return _joined(known) if known else None
+
+    def by_head(query: Tensor | Bags, bags: Bags) -> Tensor | None:
+        return verifier.verify_features(query, bags).attention_by_head
+
+    return _joined_if_any(_in_batches(verifier, exemplars, by_head, "Verifying by head", None))
 
 
 def reference_logits(
@@ -176,11 +161,11 @@ def contributions_embedded(
     verifier: Verifier, exemplars: EmbeddedExemplars, progress: Progress | None = None
 ) -> Floats | None:
     """What each target adds to its bag's logit, ``(T,)``; ``None`` if the logit is no sum over attention."""
-    parts = _in_batches(
-        verifier, exemplars, lambda query, bags: contributions(verifier, query, bags), "Dividing the logits", progress
-    )
-    known = [part for part in parts if part is not None]
-    return _joined(known) if known else None
+
+    def divided(query: Tensor | Bags, bags: Bags) -> Tensor | None:
+        return contributions(verifier, query, bags)
+
+    return _joined_if_any(_in_batches(verifier, exemplars, divided, "Dividing the logits", progress))
 
 
 def _in_batches(
@@ -201,8 +186,13 @@ def _in_batches(
     return found
 
 
-def _joined(parts: list[Tensor]) -> Floats:
-    return torch.cat(parts).double().cpu().numpy() if parts else np.zeros(0)
+def _joined(parts: Sequence[Tensor]) -> Floats:
+    return torch.cat(list(parts)).double().cpu().numpy() if parts else np.zeros(0)
+
+
+def _joined_if_any(parts: Iterable[Tensor | None]) -> Floats | None:
+    known = [part for part in parts if part is not None]
+    return _joined(known) if known else None
 
 
 # A warning about bags, or numbers of references, far from those that a verifier was calibrated on.
@@ -214,11 +204,6 @@ def warn_of_other_sizes(point: OperatingPoint, ptr: NDArray[np.int64], reference
     """Warn, and return true, if rates may not hold, because exemplars are not like those they were measured on.
 
     A larger bag holds more instances that may look like the query by chance, and several references change all logits.
-
-    Args:
-        point: the operating point, whose ``measured["data"]`` says what it was calibrated on.
-        ptr: ``(E + 1,)``, the borders between the bags.
-        reference_ptr: ``(E + 1,)``, the borders between the references; ``None`` if every query is one instance.
     """
     data = point.measured.get("data")
     known = data if isinstance(data, dict) else {}
@@ -308,15 +293,18 @@ def decide(
         _check_answers("score", found, part.ptr, places, first)
         return point.probability(found)
 
-    def matched(exemplar: int) -> NDArray[np.float64]:
-        each = exemplars.of_references(exemplar)
-        found = explain_embedded(verifier, each, "alone")
-        _check_answers("score", found, np.array([0, len(found)]), places, exemplar)
-        return point.probability(found).reshape(len(each), -1)
+    def matched(first: int, last: int) -> list[Floats]:
+        matrices = []
+        for exemplar in range(first, last):
+            each = exemplars.of_references(exemplar)
+            found = explain_embedded(verifier, each, "alone")
+            _check_answers("score", found, np.array([0, len(found)]), places, exemplar)
+            matrices.append(point.probability(found).reshape(len(each), -1))
+        return matrices
 
     little = None if witness is None else point.nearly_whole_sets
-    lazy = None if by == "none" else LazyScores(alone, 0, len(logit))
-    matches = None if lazy is None or exemplars.reference_ptr is None else LazyMatches(matched, range(len(logit)))
+    lazy = None if by == "none" else Lazy(alone, 0, len(logit))
+    matches = None if lazy is None or exemplars.reference_ptr is None else Lazy(matched, 0, len(logit))
     return Verdicts(
         verdict,
         probability,

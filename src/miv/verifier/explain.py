@@ -1,6 +1,6 @@
 """Scores for the instances of bags, by any method and for any pooling."""
 
-from typing import Protocol, cast, get_args
+from typing import cast, get_args
 
 import numpy as np
 import torch
@@ -16,7 +16,8 @@ from miv.poolings import Pooling
 from miv.poolings.msa import EncoderLayer, SelfAttentionPooling
 from miv.poolings.pooling_base import check_count
 from miv.verifier.decisions import WitnessesBy
-from miv.verifier.references import Pairs, ReferenceRule
+from miv.verifier.network import Verifier
+from miv.verifier.references import Pairs
 from miv.verifier.subsets import EmptyBag, leave_one_out, logits_alone, score_instances, shapley
 
 METHODS: tuple[str, ...] = get_args(WitnessesBy)
@@ -26,39 +27,8 @@ _MOST_FOR_SUBSETS = 2000  # instances per bag
 _ROUNDINGS = 16
 
 
-class BagAnswers(Protocol):
-    """A scorer's output for ``B`` bags with ``T`` instances in total."""
-
-    @property
-    def logit(self) -> Tensor:
-        """``(B,)``."""
-
-    @property
-    def attention(self) -> Tensor | None:
-        """``(T,)``, sums to 1 in each bag; ``None`` if the pooling has no attention."""
-
-
-class PooledScorer(Protocol):
-    """A ``Verifier``, or anything else that compares what a pooling gives."""
-
-    @property
-    def pooling(self) -> Pooling:
-        """The pooling of the scorer."""
-
-    @property
-    def reference_rule(self) -> ReferenceRule:
-        """How it combines several references of a query."""
-
-
-class Scorer(PooledScorer, Protocol):
-    """A ``Verifier``, or anything else that scores bags of features with a pooling."""
-
-    def verify_features(self, query: Tensor | Bags, bags: Bags) -> BagAnswers:
-        """Score queries ``(B, C)``, or ``Bags`` of references, and bags of values ``(T, C)``."""
-
-
 def explain_features(
-    scorer: Scorer,
+    verifier: Verifier,
     query: Tensor | Bags,
     bags: Bags,
     method: str = "leave_one_out",
@@ -71,7 +41,7 @@ def explain_features(
     """How much each instance contributes to a yes: queries ``(B, C)`` and bags of ``(T, C)`` to scores ``(T,)``.
 
     Args:
-        scorer: a verifier in evaluation mode. ``attention`` needs a pooling with attention, ``rollout`` the pooling
+        verifier: in evaluation mode. ``attention`` needs a pooling with attention, ``rollout`` the pooling
             ``msa``.
         query: features of the queries, or ``Bags`` with the references of each.
         bags: features of the bags.
@@ -88,21 +58,21 @@ def explain_features(
     >>> explain_features(verifier, torch.randn(2, 4), bags, "shapley").shape
     torch.Size([4])
     """
-    check_method(scorer.pooling, method)
+    check_method(verifier.pooling, method)
 
     def logits_of(query: Tensor | Bags, bags: Bags) -> Tensor:
-        return scorer.verify_features(query, bags).logit
+        return verifier.verify_features(query, bags).logit
 
     with torch.inference_mode():
         if method == "attention":
-            attention = scorer.verify_features(query, bags).attention
+            attention = verifier.verify_features(query, bags).attention
             assert attention is not None  # noqa: S101 - by the check
             return attention
         if method == "alone":
             return logits_alone(logits_of, query, bags)
         if method == "rollout":
-            return _rollout(scorer, query, bags)
-        _check_cost(scorer.pooling, method, bags)
+            return _rollout(verifier, query, bags)
+        _check_cost(verifier.pooling, method, bags)
         if method == "leave_one_out":
             return score_instances(logits_of, query, bags, leave_one_out(), empty_bag)
         check_count("exact_up_to", exact_up_to, most=_MOST_EXACT)
@@ -110,13 +80,13 @@ def explain_features(
         return score_instances(logits_of, query, bags, shapley(exact_up_to, permutations, seed), empty_bag)
 
 
-def _rollout(scorer: Scorer, query: Tensor | Bags, bags: Bags) -> Tensor:
+def _rollout(verifier: Verifier, query: Tensor | Bags, bags: Bags) -> Tensor:
     """Attention rollout; those of several references are weighted like their logits."""
     if not isinstance(query, Bags):
-        return attention_rollout(scorer.pooling, query, bags)
+        return attention_rollout(verifier.pooling, query, bags)
     pairs = Pairs.of(query, bags)
-    share = pairs.shares(scorer.reference_rule, scorer.verify_features(pairs.query, pairs.bags).logit)
-    return pairs.summed(pairs.bags.expand(share) * attention_rollout(scorer.pooling, pairs.query, pairs.bags), bags)
+    share = pairs.shares(verifier.reference_rule, verifier.verify_features(pairs.query, pairs.bags).logit)
+    return pairs.summed(pairs.bags.expand(share) * attention_rollout(verifier.pooling, pairs.query, pairs.bags), bags)
 
 
 def check_method(pooling: Pooling, method: str) -> None:
@@ -142,7 +112,7 @@ def _check_cost(pooling: Pooling, method: str, bags: Bags) -> None:
         )
 
 
-def contributions(scorer: PooledScorer, query: Tensor | Bags, bags: Bags) -> Tensor | None:
+def contributions(verifier: Verifier, query: Tensor | Bags, bags: Bags) -> Tensor | None:
     r"""What each instance adds to the logit: queries ``(B, C)`` and bags of ``(T, C)`` to ``(T,)``.
 
     With the attention :math:`a_{nj}` of instance :math:`n` in head :math:`j` and the logit :math:`z` of its bag
@@ -159,24 +129,24 @@ def contributions(scorer: PooledScorer, query: Tensor | Bags, bags: Bags) -> Ten
         ``None`` if the logit is not a smooth function of the attention: without attention, and for the poolings that
         choose one instance.
     """
-    if not scorer.pooling.has_attention:
+    if not verifier.pooling.has_attention:
         return None
     if isinstance(query, Bags):
         pairs = Pairs.of(query, bags)
-        by_pair, logit = _of_pairs(scorer, pairs.query, pairs.bags)
-        share = pairs.shares(scorer.reference_rule, logit)
+        by_pair, logit = _of_pairs(verifier, pairs.query, pairs.bags)
+        share = pairs.shares(verifier.reference_rule, logit)
         return None if by_pair is None else pairs.summed(pairs.bags.expand(share) * by_pair, bags)
-    return _of_pairs(scorer, query, bags)[0]
+    return _of_pairs(verifier, query, bags)[0]
 
 
-def _of_pairs(scorer: PooledScorer, query: Tensor, bags: Bags) -> tuple[Tensor | None, Tensor]:
+def _of_pairs(verifier: Verifier, query: Tensor, bags: Bags) -> tuple[Tensor | None, Tensor]:
     """Contributions ``(T,)`` and logits ``(B,)`` of single queries."""
     with torch.inference_mode(mode=False), torch.enable_grad():
         # Copies, because tensors made in inference mode cannot be part of a gradient.
         query = query.clone().requires_grad_()
         bags = Bags(bags.values.clone().requires_grad_(), bags.ptr.clone())
-        pooled = scorer.pooling(query, bags)
-        logit = scorer.pooling.similarity(pooled.query_vector, pooled.bag_vector)  # (B,)
+        pooled = verifier.pooling(query, bags)
+        logit = verifier.pooling.similarity(pooled.query_vector, pooled.bag_vector)  # (B,)
         attention = pooled.attention
         if attention is None or not attention.requires_grad:
             return None, logit.detach()
@@ -195,7 +165,6 @@ def attention_rollout(pooling: Pooling, query: Tensor, bags: Bags) -> Tensor:
     The first row of ``R`` is the origin of the output at the first place. There are two such outputs, [CLS] for the
     bag and the query; the result is their mean, without the share of the first place itself.
     """
-    check_method(pooling, "rollout")
     pooling = cast(SelfAttentionPooling, pooling)
     targets, mask = bags.with_values(pooling.norm(bags.values)).to_padded()  # (B, N, C), (B, N)
     firsts = (pooling.norm(pooling.cls).expand_as(query), pooling.norm(query))

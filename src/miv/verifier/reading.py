@@ -44,22 +44,23 @@ class ErrorLocations:
 
     Args:
         rows: the source of each exemplar, such as "pairs.csv, line 3"; ``None`` counts exemplars from 0.
+        references: names of all references, which ``query`` then counts instead of exemplars.
 
     >>> ErrorLocations().query(2), ErrorLocations(["pairs.csv, line 3"]).bag(0), ALONE.member(0, 4)
     ('Query 2', 'pairs.csv, line 3: the bag', 'The bag, instance 4')
     """
 
-    def __init__(self, rows: Sequence[str] | None = None) -> None:
-        self._rows = rows
+    def __init__(self, rows: Sequence[str] | None = None, references: list[str] | None = None) -> None:
+        self._rows, self._references = rows, references
 
     @property
     def are_named(self) -> bool:
-        """Whether exemplars have names."""
-        return self._rows is not None
+        """Whether queries have names."""
+        return self._rows is not None or self._references is not None
 
     def query(self, exemplar: int) -> str:
-        """Return the name of a query."""
-        return self._named("query", exemplar)
+        """Return the name of a query, or of a reference."""
+        return self._named("query", exemplar) if self._references is None else self._references[exemplar]
 
     def bag(self, exemplar: int) -> str:
         """Return the name of a bag."""
@@ -236,32 +237,7 @@ def single_instances(
         for number, references in enumerate(asked)
         for place in range(len(references))
     ]
-    return [one for references in asked for one in references], ptr, ReferenceLocations(names, places)
-
-
-class ReferenceLocations(ErrorLocations):
-    """Names of single references in error messages, and of exemplars and bags as before."""
-
-    def __init__(self, names: list[str], places: ErrorLocations) -> None:
-        super().__init__()
-        self._names, self._places = names, places
-
-    @property
-    def are_named(self) -> bool:
-        """Whether references have names: always."""
-        return True
-
-    def query(self, exemplar: int) -> str:
-        """Return the name of a reference."""
-        return self._names[exemplar]
-
-    def bag(self, exemplar: int) -> str:
-        """Return the name of a bag."""
-        return self._places.bag(exemplar)
-
-    def exemplar(self, exemplar: int) -> str:
-        """Return the name of an exemplar."""
-        return self._places.exemplar(exemplar)
+    return [one for references in asked for one in references], ptr, ErrorLocations(places._rows, names)
 
 
 def _is_several(query: Any, kind: InstanceKind) -> bool:

@@ -108,13 +108,7 @@ class ReferenceRule:
 
 
 class Pairs(NamedTuple):
-    """Every reference with its query's bag, and then every mean of references with that bag.
-
-    Args:
-        query: ``(R + B, C)``.
-        bags: ``R + B`` bags.
-        references: ``R`` in ``B`` queries.
-    """
+    """Every reference with its query's bag, and then every mean of references with that bag."""
 
     query: Tensor
     bags: Bags

@@ -123,12 +123,8 @@ def shapley(exact_up_to: int, permutations: int, seed: int) -> Planner:
                  \big( f(S \cup \{n\}) - f(S) \big)
 
     The scores of a bag sum to :math:`f(X) - f(\emptyset)`, whether they are exact or sampled.
-
-    Args:
-        exact_up_to: largest bag size for which all ``2 ** N`` subsets are verified.
-        permutations: number of orders of the instances for larger bags. Every second order is the previous one
-            reversed (antithetic), so that late instances also come early. See ``orders_for``.
-        seed: random seed of the orders, which are the same for all bags of one size.
+    Bags above ``exact_up_to`` are sampled by ``permutations`` orders, each second one the reverse of the previous
+    (antithetic), so that late instances also come early; see ``orders_for``.
     """
 
     def plan(size: int) -> SubsetPlan:

@@ -219,16 +219,7 @@ def exemplar_rows(
     query_kind: InstanceKind,
     kept: list[str],
 ) -> Iterator[ExemplarRow]:
-    """Look up the instances of rows.
-
-    Args:
-        records: the rows, as ``read_records`` gives them.
-        folder: paths are relative to it.
-        known: instances by id, if queries and bags contain ids.
-        kind: kind of the instances of bags.
-        query_kind: kind of the queries; those of another kind are not ids.
-        kept: columns to copy.
-    """
+    """Look up the instances of rows, in ``known`` by their ids if there are any, else relative to ``folder``."""
     asked = known if query_kind == kind else None
     for place, record in records:
         members = _members(record, place)

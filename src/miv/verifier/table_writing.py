@@ -131,25 +131,14 @@ _TOGETHER, _VECTORS_TOGETHER = 1024, 8192
 
 @dataclass(frozen=True)
 class Scored:
-    """Summary of a verified table.
-
-    Args:
-        exemplars: number of rows.
-        yes: number of accepted exemplars.
-        yes_without_witness: number of accepted exemplars without a witness.
-        threshold: the lowest probability that is accepted.
-        witnesses_by: how witnesses were chosen.
-        odd_label: the first label that is neither 0 nor 1, and its place; it is copied unchanged.
-        unsure: number of exemplars between two thresholds, or unlike the training data.
-        lower_threshold: the lowest probability that is not rejected; ``None`` if the verifier has one threshold.
-    """
+    """Summary of a verified table."""
 
     exemplars: int
     yes: int
     yes_without_witness: int
     threshold: float
     witnesses_by: WitnessMethod
-    odd_label: str | None
+    odd_label: str | None  # the first label that is neither 0 nor 1, and its place; it is copied unchanged
     unsure: int = 0
     lower_threshold: float | None = None
 
@@ -167,16 +156,8 @@ def score_table(
 ) -> Scored:
     """Verify every row of a table and write the verdicts as they are ready. The file appears only when complete.
 
-    Args:
-        verifier: the verifier.
-        table: CSV, JSON lines or Parquet with ``query`` or ``references``, and ``bag``, as for ``miv data from-table``;
-            labels are optional.
-        out: the .parquet or .csv file to write; see ``miv.verifier.table_writing``.
-        instances: a second table of instances with an ``id`` column; queries and bags then contain ids.
-        by_instance: write one row per instance instead of one per exemplar.
-        resize: as for ``Verifier.verify``.
-        witnesses: as for ``Verifier.verify``.
-        progress: reports the progress of reading and verifying.
+    The table has ``query`` or ``references``, and ``bag``, as for ``miv data from-table``; labels are optional. With a
+    table of ``instances``, which have an ``id``, queries and bags contain ids.
     """
     kind = verifier.backbone.kind
     known = None if instances is None else instances_by_id(instances, kind)
@@ -220,13 +201,7 @@ class VerdictTally:
 
 
 class RowScoring:
-    """Verifies rows of a table of exemplars and writes their verdicts.
-
-    Args:
-        verifying: verifies them; it embeds each distinct instance once.
-        kept: columns of the table to copy.
-        by_instance: write one row per instance instead of one per exemplar.
-    """
+    """Verifies rows of a table of exemplars and writes their verdicts."""
 
     def __init__(self, verifying: BatchVerifier, kept: list[str], by_instance: bool) -> None:
         self.verifying, self.kept, self.by_instance = verifying, kept, by_instance

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal, overload
+from typing import Any, Generic, Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,64 +17,31 @@ from miv.files.json import Floats, Integers, Mask
 from miv.verifier.decisions import Decision, WitnessesBy, decision_of, decisions_of, threshold_words
 from miv.verifier.out_of_distribution import OutOfDistribution
 
-# Which reference matches which instance of the bag, computed on first access.
-
-Matrix = NDArray[np.float64]
+Computed = TypeVar("Computed", Floats, list[Floats])
 
 
-class LazyScores:
-    """Scores of single instances, computed on first access from stored features.
+class Lazy(Generic[Computed]):
+    """Something about every exemplar that is computed on first access, from stored features.
 
-    They cost one to four times as much as the verdicts, and most users who verify thousands of bags never need them.
-
-    Args:
-        compute: returns the scores of the exemplars start to stop - 1.
-        first: the first exemplar.
-        last: one past the last exemplar.
+    Scores cost one to four times as much as the verdicts, and most users who verify thousands of bags never need them.
+    ``compute`` returns those of the exemplars ``first`` to ``last - 1``.
     """
 
-    def __init__(self, compute: Callable[[int, int], NDArray[np.float64]], first: int, last: int) -> None:
-        self._compute, self._first, self._last = compute, first, last
+    def __init__(self, compute: Callable[[int, int], Computed], first: int, last: int) -> None:
+        self._compute: Callable[[int, int], Computed] = compute
+        self._first, self._last = first, last
 
     @cached_property
-    def values(self) -> NDArray[np.float64]:
-        """Scores ``(T,)`` of all instances."""
+    def values(self) -> Computed:
+        """Scores ``(T,)`` of all instances, or one matrix ``(R, N)`` of matches per exemplar."""
         return self._compute(self._first, self._last)
 
-    def of(self, exemplar: int, targets: slice) -> "LazyScores":
-        """Scores of one exemplar, given its instances, without computing the others."""
+    def of(self, exemplar: int, part: slice) -> "Lazy[Computed]":
+        """Those of one exemplar, which are that part of the values, without computing the others."""
         known = self.__dict__.get("values")
         if known is not None:
-            return LazyScores(lambda *_: known[targets], 0, 1)
-        return LazyScores(self._compute, self._first + exemplar, self._first + exemplar + 1)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"values": self.values}  # a copy in another process has neither features nor verifier
-
-
-class LazyMatches:
-    """The matrices of several exemplars: one row per reference, one column per instance.
-
-    Args:
-        compute: returns the matrix of one exemplar.
-        exemplars: their numbers.
-    """
-
-    def __init__(self, compute: Callable[[int], Matrix], exemplars: range) -> None:
-        self._compute, self._exemplars = compute, exemplars
-
-    @cached_property
-    def values(self) -> list[Matrix]:
-        """One matrix ``(R, N)`` per exemplar."""
-        return [self._compute(number) for number in self._exemplars]
-
-    def of(self, exemplar: int) -> "LazyMatches":
-        """The matrix of one exemplar, without computing the others."""
-        known = self.__dict__.get("values")
-        if known is not None:
-            return LazyMatches(lambda _: known[exemplar], range(1))
-        number = self._exemplars[exemplar]
-        return LazyMatches(self._compute, range(number, number + 1))
+            return Lazy(lambda *_: known[part], 0, 1)
+        return Lazy(self._compute, self._first + exemplar, self._first + exemplar + 1)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"values": self.values}  # a copy in another process has neither features nor verifier
@@ -85,11 +52,6 @@ class LazyMatches:
 
 def witness_places(witness: Mask | None, shares: Floats | None, ptr: Integers) -> list[list[int]]:
     """For each exemplar the places of its witnesses in the bag, largest share first, then the first in the bag.
-
-    Args:
-        witness: ``(T,)``, which instances are witnesses; ``None`` if there are none.
-        shares: ``(T,)``, their shares.
-        ptr: ``(E + 1,)``, the borders between the bags, from 0.
 
     >>> shares = np.array([0.2, 0.8, 0.3, 0.4, 0.3])
     >>> witness_places(np.array([True, True, True, False, True]), shares, csr.borders([2, 0, 3]))
@@ -177,10 +139,10 @@ class Verdict:
     attention: NDArray[np.float64] | None = field(repr=False)
     size: int
     shown: DisplayedInstances | None = field(default=None, repr=False)
-    lazy_scores: LazyScores | None = field(default=None, repr=False)
+    lazy_scores: Lazy[Floats] | None = field(default=None, repr=False)
     nearly_whole_sets: float | None = field(default=None, repr=False)
     lower_threshold: float | None = None
-    lazy_matches: LazyMatches | None = field(default=None, repr=False)
+    lazy_matches: Lazy[list[Floats]] | None = field(default=None, repr=False)
     unlike: OutOfDistribution | None = field(default=None, repr=False)
     logit: float = field(default=math.nan, repr=False)
     is_streamed: bool = field(default=False, repr=False)
@@ -259,59 +221,37 @@ class Verdict:
                 "leading": [asdict(target) for target in self.leading],
                 "reason": self.withheld,
             }
+        matches = self.matches
         return answer | {
             "witnesses_by": self.witnesses_by,
             "shares": None if self.shares is None else self.shares.tolist(),
             "attention": None if self.attention is None else self.attention.tolist(),
             "scores": None if self.scores is None else self.scores.tolist(),
             "nearly_whole_sets": self.nearly_whole_sets,
-            **self._references_document(),
+            **({} if matches is None else {"matches": matches.tolist(), "matched_by": list(self.matched_by or ())}),
             "reason": self.reason,
             "unlike": None if self.unlike is None else self.unlike.document(),
         }
 
-    def _references_document(self) -> dict[str, Any]:
-        if self.matches is None or self.matched_by is None:
-            return {}
-        return {"matches": self.matches.tolist(), "matched_by": list(self.matched_by)}
-
 
 @dataclass(frozen=True, eq=False)
 class Verdicts(Sequence[Verdict]):
-    """The verdicts on ``E`` exemplars with ``T`` targets in total; each item is a ``Verdict``.
+    """The verdicts on ``E`` exemplars with ``T`` targets in total; each item is a ``Verdict``."""
 
-    Args:
-        verdict: ``(E,)`` bool.
-        probability: ``(E,)``, calibrated if the verifier is.
-        threshold: a verdict is yes if its probability is at least this.
-        logit: ``(E,)``, before calibration.
-        ptr: ``(E + 1,)``, the borders between the bags.
-        witnesses_by: the source of the shares; ``none`` if witnesses were not requested.
-        shares: ``(T,)``, sum to 1 in each bag, used to choose the witnesses; ``None`` if witnesses were not requested.
-        witness: ``(T,)`` bool, which targets are witnesses; ``None`` if witnesses were not requested.
-        attention: ``(T,)``, sums to 1 in each bag; ``None`` if the pooling has no attention.
-        shown: the instances, if they are images or texts.
-        lazy_scores: the source of ``scores``; ``None`` if witnesses were not requested.
-        nearly_whole_sets: as in ``Verdict``.
-        lower_threshold: as in ``Verdict``.
-        lazy_matches: the source of ``matches``; ``None`` if no query was several references.
-        unlike: as in ``Verdict``.
-    """
-
-    verdict: NDArray[np.bool_]
-    probability: NDArray[np.float64]
+    verdict: Mask  # (E,)
+    probability: Floats  # (E,), calibrated if the verifier is
     threshold: float
-    logit: NDArray[np.float64]
-    ptr: NDArray[np.int64]
+    logit: Floats  # (E,), before calibration
+    ptr: Integers  # (E + 1,), the borders between the bags
     witnesses_by: WitnessMethod
-    shares: NDArray[np.float64] | None = None
-    witness: NDArray[np.bool_] | None = None
-    attention: NDArray[np.float64] | None = None
+    shares: Floats | None = None  # (T,), sum to 1 in each bag; None if witnesses were not requested
+    witness: Mask | None = None  # (T,), which targets are witnesses; None if they were not requested
+    attention: Floats | None = None  # (T,), sums to 1 in each bag; None if the pooling has no attention
     shown: DisplayedInstances | None = field(default=None, repr=False)
-    lazy_scores: LazyScores | None = field(default=None, repr=False)
+    lazy_scores: Lazy[Floats] | None = field(default=None, repr=False)
     nearly_whole_sets: float | None = field(default=None, repr=False)
     lower_threshold: float | None = None
-    lazy_matches: LazyMatches | None = field(default=None, repr=False)
+    lazy_matches: Lazy[list[Floats]] | None = field(default=None, repr=False)
     unlike: OutOfDistribution | None = field(default=None, repr=False)
 
     @property
@@ -335,11 +275,8 @@ class Verdicts(Sequence[Verdict]):
         return len(self.probability)
 
     def __repr__(self) -> str:
-        unsure = (
-            ""
-            if self.lower_threshold is None and self.unlike is None
-            else f", {int((self.decision == 'unsure').sum())} unsure"
-        )
+        can_be_unsure = self.lower_threshold is not None or self.unlike is not None
+        unsure = f", {int((self.decision == 'unsure').sum())} unsure" if can_be_unsure else ""
         words = threshold_words(self.threshold, self.lower_threshold)
         return f"Verdicts({len(self)} exemplars, {int(self.verdict.sum())} yes{unsure}, {words})"
 
@@ -368,7 +305,7 @@ class Verdicts(Sequence[Verdict]):
             None if self.lazy_scores is None else self.lazy_scores.of(exemplar, slice(first, last)),
             self.nearly_whole_sets,
             self.lower_threshold,
-            None if self.lazy_matches is None else self.lazy_matches.of(exemplar),
+            None if self.lazy_matches is None else self.lazy_matches.of(exemplar, slice(exemplar, exemplar + 1)),
             unlike=None if self.unlike is None else self.unlike.one(exemplar),
             logit=float(self.logit[exemplar]),
         )

@@ -52,12 +52,6 @@ class BatchVerifier:
 
     Every distinct image or text is read and embedded once, even if it occurs in several parts: its features are kept,
     its pixels are dropped after its part.
-
-    Args:
-        verifier: the verifier.
-        resize: as for ``Verifier.verify``.
-        witnesses: as for ``Verifier.verify``.
-        progress: reports the progress of embedding, verifying and explaining.
     """
 
     def __init__(
@@ -74,14 +68,7 @@ class BatchVerifier:
         self._features = _GrowingRows(verifier.backbone.channels)
 
     def verify(self, queries: Any, bags: Any, places: ErrorLocations | None = None, *, show: bool = False) -> Verdicts:
-        """Verify one part.
-
-        Args:
-            queries: as for ``Verifier.verify_many``.
-            bags: as for ``Verifier.verify_many``.
-            places: names of the exemplars in errors.
-            show: keep images and texts to show with the verdicts; only if there is a single part.
-        """
+        """Verify one part; ``show`` keeps images and texts for display, which is only for a single part."""
         backbone, places = self.verifier.backbone, places or ErrorLocations()
         bags = with_folders(bags, backbone.kind)
         check_bags(queries, bags, backbone.kind, places)
