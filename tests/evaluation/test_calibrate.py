@@ -84,10 +84,8 @@ def test_calibration_error_by_a_loop() -> None:
 
 def test_reliability_points_hold_every_exemplar_once() -> None:
     probability = np.array([0.1, 0.1, 0.1, 0.5, 0.9, 0.9])
-    points = reliability_points(np.array([0, 0, 1, 1, 1, 1], np.int8), probability, bins=3)
-    assert points.exemplars.sum() == 6
-    assert points.probability @ points.exemplars == pytest.approx(probability.sum())
-    assert points.positive_share @ points.exemplars == pytest.approx(4)
+    mean, share, exemplars = reliability_points(np.array([0, 0, 1, 1, 1, 1], np.int8), probability, bins=3)
+    assert (exemplars.sum(), mean @ exemplars, share @ exemplars) == pytest.approx((6, probability.sum(), 4))
 
 
 def test_bags_of_one_size_are_one_class() -> None:

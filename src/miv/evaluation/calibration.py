@@ -76,12 +76,6 @@ def point_rates(curve: ErrorCurve, goal: Goal, resampled: Iterator[ErrorCurve]) 
     return rates
 
 
-def clusters_measured(by: str | None, cluster: Integers, label: Labels) -> dict[str, Any]:
-    """What the clusters are, and how many there are: in total, with negatives and with positives."""
-    counts = [len(np.unique(cluster[label == value])) for value in (0, 1)]
-    return {"by": by, "count": len(np.unique(cluster)), "negatives": counts[0], "positives": counts[1]}
-
-
 def interval(value: float, resampled: Floats) -> dict[str, Any]:
     """A value with the interval of its resamples."""
     low, high = np.quantile(resampled, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
@@ -207,7 +201,12 @@ def calibrate(
         "positives": int(curve.positives),
         "negatives": int(curve.negatives),
         "queries": None if predictions.query is None else len(np.unique(predictions.query)),
-        "clusters": clusters_measured(by, cluster, label),
+        "clusters": {
+            "by": by,
+            "count": len(np.unique(cluster)),
+            "negatives": len(np.unique(cluster[label == 0])),
+            "positives": len(np.unique(cluster[label == 1])),
+        },
         "confidence": CONFIDENCE,
         "bootstrap_rounds": rounds,
         **point_rates(curve, goal, resampled),
@@ -215,8 +214,8 @@ def calibrate(
         "notes": goal.notes(curve),
         "log_loss": chosen.log_loss,
         "ece": {
-            "before": _calibration_error(predictions, predictions.probability, cluster, rounds, seed),
-            "after": _calibration_error(predictions, chosen.held_out, cluster, rounds, seed),
+            when: _calibration_error(label, answers, cluster, rounds, seed)
+            for when, answers in (("before", predictions.probability), ("after", chosen.held_out))
         },
         "by_bag_size": _by_bag_size(predictions, chosen.held_out, probability >= threshold, probability < lower),
         "witnesses": witnesses,
@@ -225,10 +224,7 @@ def calibrate(
     return Calibration(point, predictions, chosen.held_out)
 
 
-def _calibration_error(
-    predictions: Predictions, probability: Floats, cluster: Integers, rounds: int, seed: int
-) -> dict[str, Any]:
-    label = predictions.label
+def _calibration_error(label: Labels, probability: Floats, cluster: Integers, rounds: int, seed: int) -> dict[str, Any]:
     value = expected_calibration_error(label, probability)
     resampled = resampled_calibration_error(label, probability, cluster, rounds, seed)
     # Noise only increases this error, and resampling adds noise: use only the spread.
@@ -259,7 +255,8 @@ def _witness_rule(
 ) -> tuple[WitnessRule, dict[str, Any] | None]:
     """Calibrate the rule if there are attention and enough known witnesses; measure it and the stated rule."""
     stated = StatedRule()
-    if predictions.attention is None or predictions.witness is None or not _has_witnesses(predictions):
+    of_positives = csr.to_rows(predictions.label == 1, predictions.ptr)
+    if predictions.attention is None or predictions.witness is None or not predictions.witness[of_positives].any():
         return stated, None
     by_stated = stated.witnesses(probability, accepted, predictions.attention, predictions.ptr)
     measured: dict[str, Any] = {"epsilon": epsilon, "held_out": None, "too_few": None}
@@ -277,8 +274,3 @@ def _witness_rule(
     measured["shares_of_bags"] = shares_of_bags(predictions, decided)
     measured["held_out"] = measure_witness_sets(predictions, held_out)
     return rule, measured
-
-
-def _has_witnesses(predictions: Predictions) -> bool:
-    of_positives = csr.to_rows(predictions.label == 1, predictions.ptr)
-    return bool((of_positives & np.asarray(predictions.witness)).any())

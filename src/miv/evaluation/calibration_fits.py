@@ -158,23 +158,14 @@ def resampled_calibration_error(
     return np.concatenate(errors)
 
 
-@dataclass(frozen=True, eq=False)
-class ReliabilityPoints:
-    """The non-empty bins: mean probability, share of positives, and number of exemplars, ``(b,)`` each."""
-
-    probability: Floats
-    positive_share: Floats
-    exemplars: NDArray[np.int64]
-
-
-def reliability_points(label: Labels, probability: Floats, bins: int = 10) -> ReliabilityPoints:
-    """Group exemplars by probability into bins of equal count, as far as ties allow."""
+def reliability_points(label: Labels, probability: Floats, bins: int = 10) -> tuple[Floats, Floats, Integers]:
+    """Mean probability, share of positives and number of exemplars of bins of equal count, as far as ties allow."""
     inner = np.quantile(probability, np.linspace(0, 1, bins + 1)[1:-1])
     place = np.searchsorted(inner, probability, side="right")
     count = np.bincount(place, minlength=bins)
     some = count > 0
     means = [np.bincount(place, values, bins)[some] / count[some] for values in (probability, label)]
-    return ReliabilityPoints(means[0], means[1], count[some])
+    return means[0], means[1], count[some]
 
 
 def bag_size_classes(sizes: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
@@ -219,7 +210,10 @@ def fit_witness_rule(predictions: Predictions, probability: Floats, epsilon: flo
     finite-sample correction.
     """
     scores, most = _witness_scores(predictions, probability)
-    missed = _misses_allowed(len(scores), most, epsilon)
+    if not 0 < epsilon < 1:
+        raise MIVError(f"epsilon is {epsilon:g}. Expected a share of witnesses between 0 and 1, such as 0.1.")
+    # Round first: 0.1 · 29 − 0.9 · 1 is 2.0000000000000004 or 1.9999999999999998, but should be 2.
+    missed = math.floor(round(epsilon * len(scores) - (1 - epsilon) * most, 9))
     if missed < 0:
         needed = math.ceil((1 - epsilon) * most / epsilon)
         together = "in one bag" if predictions.query is None else "of one query"
@@ -276,8 +270,10 @@ def measure_witness_sets(predictions: Predictions, decided: Mask) -> dict[str, A
 def _measure(predictions: Predictions, decided: Mask, of: Mask) -> dict[str, Any]:
     positive, negative = of & (predictions.label == 1), of & (predictions.label == 0)
     sizes = csr.bag_sums(decided, predictions.ptr)  # (E,) sizes of the sets
-    true = decided[_of_bags(predictions, positive) & _known(predictions)]  # (W,) whether each witness is in its set
-    inside = decided & _of_bags(predictions, of)
+    true = decided[
+        csr.to_rows(positive, predictions.ptr) & _known(predictions)
+    ]  # (W,) whether each witness is in its set
+    inside = decided & csr.to_rows(of, predictions.ptr)
     return {
         "exemplars": int(of.sum()),
         "witnesses": len(true),
@@ -294,26 +290,15 @@ def _witness_scores(predictions: Predictions, probability: Floats) -> tuple[Floa
     """The scores of the witnesses of positive exemplars, and the highest number per query."""
     if predictions.attention is None:
         raise MIVError("The predictions have no attention. Calibrating a witness rule needs attention.")
-    true = _of_bags(predictions, predictions.label == 1) & _known(predictions)
+    true = csr.to_rows(predictions.label == 1, predictions.ptr) & _known(predictions)
     of_query = np.bincount(csr.to_rows(_queries_of(predictions), predictions.ptr), true, minlength=1)
     return witness_score(probability, predictions.attention, predictions.ptr)[true], max(1, int(of_query.max()))
-
-
-def _misses_allowed(witnesses: int, most: int, epsilon: float) -> int:
-    if not 0 < epsilon < 1:
-        raise MIVError(f"epsilon is {epsilon:g}. Expected a share of witnesses between 0 and 1, such as 0.1.")
-    # Round first: 0.1 · 29 − 0.9 · 1 is 2.0000000000000004 or 1.9999999999999998, but should be 2.
-    return math.floor(round(epsilon * witnesses - (1 - epsilon) * most, 9))
 
 
 def _known(predictions: Predictions) -> Mask:
     if predictions.witness is None:
         raise MIVError("The predictions have no witnesses. Calibrating a witness rule needs known witnesses.")
     return predictions.witness
-
-
-def _of_bags(predictions: Predictions, exemplars: Mask) -> Mask:
-    return csr.to_rows(exemplars, predictions.ptr)
 
 
 def _mean(values: NDArray[Any]) -> float | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 _FEW = 100  # exemplars; with fewer, an interval of a rate spans twenty points or so
+_FEW_WORDS = "Few exemplars: all figures above are rough. Calibrate on some hundreds before you rely on them."
 
 
 def calibration_text(point: OperatingPoint) -> str:
@@ -36,8 +37,13 @@ def calibration_text(point: OperatingPoint) -> str:
             f"data       {m['exemplars']:,} exemplars: {m['positives']:,} positive, {m['negatives']:,} negative",
             _clusters(m),
         ],
-        [*_rates(m, sure), *m.get("notes", []), *_few(m)],
-        [_losses(m)],
+        [*_rates(m, sure), *m.get("notes", []), *([_FEW_WORDS] if m["exemplars"] < _FEW else [])],
+        [
+            aligned_table(
+                ["log loss of", *m["log_loss"]],
+                [["held-out folds", *(_figure(loss) for loss in m["log_loss"].values())]],
+            )
+        ],
         [_by_bag_size(m)],
         _witnesses(point),
     ]
@@ -78,12 +84,6 @@ def _rates(m: dict[str, Any], sure: str) -> list[str]:
     return [aligned_table(["", "rate", f"{sure} interval", "at most"], rows), *notes]
 
 
-def _few(m: dict[str, Any]) -> list[str]:
-    if m["exemplars"] >= _FEW:
-        return []
-    return ["Few exemplars: all figures above are rough. Calibrate on some hundreds before you rely on them."]
-
-
 def _clusters(m: dict[str, Any]) -> str:
     """On how many independent clusters everything rests."""
     by, count = m["clusters"]["by"], m["clusters"]["count"]
@@ -98,11 +98,6 @@ def _clusters(m: dict[str, Any]) -> str:
         f"clusters   {count:,} {cluster_words(by)}, {m['clusters']['negatives']:,} with negatives and "
         f"{m['clusters']['positives']:,} with positives; rates are promised for new {cluster_words(by)}"
     )
-
-
-def _losses(m: dict[str, Any]) -> str:
-    losses = m["log_loss"]
-    return aligned_table(["log loss of", *losses], [["held-out folds", *(_figure(loss) for loss in losses.values())]])
 
 
 def _by_bag_size(m: dict[str, Any]) -> str:
@@ -240,10 +235,10 @@ def _draw_reliability(axes: "Axes", calibration: "Calibration", title: str, of: 
     axes.plot([0, 1], [0, 1], color=QUIET, linewidth=1, linestyle=":")
     lines = (("before", calibration.predictions.probability, before), ("after", calibration.held_out, after))
     for name, probability, style in lines:
-        points = reliability_points(label, probability[of])
+        mean, positive_share, _ = reliability_points(label, probability[of])
         error = expected_calibration_error(label, probability[of])
         look = {**style, "marker": "o", "markersize": 4, "label": f"{name}  ECE {error:.3f}"}
-        axes.plot(points.probability, points.positive_share, **look)
+        axes.plot(mean, positive_share, **look)
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="probability", ylabel="share of positives")
     axes.set_title(f"{title} ({len(label):,})")
     axes.legend(loc="upper left")

@@ -64,28 +64,21 @@ def _one_dimensional(name: str, values: ArrayLike, kinds: str, expected: str, le
     return array
 
 
-Undefined = Literal["nan", "error"]
 ZeroDivision = Literal["zero", "one", "skip"]
 _ZERO_DIVISION = {"zero": 0.0, "one": 1.0, "skip": np.nan}
 
 
-def auroc(label: ArrayLike, score: ArrayLike, *, undefined: Undefined = "nan") -> float:
+def auroc(label: ArrayLike, score: ArrayLike) -> float:
     """Area under the ROC curve: how often a positive scores above a negative; ties count half.
 
-    ``label`` and ``score`` are ``(E,)``. If all labels are the same, the result is NaN, or an error if asked for.
+    ``label`` and ``score`` are ``(E,)``. If all labels are the same, the result is NaN.
 
     >>> auroc([1, 1, 0, 0], [0.9, 0.4, 0.4, 0.1])
     0.875
     """
-    if undefined not in ("nan", "error"):
-        raise unknown_name("policy for undefined", undefined, ["nan", "error"])
     score = as_scores("score", score)
     label = as_labels(label, len(score))
-    if len(label) == 0 or label.min() == label.max():
-        if undefined == "error":
-            raise MIVError(f"All {len(label)} labels are the same. AUROC needs both; use undefined='nan' for NaN.")
-        return float("nan")
-    return float(roc_auc_score(label, score))
+    return weighted_auroc(label, score, None)
 
 
 def auroc_within_chance(label: ArrayLike) -> float:
@@ -104,7 +97,6 @@ def classification_metrics(
     probability: ArrayLike,
     *,
     threshold: float = 0.5,
-    undefined: Undefined = "nan",
     zero_division: ZeroDivision = "zero",
 ) -> dict[str, float]:
     """Return ``auroc``, ``accuracy``, and macro ``precision``, ``recall`` and ``f1``.
@@ -113,7 +105,6 @@ def classification_metrics(
         label: ``(E,)``, 0 or 1.
         probability: ``(E,)``, or logits with a threshold of 0.
         threshold: the answer is yes if the probability is at least this, as in an operating point.
-        undefined: AUROC if all labels are the same: ``nan`` or ``error``.
         zero_division: precision of a class that is never predicted, and recall of a class that never occurs: ``zero``,
             ``one``, or ``skip`` to exclude the class from the mean. A class that neither occurs nor is predicted is
             always excluded, as in scikit-learn.
@@ -132,7 +123,7 @@ def classification_metrics(
         label, answer, average="macro", zero_division=_ZERO_DIVISION[zero_division]
     )
     return {
-        "auroc": auroc(label, score, undefined=undefined),
+        "auroc": auroc(label, score),
         "accuracy": float((answer == label).mean()),
         "precision": float(precision),
         "recall": float(recall),
@@ -202,9 +193,7 @@ def weighted_auroc(label: NDArray[np.int8], score: NDArray[np.float64], weight: 
     >>> weighted_auroc(np.array([1, 1, 0]), np.array([3.0, 1.0, 2.0]), np.array([3.0, 1.0, 5.0]))
     0.75
     """
-    if weight is None:
-        return auroc(label, score)
-    if label.min() == label.max():
+    if len(label) == 0 or label.min() == label.max():
         return math.nan
     return float(roc_auc_score(label, score, sample_weight=weight))
 

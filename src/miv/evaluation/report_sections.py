@@ -305,8 +305,8 @@ def _reliability(title: str, source: ReportSource, of: NDArray[np.bool_]) -> str
     lines = [Line("ideal", [(0, 0), (1, 1)])]
     said = []
     for number, model in enumerate(source.models):
-        points = reliability_points(label, model.probability[of])
-        pairs = list(zip(points.probability.tolist(), points.positive_share.tolist(), strict=True))
+        mean, positive_share, _ = reliability_points(label, model.probability[of])
+        pairs = list(zip(mean.tolist(), positive_share.tolist(), strict=True))
         lines.append(Line(model.name, pairs, number, dots=True))
         said.append(f"{model.name} {expected_calibration_error(label, model.probability[of]):.3f}")
     note = (

@@ -47,39 +47,29 @@ Settings = dict[str, Any]
 _LIBRARIES = ("torch", "lightning", "numpy", "transformers", "timm")
 
 
+class _Within:
+    """An attribute of a run: the path of this name in its folder."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, run: "RunFolder", _owner: type) -> Path:
+        return run.path / self._name
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """Paths within the folder of a run."""
 
     path: Path
 
-    @property
-    def config(self) -> Path:
-        return self.path / "config.json"
-
-    @property
-    def about(self) -> Path:
-        return self.path / RUN_NAME
-
-    @property
-    def metrics(self) -> Path:
-        return self.path / "metrics.csv"
-
-    @property
-    def verifier(self) -> Path:
-        return self.path / VERIFIER_NAME
-
-    @property
-    def evaluation(self) -> Path:
-        return self.path / "evaluation.json"
-
-    @property
-    def reference(self) -> Path:
-        return self.path / "reference.json"
-
-    @property
-    def curves(self) -> Path:
-        return self.path / "curves"
+    config = _Within("config.json")
+    about = _Within(RUN_NAME)
+    metrics = _Within("metrics.csv")
+    verifier = _Within(VERIFIER_NAME)
+    evaluation = _Within("evaluation.json")
+    reference = _Within("reference.json")
+    curves = _Within("curves")
 
     def checkpoints(self, stage: str) -> Path:
         return self.path / "checkpoints" / stage

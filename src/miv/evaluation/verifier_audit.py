@@ -183,17 +183,10 @@ class _Subject:
     exemplars: ExemplarSet
     features: NDArray[np.float32]
 
-    def answers(self, exemplars: ExemplarSet) -> Predictions:
-        return predict(self.verifier, exemplars, self.features)
-
-    def yes(self, answers: Predictions) -> Mask:
-        """``(E,)`` where the verdict is yes, at the verifier's own operating point."""
-        point = self.verifier.operating_point
-        return point.verdict(point.probability(answers.logit))
-
-    def turned_to_no(self, changed: ExemplarSet) -> tuple[Document | None, Predictions]:
-        answers = self.answers(changed)
-        return _share(~self.yes(answers)), answers
+    def answers(self, exemplars: ExemplarSet) -> tuple[Predictions, Mask]:
+        """The answers, and ``(E,)`` where the verdict is yes, at the verifier's own operating point."""
+        answers = predict(self.verifier, exemplars, self.features)
+        return answers, self.verifier.operating_point.verdict(self.verifier.operating_point.probability(answers.logit))
 
 
 # Name, factor and kind of the changes that make bags larger.
@@ -232,8 +225,7 @@ def audit(
     subject = _Subject(verifier, exemplars, features)
     method = witnesses or ("attention" if verifier.pooling.has_attention else "leave_one_out")
     scores = explain(verifier, exemplars, method, features=features, seed=seed, progress=progress)
-    answers = subject.answers(exemplars)
-    yes = subject.yes(answers)
+    answers, yes = subject.answers(exemplars)
     positives = np.flatnonzero((exemplars.label == 1) & yes)
     with progress.step("Changing exemplars", total=3 + len(_SENSITIVITY)) as advance:
         document: Document = {
@@ -248,11 +240,11 @@ def audit(
         document |= _delete(subject, answers, positives, random)
         advance(2)
         swapped = swap_queries(exemplars, positives, random) if len(positives) else None
-        document["swap_query"] = None if swapped is None else {"turned_to_no": subject.turned_to_no(swapped)[0]}
+        document["swap_query"] = None if swapped is None else {"turned_to_no": _share(~subject.answers(swapped)[1])}
         advance(1)
         document["sensitivity"] = []
         for change in _SENSITIVITY:
-            document["sensitivity"].append(_sensitivity(subject, answers, *change, np.random.default_rng(seed)))
+            document["sensitivity"].append(_sensitivity(subject, answers, yes, *change, np.random.default_rng(seed)))
             advance(1)
     return document
 
@@ -271,12 +263,15 @@ def _delete(subject: _Subject, answers: Predictions, positives: Integers, random
     }
     document = {}
     for name, changed in changes.items():
-        share, now = subject.turned_to_no(changed)
-        document[name] = {"turned_to_no": share, "logit_change": float((now.logit - answers.logit[chosen]).mean())}
+        now, yes = subject.answers(changed)
+        change = float((now.logit - answers.logit[chosen]).mean())
+        document[name] = {"turned_to_no": _share(~yes), "logit_change": change}
     return document
 
 
-def _sensitivity(subject: _Subject, before: Predictions, name: str, times: int, kind: str, random: Random) -> Document:
+def _sensitivity(
+    subject: _Subject, before: Predictions, yes: Mask, name: str, times: int, kind: str, random: Random
+) -> Document:
     """How the answers change when bags grow; ``given`` has the answers for the same exemplars before the change."""
     exemplars = subject.exemplars
     changed: tuple[ExemplarSet, Integers] | None
@@ -288,12 +283,11 @@ def _sensitivity(subject: _Subject, before: Predictions, name: str, times: int, 
     if changed is None:
         return row | dict.fromkeys(("exemplars", "auroc", "yes_positives", "yes_negatives", "i_auroc", "given"))
     larger, numbers = changed
-    figures = _figures(subject, subject.answers(larger))
-    return row | {"exemplars": len(numbers), **figures, "given": _figures(subject, before.take(numbers))}
+    figures = _figures(*subject.answers(larger))
+    return row | {"exemplars": len(numbers), **figures, "given": _figures(before.take(numbers), yes[numbers])}
 
 
-def _figures(subject: _Subject, answers: Predictions) -> Document:
-    yes = subject.yes(answers)
+def _figures(answers: Predictions, yes: Mask) -> Document:
     ranked = evaluate(answers).metrics.get("i_auroc")
     return {
         "auroc": _number(auroc(answers.label, answers.logit)),
