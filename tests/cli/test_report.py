@@ -27,13 +27,19 @@ def test_runs_become_a_page_with_their_audit(tmp_path: Path, monkeypatch: pytest
     audit = json.loads(Path("audit.json").read_text())
     audit["about"]["fingerprint"] = "another"
     Path("other.json").write_text(json.dumps(audit))
+    save_splits(tiny_sets("features", 30), tmp_path / "others", builder="tiny", options={}, seed=0)
     for arguments, message in (
         ([], "report.html already exists"),
         (["--overwrite", "--audit", "other.json"], "not an audit of the exemplars"),
         (["--overwrite", "--split", "tset"], "Did you mean 'test'"),
+        (["--overwrite", "--split", "train"], "split with answers"),
+        (["--overwrite", "--data", "others"], "is not the data of"),
     ):
         with pytest.raises(MIVError, match=message):
             run(*report, *arguments)
+    for runs, message in ((["one", "two"], "--data DIR"), (["sets"], "not a run")):
+        with pytest.raises(MIVError, match=message):
+            run("report", *runs, "--overwrite")
     assert Path("report.html").read_text() == page
     run(*report, "--overwrite")
     assert "What the audit says" not in Path("report.html").read_text()

@@ -64,8 +64,6 @@ def test_a_model_that_no_experiment_has_is_named(computed: list[Job]) -> None:
         run("qmnist", "--models", "cap_vena")
     with pytest.raises(MIVError, match="Expected names from `miv poolings`"):
         run("qmnist", "--models", " ,")
-    with pytest.raises(MIVError, match="no row of msa"):
-        run("qmnist", "key_instance", "--models", "baseline,msa")
 
 
 @pytest.mark.parametrize(

@@ -80,11 +80,6 @@ def test_exemplars_of_their_own_count_in_full(exemplars: int, seed: int) -> None
     assert evidence.upper_bound(errors) == pytest.approx(upper_bound(errors, exemplars))
 
 
-def test_copies_of_an_exemplar_count_once() -> None:
-    evidence = ErrorEvidence.of(np.repeat(np.linspace(0, 1, 100), 5), np.repeat(np.arange(100), 5))
-    assert float(evidence.effective(np.asarray(50))) == pytest.approx(100, rel=0.02)
-
-
 @given(st.integers(0, 2**32 - 1), st.integers(2, 40), st.integers(2, 5))
 def test_no_query_is_in_two_folds(seed: int, clusters: int, folds: int) -> None:
     random = np.random.default_rng(seed)

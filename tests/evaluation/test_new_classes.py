@@ -1,14 +1,12 @@
 """A promise about new classes: which clusters count, how few can carry a rate, and what is said about it."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from miv.data import ExemplarSet, InstancePool
 from miv.errors import MIVError
 from miv.evaluation import Predictions, calibrate, evaluate
 from miv.evaluation.error_curve import ClusterModel, ErrorCurve
@@ -71,19 +69,13 @@ def test_the_class_of_the_query_is_the_cluster_where_known() -> None:
     assert by_class.point.measured["false_accept_rate"]["at_most"] <= 0.05
 
 
-def test_ids_of_queries_come_before_the_queries_and_stay_in_the_file(tmp_path: Path) -> None:
+def test_ids_of_queries_come_before_the_queries() -> None:
     given = answers(classes=False)
     signer = np.tile(np.repeat(np.arange(SIGNERS), SIZE), 2).astype(str)
     known = Predictions(given.logit, given.label, given.ptr, query=given.query, query_id=signer)
-    known.save(tmp_path / "answers.parquet")
-    for one in (known, Predictions.load(tmp_path / "answers.parquet"), known.take(np.arange(len(known)))):
-        found = calibrate(one, rounds=5)
-        assert found.point.measured["clusters"]["by"] == "query_id"
-        assert "clusters   19 query ids" in found.text()
-
-
-def test_one_class_leaves_the_queries_as_clusters() -> None:
-    given = answers(classes=False)
+    found = calibrate(known, rounds=5)
+    assert found.point.measured["clusters"]["by"] == "query_id"
+    assert "clusters   19 query ids" in found.text()
     alone = Predictions(given.logit, given.label, given.ptr, query=given.query, query_class=["ann"] * len(given))
     assert calibrate(alone, rounds=5).point.measured["clusters"]["by"] == "query"
 
@@ -176,18 +168,6 @@ def test_classes_that_differ_too_much_are_the_reason_of_an_error(goal: str, side
 def test_clusters_that_are_not_known_are_refused(by: str, message: str) -> None:
     with pytest.raises(MIVError, match=message):
         calibrate(answers(), cluster_by=by)  # type: ignore[arg-type]
-
-
-def test_classes_come_from_the_set_and_stay_in_the_file(tmp_path: Path) -> None:
-    pool = InstancePool("features", np.eye(4, dtype=np.float32), np.array(["a", "b", "a", "b"], object))
-    exemplars = ExemplarSet.from_lists(pool, [0, 1, 2], [[1], [2], [3]], [0, 0, 1])
-    given = Predictions.of(exemplars, [1.0, 2.0, 3.0])
-    given.save(tmp_path / "answers.parquet")
-    for one in (given, Predictions.load(tmp_path / "answers.parquet"), given.take([0, 1, 2])):
-        assert one.query_class is not None
-        assert one.query_class.tolist() == ["a", "b", "a"]
-    old = Predictions([1.0, 2.0, 3.0], [0, 0, 1], [0, 1, 2, 3]).with_queries_of(exemplars)
-    assert (old.query.tolist(), old.query_class.tolist()) == ([0, 1, 2], ["a", "b", "a"])  # type: ignore[union-attr]
 
 
 def test_a_goal_that_is_missed_is_flagged_with_its_interval() -> None:

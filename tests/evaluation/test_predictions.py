@@ -1,5 +1,5 @@
 import tempfile
-from dataclasses import replace
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from miv import ExemplarSet, InstancePool, MIVError
 from miv.evaluation import Predictions
-from miv.evaluation.clusters import clusters_of
 from tests.evaluation.examples import example_predictions
 
-FIELDS = ("logit", "label", "ptr", "attention", "witness", "group", "query", "score", "contribution")
+FIELDS = tuple(column.name for column in fields(Predictions))
 
 
 def assert_equal(one: Predictions, other: Predictions) -> None:
@@ -30,20 +29,25 @@ def test_the_probability_is_the_sigmoid_without_overflow() -> None:
 
 
 def test_of_takes_the_truth_from_the_set() -> None:
-    pool = InstancePool("features", np.zeros((3, 2), np.float32))
-    exemplars = ExemplarSet.from_lists(pool, [0], [[1, 2]], [1], witnesses=[[False, True]], groups=["a"])
-    found = Predictions.of(exemplars, logit=[0.3], attention=[0.5, 0.5])
-    assert_equal(found, Predictions([0.3], [1], [0, 2], [0.5, 0.5], [False, True], ["a"], [0]))
+    pool = InstancePool("features", np.zeros((3, 2), np.float32), np.array(["a", "b", "a"], object))
+    exemplars = ExemplarSet.from_lists(pool, [0], [[1, 2]], [1], [[False, True]], groups=["x"], query_ids=["q"])
+    predictions = Predictions.of(exemplars, logit=[0.3], attention=[0.5, 0.5])
+    queries: dict[str, Any] = {"query": [0], "query_class": ["a"], "query_id": ["q"]}
+    assert_equal(predictions, Predictions([0.3], [1], [0, 2], [0.5, 0.5], [False, True], ["x"], **queries))
+    older = Predictions([0.3], [1], [0, 2], [0.5, 0.5], [False, True], ["x"])
+    assert_equal(older.with_queries_of(exemplars), predictions)
 
 
 @pytest.mark.parametrize("lacking", [(), ("attention",), ("query",), FIELDS[3:]])
 def test_saved_and_loaded_is_the_same(lacking: tuple[str, ...], tmp_path: Path) -> None:
     whole = example_predictions()
-    kept: dict[str, Any] = {name: getattr(whole, name) for name in FIELDS} | {"query": np.arange(60) // 3}
-    kept |= {"score": np.log(kept["attention"]), "contribution": kept["attention"] - 0.5}
-    predictions = Predictions(**kept | dict.fromkeys(lacking))
+    columns: dict[str, Any] = {name: getattr(whole, name) for name in FIELDS} | {"query": np.arange(60) // 3}
+    columns |= {"score": np.log(columns["attention"]), "contribution": columns["attention"] - 0.5}
+    columns |= {name: columns["query"].astype(str) for name in ("query_class", "query_id")}
+    predictions = Predictions(**columns | dict.fromkeys(lacking))
     predictions.save(tmp_path / "predictions.parquet")
     assert_equal(Predictions.load(tmp_path / "predictions.parquet"), predictions)
+    assert_equal(predictions.take(np.arange(60)), predictions)
 
 
 @pytest.mark.parametrize(
@@ -120,12 +124,3 @@ def test_a_damaged_file_is_refused_or_harmless(place: int, other: bytes, cut: bo
         except MIVError:
             return
         assert len(found) == len(found.label)
-
-
-def test_queries_with_one_id_count_as_one_cluster() -> None:
-    pool = InstancePool("features", np.eye(4, dtype=np.float32))
-    exemplars = ExemplarSet.from_lists(pool, [0, 1, 2], [[3]] * 3, [1, 0, 1], query_ids=["b", "a", "b"])
-    first, second, third = clusters_of(Predictions.of(exemplars, [1.0, 0.0, 2.0]))
-    assert first == third != second
-    without = replace(exemplars, query_id=None)
-    assert len(set(clusters_of(Predictions.of(without, [1.0, 0.0, 2.0])))) == 3

@@ -15,22 +15,20 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from miv import MIVError
-from miv.data import ExemplarSet
-from miv.evaluation import Predictions, ReportModel, ReportSource, open_runs, write_report
+from miv import MIVError, Verifier
+from miv.data import ExemplarSet, InstancePool
+from miv.evaluation import Predictions, ReportModel, ReportSource, predict, write_report
 from miv.evaluation.report_exemplars import (
     SHOWN_MEMBERS,
     choose_exemplars,
     error_confidence,
     gallery,
     shown_members,
-    telling_exemplar,
 )
 from miv.evaluation.report_sections import calibration, curves, results
 from miv.evaluation.verifier_audit import reasons
 from miv.verifier.decisions import OperatingPoint
 from tests.evaluation.report_examples import HOSTILE, audited, source
-from tests.training.tiny import run_tiny, tiny_sets
 
 
 class Page(HTMLParser):
@@ -320,10 +318,6 @@ def test_an_audit_of_something_else_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "report.html").exists()
 
 
-def test_the_telling_exemplar_is_one_where_models_disagree() -> None:
-    assert telling_exemplar(source()) == 0
-
-
 @pytest.mark.parametrize("witnesses", [True, False])
 @pytest.mark.parametrize("models", [1, 2])
 def test_whatever_is_not_known_is_left_out(witnesses: bool, models: int, tmp_path: Path) -> None:
@@ -331,29 +325,6 @@ def test_whatever_is_not_known_is_left_out(witnesses: bool, models: int, tmp_pat
     data = json.loads(page.content["script"][0])
     assert len(data["exemplar"]) == 2
     assert (data["witness"] is None) == (not witnesses)
-
-
-def test_runs_are_reported_from_their_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from miv.data import save_splits
-
-    monkeypatch.chdir(tmp_path)
-    for name, pooling in (("one", "cap_dba_l2"), ("two", "gabmil")):
-        run_tiny("features", tmp_path / name, pooling=pooling, max_epochs=2)
-    save_splits(tiny_sets("features"), tmp_path / "sets", builder="tiny", options={}, seed=0)
-    runs = [tmp_path / "one", tmp_path / "two"]
-    found = open_runs(runs, data=tmp_path / "sets")
-    assert [model.name for model in found.models] == ["cap_dba_l2", "gabmil"]
-    page = written(found, tmp_path)
-    assert len(json.loads(page.content["script"][0])["exemplar"]) == 400
-    with pytest.raises(MIVError, match="--data DIR"):
-        open_runs(runs)
-    save_splits(tiny_sets("features", 30), tmp_path / "others", builder="tiny", options={}, seed=0)
-    with pytest.raises(MIVError, match="is not the data of"):
-        open_runs(runs, data=tmp_path / "others")
-    with pytest.raises(MIVError, match="split with answers"):
-        open_runs(runs, split="train", data=tmp_path / "sets")
-    with pytest.raises(MIVError, match="not a run"):
-        open_runs([tmp_path / "sets"])
 
 
 def test_what_cannot_be_written_is_refused_and_what_was_there_stays(tmp_path: Path) -> None:
@@ -368,10 +339,6 @@ def test_what_cannot_be_written_is_refused_and_what_was_there_stays(tmp_path: Pa
     audit.write_text(json.dumps(damaged))
     with pytest.raises(MIVError, match="is not an audit: OverflowError"):
         write_report(given, tmp_path / "report.html", audit=audit)
-    with pytest.raises(MIVError, match=r"ends in \.html"):
-        write_report(source(), tmp_path / "report.pdf")
-    with pytest.raises(MIVError, match="Expected 1 to 20,000"):
-        write_report(source(), tmp_path / "report.html", exemplars=0)
     assert (tmp_path / "report.html").read_text() == "older"
 
 
@@ -383,3 +350,47 @@ def test_witnesses_are_shown_by_every_ranking(tmp_path: Path) -> None:
     ranked = re.findall(r"<td>(attention, as in the paper|its own score|first choice only \(one-hot\))</td>", below)
     assert ranked == ["attention, as in the paper", "its own score", "first choice only (one-hot)"]
     assert "scored alike" not in results(source("features", witnesses=False))
+
+
+@pytest.fixture
+def of_references(tmp_path: Path) -> ReportSource:
+    random = np.random.default_rng(0)
+    names = np.array([f"photos/{number}.png" for number in range(8)], dtype=object)
+    pool = InstancePool("features", random.normal(size=(8, 4)).astype(np.float32), names=names)
+    exemplars = ExemplarSet.from_lists(
+        pool, [0, 1], [[3, 4, 5], [6, 7]], [1, 0], references=[[1, 2], []], query_ids=["anna", "bo"]
+    )
+    verifier = Verifier("cap_dba_l2", channels=4).eval()
+    verifier.save_pretrained(tmp_path / "verifier")
+    model = ReportModel("one", predict(verifier, exemplars), OperatingPoint(), {}, {}, None, tmp_path / "verifier")
+    return ReportSource("data", "test", exemplars, [model])
+
+
+def test_the_gallery_has_the_references_and_their_matches(of_references: ReportSource, tmp_path: Path) -> None:
+    found = gallery(of_references, 10)
+    order = found["exemplar"].index(0), found["exemplar"].index(1)
+    rows = found["reference"][found["reference_ptr"][order[0]] : found["reference_ptr"][order[0] + 1]]
+    assert [found["number"][row] for row in rows] == [0, 1, 2]
+    assert [found["names"][row] for row in rows] == ["photos/0.png", "photos/1.png", "photos/2.png"]
+    assert found["number"][found["query"][order[0]]] == 0
+    bag = found["bag"][found["ptr"][order[0]] : found["ptr"][order[0] + 1]]
+    assert [found["number"][row] for row in bag] == [3, 4, 5]
+    assert found["query_id"][order[1]] == "bo"
+    matches = found["models"][0]["matches"]
+    assert matches[order[1]] is None
+    verifier = Verifier.from_pretrained(of_references.models[0].verifier)  # type: ignore[arg-type]
+    values = of_references.exemplars.pool.values
+    expected = verifier.verify(values[:3], values[3:6]).matches
+    assert np.array(matches[order[0]]) == pytest.approx(expected, abs=1e-3)
+    write_report(of_references, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "photos/2.png" in page
+    assert "Which reference matches which instance?" in page
+
+
+def test_single_queries_have_none(of_references: ReportSource) -> None:
+    exemplars = of_references.exemplars.with_first_reference()
+    model = replace(of_references.models[0], answers=predict(Verifier("baseline", channels=4).eval(), exemplars))
+    found = gallery(ReportSource("data", "test", exemplars, [model]), 10)
+    assert found["reference"] is None
+    assert found["models"][0]["matches"] is None

@@ -25,7 +25,7 @@ from miv.evaluation.predicting import with_contributions
 from miv.evaluation.runs import RunFolder
 from miv.evaluation.witnesses import RANKED_METRICS, influence
 from miv.files.json import Floats
-from miv.reproduction.grids import Cell, are_compared, find_setup
+from miv.reproduction.grids import WITNESSES, Cell, are_compared, find_setup
 from miv.reproduction.jobs import Job, JobFolders, raw_folder
 from miv.reproduction.results import FORMAT, VERSION, find_result, write_result
 from miv.runtime import (
@@ -67,15 +67,9 @@ def compute(job: Job, places: JobFolders, progress: Progress) -> dict[str, Any]:
 def cell_document(
     job: Job, about: dict[str, Any], validation: dict[str, Any], answers: Predictions, curve: Path, work: Path
 ) -> dict[str, Any]:
-    """The document of a finished cell: its settings, its results, and their origin.
+    """The document of a finished cell, from its ``run.json``, evaluation on validation and predictions on test.
 
-    Args:
-        job: the job.
-        about: the ``run.json`` of the training.
-        validation: the evaluation on validation.
-        answers: the predictions on test.
-        curve: the metrics by epoch, as CSV.
-        work: the folder of runs, where the predictions of other cells are.
+    ``curve`` has the metrics by epoch, as CSV; ``work`` is the folder of runs, with the predictions of other cells.
     """
     measured = evaluate(answers).document()
     figures, groups = _figures(measured), measured["groups"]
@@ -98,7 +92,8 @@ def cell_document(
         "versions": about["versions"],
         "code": source_commit(),
         "machine": _machine(),
-        "validation": {**validation["classification"], **_of_witnesses(validation)},
+        "validation": validation["classification"]
+        | {name: value for name, value in (validation["witnesses"] or {}).items() if name in WITNESSES},
         "test": {
             "exemplars": measured["exemplars"],
             "positives": measured["positives"],
@@ -118,10 +113,6 @@ def _figures(measured: dict[str, Any]) -> dict[str, float]:
     figures, ranked = dict(measured["classification"]), measured["rankings"] or {}
     figures |= {name: ranked[by][metric] for name, (by, metric) in RANKED_METRICS.items() if by in ranked}
     return {name: value for name, value in figures.items() if value is not None and math.isfinite(value)}
-
-
-def _of_witnesses(measured: dict[str, Any]) -> dict[str, float]:
-    return {name: measured["witnesses"][name] for name in ("i_auroc", "i_ap")} if measured["witnesses"] else {}
 
 
 def _paired(job: Job, test: str, influences: Influences, work: Path) -> dict[str, dict[str, float | None]]:

@@ -46,23 +46,14 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim and what our figures say.
-
-    Args:
-        claim: the claim.
-        word: reproduced, differs, inconclusive or not run.
-        weakest: the contrast that supports the claim least, if any has a value.
-        effect: its value.
-        p_holm: its p-value for 0, with Holm's correction for all contrasts of the claim.
-        effects: the values of all contrasts.
-    """
+    """A claim and what our figures say."""
 
     claim: Claim
-    word: str
-    weakest: Contrast | None = None
-    effect: Estimate | None = None
-    p_holm: float = math.nan
-    effects: tuple[float, ...] = ()
+    word: str  # reproduced, differs, inconclusive or not run
+    weakest: Contrast | None = None  # the contrast that supports the claim least, if any has a value
+    effect: Estimate | None = None  # its value
+    p_holm: float = math.nan  # its p-value for 0, with Holm's correction for all contrasts of the claim
+    effects: tuple[float, ...] = ()  # the values of all contrasts
 
     def document(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -162,17 +153,12 @@ def near_chance(contrasts: Sequence[Contrast], evidence: CellEvidence) -> bool:
     """Whether an area under the curve that the contrasts are about is near chance for all their models."""
     areas: dict[str, list[float]] = {}
     for contrast in contrasts:
-        area = _area(contrast.metric)
+        area = "auroc"  # or the area of the same scoring of witnesses
+        if contrast.metric.startswith("i_"):
+            area = "i_auroc_one_hot" if contrast.metric == "i_top1" else contrast.metric.replace("i_ap", "i_auroc")
         for result in (*evidence.of(contrast.ours), *evidence.of(contrast.theirs)):
             areas.setdefault(area, []).append(result.metrics.get(area, math.nan))
     return any(max(values) < NEAR_CHANCE for values in areas.values())
-
-
-def _area(metric: str) -> str:
-    """The area under the curve of the same scoring."""
-    if not metric.startswith("i_"):
-        return "auroc"
-    return "i_auroc_one_hot" if metric == "i_top1" else metric.replace("i_ap", "i_auroc")
 
 
 def judge_claims(experiment: str, evidence: CellEvidence) -> list[Verdict]:

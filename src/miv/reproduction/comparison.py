@@ -31,18 +31,12 @@ class Estimate:
 
     .. math:: p = \max\{ P(Z > d / SE_{exemplars}),\ P(T_{R-1} > d / SE_{rounds}) \}
 
-    where :math:`Z` is normal, for thousands of exemplars, and :math:`T` is Student's, for few rounds.
-
-    Args:
-        value: the mean over rounds.
-        rounds: number of rounds.
-        over_exemplars: standard error over new draws of exemplars with the same trained models; ``None`` if the
-            predictions of two models were never on one machine, so that their difference has none. It treats exemplars
-            as independent.
-        over_rounds: standard error over rounds, which draw new exemplars and weights; ``None`` for one round.
+    where :math:`Z` is normal, for thousands of exemplars, and :math:`T` is Student's, for few rounds. The error over
+    exemplars, taken as independent, is that of new draws with the same trained models; ``None`` if the predictions of
+    two models were never on one machine. Rounds draw new exemplars and weights; ``None`` for one round.
     """
 
-    value: float
+    value: float  # the mean over rounds
     rounds: int
     over_exemplars: float | None
     over_rounds: float | None
@@ -192,21 +186,13 @@ class CellEvidence:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One figure of a table.
-
-    Args:
-        row: its row.
-        metric: its column.
-        ours: our figure; ``None`` if it is not computed yet, or the model has no such metric.
-        paper: the paper's figure, if there is one and it can be compared.
-        word: within 2 SE, above or below; empty if the two cannot be compared.
-    """
+    """One figure of a table."""
 
     row: Row
     metric: str
-    ours: Estimate | None
-    paper: Published | None
-    word: str
+    ours: Estimate | None  # None if it is not computed yet, or the model has no such metric
+    paper: Published | None  # if there is one and it can be compared
+    word: str  # within 2 SE, above or below; empty if the two cannot be compared
 
     @property
     def difference(self) -> float | None:
@@ -244,21 +230,13 @@ def compare(ours: Estimate | None, paper: Published | None) -> str:
 
 @dataclass(frozen=True)
 class PairedTest:
-    """A paired test of a row against its reference.
-
-    Args:
-        row: the row.
-        reference: the row it is compared with.
-        metric: the metric.
-        difference: the first minus the second.
-        p: p-value with Holm's correction for all tests of this metric in the table.
-    """
+    """A paired test of a row against its reference."""
 
     row: Row
     reference: Row
     metric: str
-    difference: Estimate
-    p: float
+    difference: Estimate  # the row minus its reference
+    p: float  # with Holm's correction for all tests of this metric in the table
 
 
 def paired_tests(experiment: Experiment, evidence: CellEvidence) -> list[PairedTest]:
@@ -282,22 +260,13 @@ Order = tuple[tuple[str, ...], ...]  # best first, equals together
 
 @dataclass(frozen=True)
 class Ranking:
-    """The order of the models by a metric, best first, ours and the paper's, among the models that both have.
-
-    Args:
-        metric: the metric.
-        rounds: rounds that all our models have; our figures are means over these.
-        ours: our order.
-        paper: the paper's order; models printed with the same figure are equal.
-        kendall: rank correlation: 1 for the same order, -1 for the opposite; NaN with fewer than three models.
-        spearman: likewise, by Spearman.
-    """
+    """The order of the models by a metric, best first, ours and the paper's, among the models that both have."""
 
     metric: str
-    rounds: tuple[int, ...]
+    rounds: tuple[int, ...]  # that all our models have; our figures are means over these
     ours: Order
-    paper: Order
-    kendall: float
+    paper: Order  # models printed with the same figure are equal
+    kendall: float  # rank correlation: 1 for the same order, -1 for the opposite; NaN with fewer than three models
     spearman: float
 
 

@@ -21,17 +21,10 @@ FOUR = ("auroc", "accuracy", "i_auroc", "i_ap")
 
 @dataclass(frozen=True)
 class Setup:
-    """A model with its options, and the data if they are not the main ones.
+    """A model with its options, and the data if they are not the main ones, where they differ from the defaults."""
 
-    Args:
-        name: name of its folder among the results; two setups with the same name are the same.
-        pooling: a name from `miv poolings`.
-        pooling_options: options that differ from the defaults; the tier sets ``heads`` unless it is given here.
-        task_options: options that differ from the task's defaults.
-    """
-
-    name: str
-    pooling: str
+    name: str  # of its folder among the results; two setups with the same name are the same
+    pooling: str  # a name from `miv poolings`; the tier sets its heads unless they are among the options
     pooling_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     task_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
@@ -59,22 +52,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table or figure of the paper.
-
-    Args:
-        task: the task whose data it needs.
-        name: its name in `miv reproduce`.
-        title: what it shows.
-        source: where it is in the paper.
-        metrics: its columns.
-        rows: its rows.
-    """
+    """A table or figure of the paper."""
 
     task: str
-    name: str
+    name: str  # in `miv reproduce`
     title: str
-    source: str
-    metrics: tuple[str, ...]
+    source: str  # where it is in the paper
+    metrics: tuple[str, ...]  # its columns
     rows: tuple[Row, ...]
 
     @property

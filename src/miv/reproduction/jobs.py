@@ -18,19 +18,12 @@ from miv.training.config import TrainingConfig
 
 @dataclass(frozen=True)
 class JobFolders:
-    """Where things are.
+    """Where things are."""
 
-    Args:
-        results: finished cells, small enough to keep with the code.
-        work: running trainings, with checkpoints and logs; safe to delete.
-        cache: features and built sets; safe to delete.
-        raw: the raw files of the task; ``None`` for the task's default folder.
-    """
-
-    results: Path
-    work: Path
-    cache: Path
-    raw: Path | None = None
+    results: Path  # finished cells, small enough to keep with the code
+    work: Path  # running trainings, with checkpoints and logs; safe to delete
+    cache: Path  # features and built sets; safe to delete
+    raw: Path | None = None  # the raw files of the task; None for its default folder
 
 
 def default_options(task: str) -> dict[str, Any]:

@@ -22,11 +22,6 @@ class Clock:
     >>> clock.ended(100.0)
     >>> clock.estimate()
     ', about 3 minutes left'
-
-    Args:
-        left: number of unfinished cells.
-        parallel: number of cells that run at once.
-        known: the seconds that other cells took.
     """
 
     def __init__(self, left: int, parallel: int, known: Iterable[float] = ()) -> None:

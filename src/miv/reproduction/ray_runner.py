@@ -24,13 +24,7 @@ __all__ = ["ClusterShare", "check_address", "compute_remotely", "run_on_ray"]
 
 @dataclass(frozen=True)
 class ClusterShare:
-    """The resources of a cell on a cluster.
-
-    Args:
-        cells: number of cells that run at once.
-        cores: cores per cell.
-        gpus: GPUs per cell; a fraction if cells share one.
-    """
+    """How many cells run at once on a cluster, and the cores and GPUs of each; cells may share a GPU."""
 
     cells: int
     cores: int

@@ -6,8 +6,8 @@ import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from filelock import FileLock, Timeout
 
@@ -22,8 +22,7 @@ _LOOK_SECONDS = 0.2  # between looks at the processes
 _BUSY_SECONDS = 5.0  # between looks at cells that another command computes
 
 
-@dataclass(frozen=True)
-class _Running:
+class _Running(NamedTuple):
     process: "subprocess.Popen[bytes]"
     began: float
 

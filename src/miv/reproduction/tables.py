@@ -57,24 +57,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report.
-
-    Args:
-        title: its heading.
-        key: the key of its plots.
-        remarks: what a reader must know.
-        tables: the tables, in order.
-        document: everything as plain values, for JSON.
-        experiment: the experiment, if it is about one.
-        evidence: the finished cells it comes from.
-        figures: the figures behind the tables, for plots.
-    """
+    """A part of a report; the last three are for its plots, if it is about an experiment."""
 
     title: str
-    key: str
-    remarks: list[str]
+    key: str  # of its plots
+    remarks: list[str]  # what a reader must know
     tables: list[Table]
-    document: dict[str, Any] = field(repr=False)
+    document: dict[str, Any] = field(repr=False)  # everything as plain values, for JSON
     experiment: Experiment | None = field(default=None, repr=False)
     evidence: CellEvidence | None = field(default=None, repr=False)
     figures: list[Comparison] = field(default_factory=list, repr=False)

