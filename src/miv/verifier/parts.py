@@ -101,15 +101,11 @@ def describe_backbone(backbone: Backbone) -> dict[str, Any]:
     """The ``config.json`` entry of a backbone, with the class name if no name is registered."""
     name = name_of(backbone)
     options = {key: value for key, value in backbone.configuration().items() if (name, key) != ("features", "channels")}
+    called, needs_channels = type(backbone).__name__, name == "features"
     if isinstance(backbone, ModuleBackbone):
-        says_so = hasattr(backbone.module, "channels")
-        return {
-            "backbone": name or backbone.called,
-            "channels": None if says_so else backbone.channels,
-            "backbone_options": options,
-        }
-    channels = backbone.channels if name == "features" else None
-    return {"backbone": name or type(backbone).__name__, "channels": channels, "backbone_options": options}
+        called, needs_channels = backbone.called, not hasattr(backbone.module, "channels")
+    channels = backbone.channels if needs_channels else None
+    return {"backbone": name or called, "channels": channels, "backbone_options": options}
 
 
 def describe_pooling(pooling: Pooling) -> dict[str, Any]:
