@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from miv import Gallery, MIVError, Verifier, list_poolings
-from miv.gallery import GalleryManifest, adding
+from miv.gallery import adding
 from miv.verifier.decisions import OperatingPoint
 from miv.verifier.scalings import Platt
 
@@ -261,15 +261,6 @@ def test_an_interrupted_copy_leaves_no_gallery(tmp_path: Path, monkeypatch: pyte
         Gallery.create(tmp_path / "new", gallery.verifier, like=tmp_path / "gallery")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["gallery"]
     assert Gallery.create(tmp_path / "new", gallery.verifier, like=tmp_path / "gallery").names == gallery.names
-
-
-def test_a_manifest_does_not_bring_back_a_removed_gallery(tmp_path: Path) -> None:
-    gallery_of(tmp_path / "gallery", bags=1)
-    manifest = GalleryManifest.load(tmp_path / "gallery")
-    shutil.rmtree(tmp_path / "gallery")
-    with pytest.raises(MIVError, match="Could not write"):
-        manifest.save(tmp_path / "gallery")
-    assert not (tmp_path / "gallery").exists()
 
 
 @pytest.mark.parametrize("index", ["index.arrow", "index.usearch"])

@@ -121,9 +121,3 @@ def test_other_addresses_need_a_token() -> None:
         ServiceSettings(("miv/digits",), token="short")
     with pytest.raises(MIVError, match="line breaks"):
         ServiceSettings(("miv/digits",), token="two lines, which no\nheader can carry")
-
-
-def test_models_are_named_without_their_path(client: TestClient, tmp_path: Path) -> None:
-    assert client.get("/v1/models").json()["models"][0]["name"] == "vectors"
-    for name in ("../vectors", str(tmp_path), "miv/digits"):
-        assert client.post("/v1/verify", json={**BODY, "model": name}).status_code == 404

@@ -25,37 +25,32 @@ def part(size: int, *, more: bool = False) -> Message:
 
 
 GONE: Message = {"type": "http.disconnect"}
+pytestmark = pytest.mark.anyio
 
 
-def test_work_is_cancelled_when_the_client_leaves() -> None:
-    async def story() -> None:
-        body, _ = body_of(part(10), GONE)
-        was_cancelled = False
+async def test_work_is_cancelled_when_the_client_leaves() -> None:
+    body, _ = body_of(part(10), GONE)
+    was_cancelled = False
 
-        async def work() -> None:
-            nonlocal was_cancelled
-            await body.receive()
-            try:
-                await asyncio.sleep(60)
-            except asyncio.CancelledError:
-                was_cancelled = True
-                raise
+    async def work() -> None:
+        nonlocal was_cancelled
+        await body.receive()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            was_cancelled = True
+            raise
 
-        with pytest.raises(ClientGone):
-            await body.answering(work())
-        assert was_cancelled
-        await asyncio.sleep(0)  # the task itself goes on
-
-    asyncio.run(story())
+    with pytest.raises(ClientGone):
+        await body.answering(work())
+    assert was_cancelled
+    await asyncio.sleep(0)  # the task itself goes on
 
 
-def test_work_that_ends_in_time_is_left_alone() -> None:
-    async def story() -> None:
-        body, _ = body_of(part(10))
-        await asyncio.wait_for(body.answering(_read(body)), 5)
-        assert body.bytes == 10
-
-    asyncio.run(story())
+async def test_work_that_ends_in_time_is_left_alone() -> None:
+    body, _ = body_of(part(10))
+    await asyncio.wait_for(body.answering(_read(body)), 5)
+    assert body.bytes == 10
 
 
 async def _read(body: LimitedBody) -> None:
@@ -63,22 +58,16 @@ async def _read(body: LimitedBody) -> None:
         pass
 
 
-def test_a_client_that_leaves_in_the_middle_of_its_body_is_gone() -> None:
+async def test_a_client_that_leaves_in_the_middle_of_its_body_is_gone() -> None:
     body, _ = body_of(part(10, more=True), GONE)
     with pytest.raises(ClientGone):
-        asyncio.run(body.answering(_read(body)))
+        await body.answering(_read(body))
 
 
-def test_too_much_is_refused_as_it_arrives() -> None:
-    body, _ = body_of(*[part(30, more=True)] * 4)
-    with pytest.raises(RefusedRequest, match="100 bytes") as refused:
-        asyncio.run(body.answering(_read(body)))
-    assert (refused.value.status, body.bytes) == (413, 90)
-
-
-def test_all_requests_together_are_bounded() -> None:
-    body, total = body_of(*[part(30, more=True)] * 3, total=70)
-    with pytest.raises(RefusedRequest, match="busy") as refused:
-        asyncio.run(body.answering(_read(body)))
-    assert refused.value.status == 503
-    total.add(70)  # the bytes of the refused request are free again
+@pytest.mark.parametrize(("total", "words", "status", "read"), [(1_000, "100 bytes", 413, 90), (70, "busy", 503, 60)])
+async def test_too_much_is_refused_as_it_arrives(total: int, words: str, status: int, read: int) -> None:
+    body, budget = body_of(*[part(30, more=True)] * 4, total=total)
+    with pytest.raises(RefusedRequest, match=words) as refused:
+        await body.answering(_read(body))
+    assert (refused.value.status, body.bytes) == (status, read)
+    budget.add(total)  # the bytes of the refused request are free again

@@ -36,8 +36,6 @@ def test_the_document_is_that_of_the_command(
         Path(source["name"]).write_text(source["text"])
     printed = run_command("check", "answer.txt", *[source["name"] for source in sample["sources"]], "--json")
     assert response.json() == {**json.loads(printed), "warnings": []}
-    outcomes = [one["outcome"] for one in response.json()["sentences"]]
-    assert outcomes == ["supported", "supported", "unsure", "unsupported"]
 
 
 def test_texts_are_verified_and_never_opened(client: TestClient, tmp_path: Path) -> None:

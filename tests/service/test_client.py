@@ -61,16 +61,11 @@ def same(one: Verdict, other: Verdict) -> None:
 
 
 def test_vectors_get_the_verdict_of_the_verifier(client: Client, folder: Path) -> None:
-    query, bag = vectors(1, 1)[0], vectors(5, 2)
-    verdict = client.verify(query, bag, model="vectors")
-    same(verdict, Verifier.from_pretrained(folder).verify(query, bag))
-    assert verdict.attention is not None
-    assert verdict.attention.shape == (5,)
-
-
-def test_several_references_are_one_query(client: Client, folder: Path) -> None:
-    verdict = client.verify(vectors(3, 1), vectors(5, 2), model="vectors")
-    same(verdict, Verifier.from_pretrained(folder).verify(vectors(3, 1), vectors(5, 2)))
+    for query in (vectors(1, 1)[0], vectors(3, 1)):  # several references are one query
+        verdict = client.verify(query, vectors(5, 2), model="vectors")
+        same(verdict, Verifier.from_pretrained(folder).verify(query, vectors(5, 2)))
+        assert verdict.attention is not None
+        assert verdict.attention.shape == (5,)
     assert verdict.matches is not None
     assert verdict.matches.shape == (3, 5)
 

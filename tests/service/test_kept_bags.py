@@ -33,6 +33,7 @@ def test_a_bag_is_found_again_by_another_process_and_can_be_removed(tmp_path: Pa
     again = BagStore(tmp_path / "kept")
     assert np.array_equal(again.features(kept.id, "abc"), rows(3))
     assert again.find(kept.id) == kept
+    assert stat.S_IMODE((tmp_path / "kept").stat().st_mode) == 0o700  # only its user can read the folder
     document = kept.document()
     assert document["size"] == 3
     assert document["created"] < document["expires"]
@@ -41,18 +42,6 @@ def test_a_bag_is_found_again_by_another_process_and_can_be_removed(tmp_path: Pa
     for ask in (again.find, again.remove):
         with pytest.raises(RefusedRequest, match=r"There is no kept bag .*Keep it again"):
             ask(kept.id)
-
-
-def test_only_its_user_can_read_the_folder(tmp_path: Path) -> None:
-    BagStore(tmp_path / "kept")
-    assert stat.S_IMODE((tmp_path / "kept").stat().st_mode) == 0o700
-
-
-def test_the_features_are_for_one_backbone(tmp_path: Path) -> None:
-    bags = BagStore(tmp_path)
-    kept = bags.keep(rows(3), "abc", "miv/digits")
-    with pytest.raises(MIVError, match="was kept for miv/digits, whose features do not fit"):
-        bags.features(kept.id, "other")
 
 
 @given(name=st.one_of(st.text(), st.sampled_from(["../secret", "kept.lock", "a" * 32 + "/..", "A" * 32, "0" * 31])))

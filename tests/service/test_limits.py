@@ -116,15 +116,8 @@ def test_signs_in_texts_are_no_parts(roomy: TestClient) -> None:
 
 
 def test_a_body_is_counted_while_it_arrives(client: TestClient) -> None:
-    sent = 0
-
-    def chunks() -> Iterator[bytes]:  # without a Content-Length
-        nonlocal sent
-        for _ in range(1_000):
-            sent += 1_000
-            yield b" " * 1_000
-
-    response = client.post("/v1/verify", content=chunks(), headers={"Content-Type": "application/json"})
+    chunks = (b" " * 1_000 for _ in range(1_000))  # without a Content-Length
+    response = client.post("/v1/verify", content=chunks, headers={"Content-Type": "application/json"})
     assert response.status_code == 413
     stated = client.post("/v1/verify", content=b"{}", headers={"Content-Length": "999999999999999999999"})
     assert stated.status_code == 413

@@ -1,9 +1,7 @@
 """``miv serve`` in its own processes: logs, workers that die, and stopping."""
 
 import json
-import os
 import signal
-import threading
 import time
 from pathlib import Path
 
@@ -49,50 +47,12 @@ def test_a_service_logs_no_content_and_stops_cleanly(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_dead_worker_is_replaced(tmp_path: Path) -> None:
-    temporary = tmp_path / "tmp"
-    temporary.mkdir()
-    folder = vectors_folder(tmp_path)
-    body = {"exemplars": vector_exemplars(4, size=40)}
-    statuses: list[int] = []
-    with serving(tmp_path, str(folder), "--workers", "2", TMPDIR=str(temporary)) as served:
-        until = time.monotonic() + 60
-        while len(served.workers) < 2:
-            assert time.monotonic() < until
-            time.sleep(0.1)
-        before = served.workers
-
-        def ask(times: int) -> None:
-            for _ in range(times):
-                with httpx.Client(base_url=served.address, timeout=60) as client:
-                    try:
-                        statuses.append(client.post("/v1/verify", json=body).status_code)
-                    except httpx.TransportError:  # it was answered by the worker that died
-                        statuses.append(0)
-
-        threads = [threading.Thread(target=ask, args=(30,)) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        os.kill(before[0], signal.SIGKILL)
-        for thread in threads:
-            thread.join()
-        assert statuses.count(0) <= 4  # at most those that ran in it
-        assert set(statuses) <= {0, 200, 503}
-        while len(served.workers) < 3:
-            assert time.monotonic() < until + 60
-            time.sleep(0.1)
-        assert "worker died" in served.lines
-        metrics = httpx.get(f"{served.address}/metrics", timeout=60).text
-        assert "miv_requests_total" in metrics
-    assert list(temporary.iterdir()) == []
-
-
-@pytest.mark.slow
 def test_workers_end_when_their_supervisor_is_killed(tmp_path: Path) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     with serving(tmp_path, str(vectors_folder(tmp_path)), "--workers", "2", TMPDIR=str(temporary)) as served:
         assert [path.name.startswith("miv-metrics-") for path in temporary.iterdir()] == [True]  # in use
+        assert "miv_requests_total" in httpx.get(f"{served.address}/metrics", timeout=60).text
         served.process.kill()
         served.process.wait(60)
         until = time.monotonic() + 60

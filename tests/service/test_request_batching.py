@@ -19,6 +19,8 @@ from miv.service.reading import read_exemplars
 from miv.verifier.network import Verifier
 from tests.service.serving import CHANNELS, vector_exemplars
 
+pytestmark = pytest.mark.anyio
+
 
 def asked(number: int, size: int = 1) -> ReadRequest:
     pool = InstancePool("features", np.full((1, 2), number, np.float32))
@@ -53,106 +55,79 @@ class Recorded:
         return tasks
 
 
-def test_those_that_wait_are_taken_together() -> None:
-    async def story() -> None:
-        recorded = Recorded()
-        tasks = await recorded.start(*[asked(n) for n in range(5)])
-        recorded.may_run.set()
-        assert await asyncio.gather(*tasks) == [0, 1, 2, 3, 4]
-        assert recorded.batches == [[0], [1, 2, 3, 4]]
-        recorded.batcher.stop()
-
-    asyncio.run(story())
+async def test_those_that_wait_are_taken_together() -> None:
+    recorded = Recorded()
+    tasks = await recorded.start(*[asked(n) for n in range(5)])
+    recorded.may_run.set()
+    assert await asyncio.gather(*tasks) == [0, 1, 2, 3, 4]
+    assert recorded.batches == [[0], [1, 2, 3, 4]]
 
 
-def test_batches_are_bounded_and_functions_run_alone_in_order() -> None:
-    async def story() -> None:
-        recorded = Recorded(together=6)  # a request counts its query and its bag
-        tasks = await recorded.start(
-            asked(0), asked(1), asked(2), asked(3), asked(4), lambda: "done", asked(5), asked(6, size=50)
-        )
-        recorded.may_run.set()
-        assert await asyncio.gather(*tasks) == [0, 1, 2, 3, 4, "done", 5, 6]
-        assert recorded.batches == [[0], [1, 2, 3], [4], [5], [6]]
-        recorded.batcher.stop()
-
-    asyncio.run(story())
+async def test_batches_are_bounded_and_functions_run_alone_in_order() -> None:
+    recorded = Recorded(together=6)  # a request counts its query and its bag
+    tasks = await recorded.start(
+        asked(0), asked(1), asked(2), asked(3), asked(4), lambda: "done", asked(5), asked(6, size=50)
+    )
+    recorded.may_run.set()
+    assert await asyncio.gather(*tasks) == [0, 1, 2, 3, 4, "done", 5, 6]
+    assert recorded.batches == [[0], [1, 2, 3], [4], [5], [6]]
 
 
 @pytest.mark.parametrize("error", [MIVError, RuntimeError])
-def test_only_the_request_at_fault_fails(error: type[Exception]) -> None:
-    async def story() -> None:
-        recorded = Recorded(error)
-        tasks = await recorded.start(asked(0), asked(1), asked(-1), asked(2))
-        recorded.may_run.set()
-        first, second, bad, third = await asyncio.gather(*tasks, return_exceptions=True)
-        assert (first, second, third) == (0, 1, 2)
-        assert isinstance(bad, error)
-        recorded.batcher.stop()
-
-    asyncio.run(story())
+async def test_only_the_request_at_fault_fails(error: type[Exception]) -> None:
+    recorded = Recorded(error)
+    tasks = await recorded.start(asked(0), asked(1), asked(-1), asked(2))
+    recorded.may_run.set()
+    first, second, bad, third = await asyncio.gather(*tasks, return_exceptions=True)
+    assert (first, second, third) == (0, 1, 2)
+    assert isinstance(bad, error)
 
 
-def test_a_full_queue_refuses_and_then_recovers() -> None:
-    async def story() -> None:
-        recorded = Recorded(waiting_requests=2, waiting_bytes=100)
-        tasks = await recorded.start(asked(0), asked(1), asked(2))
-        with pytest.raises(RefusedRequest, match="busy") as refused:
-            await recorded.batcher.run(asked(3))
-        assert refused.value.status == 503
-        recorded.may_run.set()
-        assert await asyncio.gather(*tasks) == [0, 1, 2]
-        recorded.may_run.clear()
-        tasks = await recorded.start(asked(4), asked(5), size=90)
-        with pytest.raises(RefusedRequest):
-            await recorded.batcher.run(asked(6), size=20)
-        recorded.may_run.set()
-        assert await asyncio.gather(*tasks) == [4, 5]
-        recorded.batcher.stop()
-        with pytest.raises(RefusedRequest, match="stopping"):
-            await recorded.batcher.run(asked(7))
-
-    asyncio.run(story())
+async def test_a_full_queue_refuses_and_then_recovers() -> None:
+    recorded = Recorded(waiting_requests=2, waiting_bytes=100)
+    tasks = await recorded.start(asked(0), asked(1), asked(2))
+    with pytest.raises(RefusedRequest, match="busy") as refused:
+        await recorded.batcher.run(asked(3))
+    assert refused.value.status == 503
+    recorded.may_run.set()
+    assert await asyncio.gather(*tasks) == [0, 1, 2]
+    recorded.may_run.clear()
+    tasks = await recorded.start(asked(4), asked(5), size=90)
+    with pytest.raises(RefusedRequest):
+        await recorded.batcher.run(asked(6), size=20)
+    recorded.may_run.set()
+    assert await asyncio.gather(*tasks) == [4, 5]
+    recorded.batcher.stop()
+    with pytest.raises(RefusedRequest, match="stopping"):
+        await recorded.batcher.run(asked(7))
 
 
-def test_a_request_that_never_fits_is_refused_even_if_none_waits() -> None:
-    async def story() -> None:
-        recorded = Recorded(waiting_bytes=100)
-        with pytest.raises(RefusedRequest, match="101 bytes") as refused:
-            await recorded.batcher.run(asked(0), size=101)
-        assert refused.value.status == 413
-        recorded.batcher.stop()
-
-    asyncio.run(story())
+async def test_a_request_that_never_fits_is_refused_even_if_none_waits() -> None:
+    recorded = Recorded(waiting_bytes=100)
+    with pytest.raises(RefusedRequest, match="101 bytes") as refused:
+        await recorded.batcher.run(asked(0), size=101)
+    assert refused.value.status == 413
 
 
-def test_work_of_a_client_that_left_is_dropped() -> None:
-    async def story() -> None:
-        recorded = Recorded()
-        tasks = await recorded.start(asked(0), asked(1), asked(2))
-        tasks[1].cancel()
-        await asyncio.sleep(0)
-        recorded.may_run.set()
-        assert await tasks[0] == 0
-        assert await tasks[2] == 2
-        assert recorded.batches == [[0], [2]]
-        recorded.batcher.stop()
-
-    asyncio.run(story())
+async def test_work_of_a_client_that_left_is_dropped() -> None:
+    recorded = Recorded()
+    tasks = await recorded.start(asked(0), asked(1), asked(2))
+    tasks[1].cancel()
+    await asyncio.sleep(0)
+    recorded.may_run.set()
+    assert await tasks[0] == 0
+    assert await tasks[2] == 2
+    assert recorded.batches == [[0], [2]]
 
 
-def test_running_work_ends_when_nobody_waits() -> None:
-    async def story() -> None:
-        recorded = Recorded()
-        tasks = await recorded.start(asked(0), asked(1))
-        tasks[0].cancel()
-        await asyncio.sleep(0)
-        recorded.may_run.set()
-        assert await tasks[1] == 1
-        assert recorded.batches == [[1]]
-        recorded.batcher.stop()
-
-    asyncio.run(story())
+async def test_running_work_ends_when_nobody_waits() -> None:
+    recorded = Recorded()
+    tasks = await recorded.start(asked(0), asked(1))
+    tasks[0].cancel()
+    await asyncio.sleep(0)
+    recorded.may_run.set()
+    assert await tasks[1] == 1
+    assert recorded.batches == [[1]]
 
 
 def test_together_means_the_same_as_alone() -> None:

@@ -40,18 +40,19 @@ def status_of(client: TestClient, content: bytes) -> tuple[int, str]:
 
 def test_files_and_json_give_the_verdict_of_python(client: TestClient) -> None:
     contents = [drawn(seed=seed) for seed in range(4)]
-    verdict = Verifier.from_pretrained("miv/digits").verify(*_opened(contents))
+    verifier, (query, *bag) = Verifier.from_pretrained("miv/digits"), [Image.open(io.BytesIO(one)) for one in contents]
+    sent, *others = [{"image": base64.b64encode(one).decode()} for one in contents]
+    for asked, references in ((sent, query), ([sent, others[0]], [query, bag[0]])):
+        answer = client.post("/v1/verify", json={"exemplars": [{"query": asked, "bag": others}]}).json()
+        expected = {**verifier.verify(references, bag).document(), "size": 3}
+        assert answer == {"model": "miv/digits", "verdicts": [expected]}
+    verdict = verifier.verify(query, bag)
     files = [("query", ("../../x.png", contents[0])), *[("bag", ("y", one)) for one in contents[1:]]]
     answer = client.post("/v1/verify", files=files, data={"heads": "true"}).json()["verdicts"][0]
     by_head = answer.pop("attention_by_head")
     assert answer == {**verdict.document(), "size": 3}
     assert np.shape(by_head) == (8, 3)
     assert np.allclose(np.mean(by_head, axis=0), answer["attention"])
-
-
-def _opened(contents: list[bytes]) -> tuple[Image.Image, list[Image.Image]]:
-    query, *bag = (Image.open(io.BytesIO(one)).copy() for one in contents)
-    return query, bag
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP"])
