@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,8 +16,8 @@ from miv.errors import MIVError
 from miv.files.images import Fit
 from miv.files.instances import InstanceKind
 from miv.gallery import files
-from miv.gallery.snapshot import SegmentContent, Snapshot
-from miv.gallery.store import KnownInstances, OpenGallery, merge_small, rebatched
+from miv.gallery.snapshot import Snapshot
+from miv.gallery.store import OpenGallery, merge_small
 from miv.poolings import StoredForm
 from miv.runtime import Progress, SilentProgress, evaluating
 from miv.verifier.network import Verifier
@@ -31,8 +30,7 @@ _LONGEST_NAME = 1000
 _LONGEST_TEXT = 200  # characters of a text that serve as its name
 
 
-@dataclass(frozen=True)
-class GivenBag:
+class GivenBag(NamedTuple):
     """A bag to add: its name, its instances as ``Verifier.verify`` takes them, and names of the instances."""
 
     name: str
@@ -172,7 +170,7 @@ class Adding:
                         digests=[digest.ljust(files.HASH_BYTES, b"\0") for digest in hashes[used].tolist()],
                         members=np.split(places, ptr[1:-1]),
                         instance_names=[source.instance_names(int(bag)) for bag in part],
-                        features=partial(_stored_features, source, used),
+                        features=lambda rows, used=used: source.features.take(used[rows]),  # type: ignore[misc]
                         is_embedded=True,
                     )
                 )
@@ -180,7 +178,9 @@ class Adding:
 
     def _add_part(self, read: ReadBags) -> int:
         known, digests = self.store.known_instances, read.digests
-        new = np.flatnonzero(list(_first_unknown(digests, known)))
+        first = {digest: place for place, digest in reversed(list(enumerate(digests)))}
+        unknown = np.flatnonzero(known.rows(digests) < 0)
+        new = unknown[[first[digests[place]] == place for place in unknown]]
         pieces = [new] if read.is_embedded else np.split(new, np.arange(_TOGETHER, len(new), _TOGETHER))
         for piece in pieces[:-1]:
             self._commit([digests[row] for row in piece], read.features(piece), [], [], [])
@@ -235,29 +235,12 @@ class Adding:
             files.pa.record_batch([files.row_column(rows)], schema=schema)
             for rows in _stored_rows(self.form, features, members, snapshot)
         )
-        content = SegmentContent(
-            instances=[instances] if hashes else [],
-            bags=[files.bag_batch(names, members, instance_names)] if names else [],
-            kept=rebatched(kept) if manifest.width else None,
-        )
         replaced = [snapshot.number_of[name] for name in names if name in snapshot.number_of]
-        entry = store.write_segment(content)
+        entry = store.write_segment([instances], [files.bag_batch(names, members, instance_names)], kept)
         changes: dict[str, Any] = {"segments": (*manifest.segments, entry)}
         if replaced:
             changes["removed"] = store.write_removed(np.append(snapshot.removed, replaced))
         store.commit(manifest.changed(**changes), new_hashes=hashes)
-
-
-def _stored_features(source: Snapshot, used: NDArray[np.int64], rows: NDArray[np.int64]) -> Rows:
-    return source.features.take(used[rows])
-
-
-def _first_unknown(digests: list[bytes], known: KnownInstances) -> Iterator[bool]:
-    """Whether each digest is new to the gallery, and here for the first time."""
-    seen: set[bytes] = set()
-    for digest, row in zip(digests, known.rows(digests), strict=True):
-        yield row < 0 and digest not in seen
-        seen.add(digest)
 
 
 def _stored_rows(

@@ -82,12 +82,8 @@ class Chance:
         at_most = "at most " if rate[1] else ""
         return (
             f"If none of the {bags:,} bags held the query's class, the best would look this good with probability "
-            f"{at_most}{_shown(chance)}."
+            f"{at_most}{'above 0.99' if chance > 0.99 else f'{chance:.2g}'}."
         )
-
-
-def _shown(chance: float) -> str:
-    return "above 0.99" if chance > 0.99 else f"{chance:.2g}"
 
 
 def _tail_of(measured: dict[str, Any]) -> tuple[float, list[float], list[int]] | None:

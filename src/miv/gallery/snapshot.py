@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from miv.gallery import files
 from miv.gallery.files import BAGS, INSTANCES, KEPT, GalleryManifest, SegmentEntry
 
 Rows = NDArray[np.float32]
+Batches = Iterable[Any]  # record batches
 SEGMENTS = "segments"
 _TRIES = 5  # a writer may remove a merged segment between our reading of the manifest and of the segment
 
@@ -51,15 +52,6 @@ class RowStore:
             mine = of_piece == number
             taken[mine] = self.pieces[number][rows[mine] - self.borders[number]]
         return taken
-
-
-@dataclass(frozen=True)
-class SegmentContent:
-    """What to write; each is an iterable of record batches, so that a large segment never has to fit in memory."""
-
-    instances: Iterable[Any]
-    bags: Iterable[Any]
-    kept: Iterable[Any] | None
 
 
 class Segment:
@@ -110,25 +102,30 @@ class Segment:
         return [name for batch in self.bag_batches for name in batch.column(0).to_pylist()]
 
 
-def write_segment(folder: Path, content: SegmentContent, manifest: GalleryManifest) -> SegmentEntry:
-    """Write a segment whole, under a new name; it belongs to the gallery once the manifest lists it."""
+def write_segment(
+    folder: Path, manifest: GalleryManifest, instances: Batches, bags: Batches, kept: Batches
+) -> SegmentEntry:
+    """Write a segment whole, under a new name; it belongs to the gallery once the manifest lists it.
+
+    A large segment never has to fit in memory. Kept rows are written if the manifest says so.
+    """
     name = f"segment-{secrets.token_hex(8)}"
     members = 0
 
     def counted() -> Iterator[Any]:
         nonlocal members
-        for batch in content.bags:
+        for batch in bags:
             members += len(batch.column(1).flatten())
             yield batch
 
     with whole_folder(folder / SEGMENTS / name) as temporary:
         schema = files.instance_schema(manifest.channels)
-        instances = files.write_batches(temporary / INSTANCES, schema, content.instances)
-        bags = files.write_batches(temporary / BAGS, files.bag_schema(), counted())
-        if content.kept is not None:
-            files.write_batches(temporary / KEPT, files.kept_schema(manifest.width), content.kept)
+        instance_count = files.write_batches(temporary / INSTANCES, schema, instances)
+        bag_count = files.write_batches(temporary / BAGS, files.bag_schema(), counted())
+        if manifest.width:
+            files.write_batches(temporary / KEPT, files.kept_schema(manifest.width), kept)
         sizes = {file.name: file.stat().st_size for file in temporary.iterdir()}
-    return SegmentEntry(name, instances, bags, members, sizes)
+    return SegmentEntry(name, instance_count, bag_count, members, sizes)
 
 
 class Snapshot:

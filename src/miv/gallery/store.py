@@ -2,7 +2,7 @@
 
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from miv.errors import MIVError
 from miv.files.atomic import PART, readable_disk_errors, remove_unfinished, siblings, whole_file
 from miv.gallery import files
 from miv.gallery.files import MANIFEST_NAME, GalleryManifest, Removed, SegmentEntry
-from miv.gallery.snapshot import SEGMENTS, Segment, SegmentContent, Snapshot, write_segment
+from miv.gallery.snapshot import SEGMENTS, Batches, Segment, Snapshot, write_segment
 
 _LOCK_NAME = "gallery.lock"
 _TOGETHER = 4  # segments of about one size are merged when there are this many
@@ -141,10 +141,10 @@ class OpenGallery:
             "which is left as it is. Look at it, and repeat the change if it still makes sense."
         )
 
-    def write_segment(self, content: SegmentContent) -> SegmentEntry:
+    def write_segment(self, instances: Batches, bags: Batches, kept: Batches) -> SegmentEntry:
         """Write a segment; ``commit`` must list it."""
         self.require_same()
-        return write_segment(self.folder, content, self.manifest)
+        return write_segment(self.folder, self.manifest, rebatched(instances), rebatched(bags), rebatched(kept))
 
     def write_removed(self, bags: NDArray[np.int64]) -> Removed | None:
         """Write the numbers of all removed bags; ``commit`` must list the file."""
@@ -197,12 +197,11 @@ def merge_small(store: OpenGallery) -> None:
     """
     while count := _count_to_merge([entry.size for entry in store.manifest.segments]):
         merged = store.snapshot.segments[-count:]
-        content = SegmentContent(
-            instances=rebatched(batch for segment in merged for batch in segment.instance_batches),
-            bags=rebatched(batch for segment in merged for batch in segment.bag_batches),
-            kept=rebatched(b for segment in merged for b in segment.kept_batches) if store.manifest.width else None,
+        entry = store.write_segment(
+            (batch for segment in merged for batch in segment.instance_batches),
+            (batch for segment in merged for batch in segment.bag_batches),
+            (batch for segment in merged for batch in segment.kept_batches),
         )
-        entry = store.write_segment(content)
         store.commit(store.manifest.changed(segments=(*store.manifest.segments[:-count], entry)), new_hashes=[])
 
 
@@ -225,12 +224,8 @@ def compact(store: OpenGallery) -> None:
             entries.append(entry)
         elif used.any() or live.any():
             kept_mask = {"instance": used, "member": of_live, "bag": live}[snapshot.per]
-            content = SegmentContent(
-                instances=rebatched(_filtered(segment.instance_batches, used)),
-                bags=rebatched(_renumbered(segment, live, new_number)),
-                kept=rebatched(_filtered(segment.kept_batches, kept_mask)) if manifest.width else None,
-            )
-            entries.append(store.write_segment(content))
+            instances, kept = _filtered(segment.instance_batches, used), _filtered(segment.kept_batches, kept_mask)
+            entries.append(store.write_segment(instances, _renumbered(segment, live, new_number), kept))
         first_instance += entry.instances
         first_bag += entry.bags
         first_member += entry.members
@@ -238,7 +233,7 @@ def compact(store: OpenGallery) -> None:
     merge_small(store)
 
 
-def rebatched(batches: Iterable[Any]) -> Iterator[Any]:
+def rebatched(batches: Batches) -> Iterator[Any]:
     """The same rows in batches of a useful size: thousands of tiny ones would be slow to read."""
     waiting: list[Any] = []
     for batch in batches:

@@ -4,7 +4,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -45,25 +45,15 @@ _REMEDY = "Give the verifier that was trained on such a set."
 
 @dataclass(frozen=True)
 class Partition:
-    """Consecutive exemplars of one file.
+    """Consecutive exemplars of one file."""
 
-    Args:
-        number: its number, which names its output.
-        source: the table, or the folder of an exemplar set.
-        before: where its first row begins, see ``RowStart``; in an exemplar set, the exemplars before it.
-        lines: lines before its first row.
-        first: number of its first exemplar among those of all partitions.
-        count: number of exemplars.
-        digest: SHA-256 of its rows.
-    """
-
-    number: int
-    source: str
-    before: int
-    lines: int
-    first: int
-    count: int
-    digest: str
+    number: int  # names its output
+    source: str  # the table, or the folder of an exemplar set
+    before: int  # where its first row begins, see ``RowStart``; in an exemplar set, the exemplars before it
+    lines: int  # before its first row
+    first: int  # number of its first exemplar among those of all partitions
+    count: int  # of exemplars
+    digest: str  # SHA-256 of its rows
 
 
 @dataclass(frozen=True)
@@ -195,36 +185,20 @@ def _check_pool(folder: Path, pool: InstancePool, verifying: BatchVerifier) -> N
 
 @dataclass(frozen=True)
 class ScoreSettings:
-    """Everything that a worker needs besides its partitions.
-
-    Args:
-        model: the verifier, under a name that means the same on every machine.
-        out: the output folder, likewise.
-        fingerprint: of the verifier, see ``fingerprint_of``.
-        kept: columns of the table to copy.
-        by_instance: write one row per instance instead of one per exemplar.
-        resize: as for ``Verifier.verify``.
-        witnesses: as for ``Verifier.verify``.
-        instances: table of instances by id, if queries and bags contain ids.
-        instances_digest: SHA-256 of that table.
-        files_below: the folders that paths in the table, and in that of instances, are relative to; ``None`` for an
-            exemplar set.
-        cores: threads of a worker; ``None`` leaves them as they are.
-        gpus: share of a GPU of a worker; 0 computes on the processor.
-    """
+    """Everything that a worker needs besides its partitions; names mean the same on every machine."""
 
     model: str
     out: str
-    fingerprint: str
-    kept: list[str] = field(default_factory=list)
-    by_instance: bool = False
-    resize: Fit | None = None
-    witnesses: WitnessMethod | None = None
-    instances: str | None = None
-    instances_digest: str | None = None
-    files_below: str | None = None
-    cores: int | None = None
-    gpus: float = 0.0
+    fingerprint: str  # of the verifier, see ``fingerprint_of``
+    kept: list[str]  # columns of the table to copy
+    by_instance: bool  # write one row per instance instead of one per exemplar
+    resize: Fit | None
+    witnesses: WitnessMethod | None
+    instances: str | None  # table of instances by id, if queries and bags contain ids
+    instances_digest: str | None  # SHA-256 of that table
+    files_below: str | None  # the folders that paths in the tables are relative to; ``None`` for an exemplar set
+    cores: int | None  # threads of a worker; ``None`` leaves them as they are
+    gpus: float  # share of a GPU of a worker; 0 computes on the processor
 
     def decisive(self) -> dict[str, Any]:
         """What the verdicts of equal rows depend on: the settings, and the version of miv that last changed them."""

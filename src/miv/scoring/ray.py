@@ -21,7 +21,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from miv.backbones.descriptors import Features
 from miv.errors import MIVError, needs_extra
-from miv.files.json import Floats
 from miv.runtime import Progress, SilentProgress
 from miv.scoring.partitions import Partition, PartitionScorer, ScoreSettings
 from miv.verifier.chunks import ChunkReader, NumpyFile, check_chunk
@@ -196,12 +195,8 @@ def room_for(machines: list[dict[str, float]], cores: int, gpus: float) -> int:
     >>> room_for([{"CPU": 8.0, "GPU": 1.0}, {"CPU": 3.0}], 2, 0), room_for([{"CPU": 8.0, "GPU": 1.0}], 2, 0.5)
     (5, 2)
     """
-    by_cores = [int(machine.get("CPU", 0.0)) // cores for machine in machines]
-    by_gpus = [
-        int(machine.get("GPU", 0.0) / gpus) if gpus else rooms
-        for machine, rooms in zip(machines, by_cores, strict=True)
-    ]
-    return sum(min(pair) for pair in zip(by_cores, by_gpus, strict=True))
+    needed = [(name, count) for name, count in (("CPU", cores), ("GPU", gpus)) if count]
+    return sum(min(int(machine.get(name, 0) / count) for name, count in needed) for machine in machines)
 
 
 ROWS = 250_000  # targets per part: 400 MB of 384 float32 numbers
@@ -295,28 +290,21 @@ def _pooled(
     spread: Callable[..., Any],
 ) -> list[Verdict]:
     """Pool in one pass, after one for the variance if the pooling needs it, and before one that names targets."""
-    variance: Floats | None = None
-    if needs_variance(verifier):
-        variances = spread(partial(_variance_of, verifier), parts)
-        variance = _merged(BagVariance(verifier), variances, parts, progress, "Measuring").finish()
 
-    def pool(log_sums: Floats | None, text: str) -> StreamingPass:
-        state = StreamingPass(verifier, queries, top, variance, log_sums)
-        passes = spread(partial(_pass_over, verifier, queries, top, variance, log_sums), parts)
-        return _merged(state, passes, parts, progress, text)
+    def run(empty: Callable[[], Partial], text: str) -> Partial:
+        whole = empty()
+        with progress.step(text, total=sum(part.last - part.first for part in parts)) as advance:
+            for part, result in zip(parts, spread(partial(_over_part, verifier, empty), parts), strict=True):
+                whole.merge(result)
+                advance(part.last - part.first)
+        return whole
 
-    whole = pool(None, "Pooling")
+    variance = run(partial(BagVariance, verifier), "Measuring").finish() if needs_variance(verifier) else None
+    empty = partial(StreamingPass, verifier, queries, top, variance)
+    whole = run(empty, "Pooling")
     if whole.needs_second_pass:
-        whole = pool(whole.log_sums, "Naming targets")
+        whole = run(partial(empty, whole.log_sums), "Naming targets")
     return whole.finish()
-
-
-def _merged(whole: Partial, results: Any, parts: list[BagPart], progress: Progress, text: str) -> Partial:
-    with progress.step(text, total=sum(part.last - part.first for part in parts)) as advance:
-        for part, result in zip(parts, results, strict=True):
-            whole.merge(result)
-            advance(part.last - part.first)
-    return whole
 
 
 def _run_on_worker(work: Callable[[BagPart], Any], part: BagPart) -> Any:
@@ -328,24 +316,13 @@ def _run_on_worker(work: Callable[[BagPart], Any], part: BagPart) -> Any:
         return MIVError(str(error))
 
 
-def _variance_of(verifier: Verifier, part: BagPart) -> BagVariance:
-    variance = BagVariance(verifier)
-    for features, _ in part.chunks(verifier):
-        variance.update(features)
-    return variance
-
-
-def _pass_over(
-    verifier: Verifier,
-    queries: NDArray[np.float32],
-    top: int,
-    variance: Floats | None,
-    log_sums: Floats | None,
-    part: BagPart,
-) -> StreamingPass:
-    state = StreamingPass(verifier, queries, top, variance, log_sums)
+def _over_part(verifier: Verifier, empty: Callable[[], Partial], part: BagPart) -> Partial:
+    state = empty()
     for features, place in part.chunks(verifier):
-        state.update(features, place)
+        if isinstance(state, StreamingPass):
+            state.update(features, place)
+        else:
+            state.update(features)
     return state
 
 

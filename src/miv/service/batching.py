@@ -35,17 +35,11 @@ Features = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class ReadExemplar:
-    """One exemplar of a request.
+    """One exemplar of a request."""
 
-    Args:
-        query: ``(R,)`` rows of the request's pool.
-        several: whether the query was given as a list of references.
-        bag: ``(N,)`` rows of the pool, or features ``(N, C)`` that were embedded before.
-    """
-
-    query: Rows
-    several: bool
-    bag: Rows | Features
+    query: Rows  # (R,) of the request's pool
+    several: bool  # whether the query was given as a list of references
+    bag: Rows | Features  # (N,) rows of the pool, or features (N, C) that were embedded before
 
     def __len__(self) -> int:
         return len(self.query) + len(self.bag)
@@ -146,18 +140,11 @@ class _Job:
 
 
 class RequestBatcher:
-    """Runs the work of one model, in the order of arrival, in one thread.
+    """Runs the work of one model, in the order of arrival, in one thread; the limits are those of ``Limits``.
 
-    Args:
-        verify: verifies the requests of a batch and returns one answer each. It reports its progress, which ends the
-            work if no client of the batch waits any more.
-        name: name of the thread.
-        waiting_requests: maximum number of requests that wait; more are refused with 503.
-        waiting_bytes: maximum size of the requests that wait.
-        together: maximum number of instances in a batch of several requests.
-        start: called in the thread before anything else.
-        waits: called with the number of waiting requests whenever it changes.
-        taken: called with the number of requests of each batch.
+    ``verify`` answers the requests of a batch; its progress ends the work if no client of the batch waits any more.
+    ``start`` is called in the thread before anything else, ``waits`` with the number of waiting requests whenever it
+    changes, and ``taken`` with the number of requests of each batch.
     """
 
     def __init__(
@@ -182,11 +169,9 @@ class RequestBatcher:
         self._thread.start()
 
     async def run(self, work: Work, size: int = 0) -> Any:
-        """Run the work in the model's thread and return its answer; work whose caller is cancelled is dropped.
+        """Run work of ``size`` bytes in the model's thread; work whose caller is cancelled is dropped.
 
-        Args:
-            work: a request, which may be verified together with others, or a function, which is called alone.
-            size: bytes that the work holds in memory.
+        A request may be verified together with others; a function is called alone.
         """
         job = _Job(work, size)
         with self._changed:

@@ -62,13 +62,8 @@ class ServiceConnection:
     ) -> Any:
         """Send a request and return the document of the answer, ``None`` if it is empty.
 
-        Args:
-            method: such as GET.
-            path: with a leading slash.
-            body: plain values, sent as JSON.
-            repeatable: whether sending it twice does no harm, so that it is sent again if the connection is lost.
-            again_when_busy: whether it is sent again after HTTP 503. A service that is too slow answers so, and may
-                still carry the request out.
+        If sending it twice does no harm, it is ``repeatable``: sent again if the connection is lost. A service that is
+        too slow answers with 503 and may still carry it out, so not every request is sent ``again_when_busy``.
         """
         content, headers = None, self._headers
         if body is not None:

@@ -173,12 +173,7 @@ class ServedModels:
     def load_in_background(
         self, failed: Callable[[Exception], None] | None, ready: Callable[[float], None] | None
     ) -> None:
-        """Load all models in a thread.
-
-        Args:
-            failed: called with the error if that fails; by default, requests are refused with it from then on.
-            ready: called with the seconds that loading took.
-        """
+        """Load all models in a thread; requests are refused with the error if that fails. See ``create_app``."""
 
         def load() -> None:
             start = time.perf_counter()

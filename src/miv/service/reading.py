@@ -4,7 +4,6 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -56,7 +55,6 @@ def check_json_size(content: bytes, limits: Limits) -> None:
 
 
 Body = TypeVar("Body", bound=BaseModel)
-Result = TypeVar("Result")
 _AT_ONCE = 300_000  # bytes of JSON that are read in about a millisecond, so that a thread would cost more
 
 
@@ -71,18 +69,13 @@ def is_small(request: Request) -> bool:
     return length.isdigit() and int(length) <= _AT_ONCE
 
 
-async def in_thread(function: Callable[..., Result], *arguments: Any) -> Result:
-    """Run a function in a thread, so that other requests go on."""
-    return await asyncio.get_running_loop().run_in_executor(None, partial(function, *arguments))
-
-
 async def read_json(request: Request, body: type[Body]) -> Body:
     """Read the body of a request as JSON; anything else is refused with a message."""
     if media_type(request) != "application/json":
         raise RefusedRequest(415, "The content type is not application/json. Send JSON with that content type.")
     content, limits = await request.body(), service_of(request).limits
     if not is_small(request):
-        return await in_thread(parse_json, content, body, limits)
+        return await asyncio.to_thread(parse_json, content, body, limits)
     return parse_json(content, body, limits)
 
 

@@ -65,23 +65,14 @@ _ENDING = ".safetensors"
 
 @dataclass(frozen=True)
 class StoredBag:
-    """A bag in the folder; times are seconds since 1970.
+    """A bag in the folder."""
 
-    Args:
-        id: its random name.
-        model: name of the verifier that it was stored for.
-        fingerprint: of the backbone that computed the features.
-        features: ``(N, C)``, one row per instance.
-        created: when it was stored.
-        expires: when it is removed at the latest.
-    """
-
-    id: str
-    model: str
-    fingerprint: str
-    features: Rows = field(compare=False, repr=False)
-    created: float
-    expires: float
+    id: str  # a random name
+    model: str  # name of the verifier that it was stored for
+    fingerprint: str  # of the backbone that computed the features
+    features: Rows = field(compare=False, repr=False)  # (N, C)
+    created: float  # seconds since 1970
+    expires: float  # when it is removed at the latest
 
     def document(self) -> dict[str, Any]:
         """Return plain values, for JSON; times are in UTC."""
@@ -399,7 +390,10 @@ class GalleryRegistry:
                 is_trouble = isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError)
                 if is_trouble or f"{self.folder}{os.sep}" not in str(error):
                     raise
-                raise self._damaged(name, error) from error
+                # Only its type: its words may hold the name of a bag.
+                logger.error("The gallery %s is damaged: %s", name, type(error.__cause__ or error).__name__)
+                message = f"The gallery {name} is damaged. Restore it from a copy, or create it again."
+                raise RefusedRequest(409, message) from error
 
     def _gallery(self, name: str, model: LoadedModel) -> Gallery:
         """An open gallery, kept by this process; it sees what others change."""
@@ -457,11 +451,6 @@ class GalleryRegistry:
     def _is_gallery(self, path: Path) -> bool:
         """Whether a path is the folder of a gallery; a link could lead anywhere."""
         return bool(_GALLERY_NAME.fullmatch(path.name)) and not path.is_symlink() and (path / MANIFEST_NAME).is_file()
-
-    def _damaged(self, name: str, error: Exception) -> RefusedRequest:
-        # Only its type: its words may hold the name of a bag.
-        logger.error("The gallery %s is damaged: %s", name, type(error.__cause__ or error).__name__)
-        return RefusedRequest(409, f"The gallery {name} is damaged. Restore it from a copy, or create it again.")
 
     def _other_verifier(self, name: str) -> str:
         return (

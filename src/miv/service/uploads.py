@@ -29,13 +29,7 @@ _OTHERS = (b"%pdf-", b"<svg", b"<html", b"<script", b"<?php", b"<!doctype")
 
 @contextmanager
 def image_of_bytes(content: bytes, place: str, pixels: int) -> Iterator[Image.Image]:
-    """Open an image of at most so many pixels; any failure, also later while it is decoded, becomes one error.
-
-    Args:
-        content: the content of a file.
-        place: the name of the image in errors.
-        pixels: maximum number of pixels, checked in the header.
-    """
+    """Open an image of at most so many pixels; any failure, also later while it is decoded, names the ``place``."""
     kind = next((name for name, begins in FORMATS.items() if content.startswith(begins)), None)
     if kind is None:
         raise MIVError(f"{place} is not an image that can be read. Expected one of {', '.join(FORMATS)}.")
@@ -73,12 +67,9 @@ def holds_more(content: bytes, kind: str) -> bool:
 
 def _end(content: bytes, kind: str) -> int:
     """Where the image ends by the rules of its format; the end of the file if they do not say."""
-    if kind == "PNG":
-        return _end_of_png(content)
-    if kind == "JPEG":
-        return _end_of_jpeg(content)
-    if kind == "GIF":
-        return _end_of_gif(content)
+    walks = {"PNG": _end_of_png, "JPEG": _end_of_jpeg, "GIF": _end_of_gif}
+    if kind in walks:
+        return walks[kind](content)
     if kind in {"WEBP", "BMP"} and len(content) >= 8:
         offset, extra = (4, 8) if kind == "WEBP" else (2, 0)
         size = struct.unpack_from("<I", content, offset)[0] + extra

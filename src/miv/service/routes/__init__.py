@@ -12,8 +12,8 @@ To add addresses, add a file to this folder with a ``router``; nothing else chan
 
 If the file also has ``prepare(service)``, it is called once when the app is made, before any request; a function given
 to ``service.at_stop`` is called when the app stops. Raise ``RefusedRequest(status, message)`` or any ``MIVError`` (422)
-to refuse a request. Work that takes more than about a millisecond goes to a thread: ``await in_thread(function, ...)``
-of ``miv.service.reading``, or, if it runs the model, ``await model.run(function)``.
+to refuse a request. Work that takes more than about a millisecond goes to a thread: ``await asyncio.to_thread(...)``,
+or, if it runs the model, ``await model.run(function)``.
 """
 
 import asyncio

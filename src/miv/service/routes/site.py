@@ -1,9 +1,11 @@
 """The page, health, metrics, the served models, and samples to try a model with."""
 
+import asyncio
 import base64
 import io
 import mimetypes
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -19,7 +21,6 @@ from miv import __version__
 from miv.service.bodies import ModelsAnswer, SampleAnswer
 from miv.service.errors import RefusedRequest, error_response, error_responses
 from miv.service.models import LoadedModel
-from miv.service.reading import in_thread
 from miv.service.state import model_of, service_of
 from miv.tasks.digits_twin import Hands
 from miv.tasks.signatures_twin import Signer
@@ -85,7 +86,7 @@ async def readyz(request: Request) -> JSONResponse:
 )
 async def metrics(request: Request) -> Response:
     """Counts and times of requests, in Prometheus' text format."""
-    return Response(await in_thread(service_of(request).metrics.text), media_type=CONTENT_TYPE_LATEST)
+    return Response(await asyncio.to_thread(service_of(request).metrics.text), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/v1/models", tags=["models"], response_model=ModelsAnswer, responses=error_responses(503))
@@ -149,7 +150,7 @@ async def sample(
     known = {sample.id: sample for sample in _samples(served.verifier)}
     if sample not in known:
         raise RefusedRequest(404, f"There is no such sample. Known: {', '.join(known)}.")
-    content = await in_thread(known[sample].make, served.verifier)
+    content = await asyncio.to_thread(known[sample].make, served.verifier)
     return JSONResponse({"title": known[sample].title, "kind": served.kind, **content})
 
 
@@ -173,40 +174,31 @@ def _samples(verifier: "Verifier") -> tuple[_Sample, ...]:
     return _SAMPLES[kind]
 
 
-def _digits(witnesses: int, references: int, size: int = 12) -> "Callable[[Verifier], dict[str, Any]]":
-    def make(verifier: "Verifier") -> dict[str, Any]:
-        rng = np.random.default_rng(10)
-        hands = Hands.draw(8, rng)
-        # The same digit throughout, as in the task of the shipped model; the first writer is the query's.
-        writer = np.concatenate([np.zeros(references + witnesses, int), 1 + np.arange(size - witnesses) % 7])
-        images = hands.write(writer, np.full(len(writer), 4), 1.0, rng)
-        return _exemplar([_picture(image, verifier) for image in images], references, rng)
-
-    return make
+def _digits(witnesses: int, references: int, size: int, verifier: "Verifier") -> dict[str, Any]:
+    rng = np.random.default_rng(10)
+    hands = Hands.draw(8, rng)
+    # The same digit throughout, as in the task of the shipped model; the first writer is the query's.
+    writer = np.concatenate([np.zeros(references + witnesses, int), 1 + np.arange(size - witnesses) % 7])
+    images = hands.write(writer, np.full(len(writer), 4), 1.0, rng)
+    return _exemplar([_picture(image, verifier) for image in images], references, rng)
 
 
-def _signatures(witnesses: int, references: int) -> "Callable[[Verifier], dict[str, Any]]":
-    def make(verifier: "Verifier") -> dict[str, Any]:
-        rng = np.random.default_rng(7)
-        signer, *others = (Signer.draw("joined", rng) for _ in range(5))
-        own = signer.sign(references + witnesses, 64, 1.0, rng)
-        forged = [signer.sign(1, 64, 1.0, rng, forger=other) for other in others]
-        foreign = [other.sign(1, 64, 1.0, rng) for other in others]
-        images = np.concatenate([own, *forged, *foreign])
-        return _exemplar([_picture(image, verifier) for image in images], references, rng)
-
-    return make
+def _signatures(witnesses: int, references: int, verifier: "Verifier") -> dict[str, Any]:
+    rng = np.random.default_rng(7)
+    signer, *others = (Signer.draw("joined", rng) for _ in range(5))
+    own = signer.sign(references + witnesses, 64, 1.0, rng)
+    forged = [signer.sign(1, 64, 1.0, rng, forger=other) for other in others]
+    foreign = [other.sign(1, 64, 1.0, rng) for other in others]
+    images = np.concatenate([own, *forged, *foreign])
+    return _exemplar([_picture(image, verifier) for image in images], references, rng)
 
 
-def _vectors(witnesses: int) -> "Callable[[Verifier], dict[str, Any]]":
-    def make(verifier: "Verifier") -> dict[str, Any]:
-        rng = np.random.default_rng(7)
-        query = rng.standard_normal(verifier.backbone.channels)
-        near = query + 0.1 * rng.standard_normal((witnesses, len(query)))
-        far = rng.standard_normal((12 - witnesses, len(query)))
-        return _exemplar(np.concatenate([query[None], near, far]).round(4).tolist(), 1, rng)
-
-    return make
+def _vectors(witnesses: int, verifier: "Verifier") -> dict[str, Any]:
+    rng = np.random.default_rng(7)
+    query = rng.standard_normal(verifier.backbone.channels)
+    near = query + 0.1 * rng.standard_normal((witnesses, len(query)))
+    far = rng.standard_normal((12 - witnesses, len(query)))
+    return _exemplar(np.concatenate([query[None], near, far]).round(4).tolist(), 1, rng)
 
 
 def _exemplar(instances: list[Any], references: int, rng: np.random.Generator) -> dict[str, Any]:
@@ -244,14 +236,14 @@ _SUPPORTED = {"query": "The lighthouse of Aldmere got electric light in the 1920
 _UNSUPPORTED = {"query": "The castle of Aldmere belongs to a duke.", "bag": _SENTENCES}
 _SAMPLES: dict[str, tuple[_Sample, ...]] = {
     "image": (
-        _Sample("digits-present", "Digits: three by the writer of the query", _digits(3, 1)),
-        _Sample("digits-absent", "Digits: none by the writer of the query", _digits(0, 1)),
-        _Sample("digits-references", "Digits: three references of one writer", _digits(3, 3)),
-        _Sample("digits-large", "Digits: a bag of 500", _digits(3, 1, 500)),
+        _Sample("digits-present", "Digits: three by the writer of the query", partial(_digits, 3, 1, 12)),
+        _Sample("digits-absent", "Digits: none by the writer of the query", partial(_digits, 0, 1, 12)),
+        _Sample("digits-references", "Digits: three references of one writer", partial(_digits, 3, 3, 12)),
+        _Sample("digits-large", "Digits: a bag of 500", partial(_digits, 3, 1, 500)),
     ),
     "signature": (
-        _Sample("signatures", "Signatures: genuine ones among forgeries", _signatures(3, 1)),
-        _Sample("signatures-references", "Signatures: five references of one signer", _signatures(2, 5)),
+        _Sample("signatures", "Signatures: genuine ones among forgeries", partial(_signatures, 3, 1)),
+        _Sample("signatures-references", "Signatures: five references of one signer", partial(_signatures, 2, 5)),
     ),
     "text": (
         _Sample("claim-supported", "A claim with its evidence", lambda _: _SUPPORTED),
@@ -259,7 +251,7 @@ _SAMPLES: dict[str, tuple[_Sample, ...]] = {
         _Sample("answer", "An answer and its sources", lambda _: _CHECKED, "check"),
     ),
     "features": (
-        _Sample("vectors-present", "Vectors: two near the query", _vectors(2)),
-        _Sample("vectors-absent", "Vectors: none near the query", _vectors(0)),
+        _Sample("vectors-present", "Vectors: two near the query", partial(_vectors, 2)),
+        _Sample("vectors-absent", "Vectors: none near the query", partial(_vectors, 0)),
     ),
 }

@@ -1,5 +1,6 @@
 """``/v1/bags`` and ``/v1/galleries``: what the service stores."""
 
+import asyncio
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -30,7 +31,7 @@ from miv.service.bodies import (
 )
 from miv.service.errors import RefusedRequest, error_responses
 from miv.service.models import LoadedModel
-from miv.service.reading import InstanceReader, in_thread, is_several, read_json
+from miv.service.reading import InstanceReader, is_several, read_json
 from miv.service.state import RunningService, model_of, service_of
 from miv.service.storage import GalleryRegistry
 
@@ -68,23 +69,24 @@ async def keep(request: Request) -> JSONResponse:
     asked = await read_json(request, KeepRequest)
     model = model_of(request, asked.model)
     reader = InstanceReader(model.verifier, service.limits, asked.resize)
-    rows = await in_thread(reader.rows, asked.bag, "The bag", service.limits.instances)
+    rows = await asyncio.to_thread(reader.rows, asked.bag, "The bag", service.limits.instances)
     features = await model.embed(reader.pool())
-    kept = await in_thread(lambda: service.kept_bags.keep(features[rows], model.backbone_fingerprint, model.name))
+    fingerprint = await asyncio.to_thread(lambda: model.backbone_fingerprint)  # the first time, weights are hashed
+    kept = await asyncio.to_thread(service.kept_bags.keep, features[rows], fingerprint, model.name)
     return JSONResponse(kept.document(), 201)
 
 
 @router.get("/v1/bags/{id}", tags=["kept bags"], response_model=KeptBagAnswer, responses=error_responses(404, 503))
 async def describe(request: Request, id: str) -> JSONResponse:  # noqa: A002 - the name in the address
     """Whether a bag is still kept."""
-    found = await in_thread(service_of(request).kept_bags.find, id)
+    found = await asyncio.to_thread(service_of(request).kept_bags.find, id)
     return JSONResponse(found.document())
 
 
 @router.delete("/v1/bags/{id}", tags=["kept bags"], status_code=204, responses=error_responses(404, 503))
 async def forget(request: Request, id: str) -> Response:  # noqa: A002
     """Remove a kept bag."""
-    await in_thread(service_of(request).kept_bags.remove, id)
+    await asyncio.to_thread(service_of(request).kept_bags.remove, id)
     return Response(status_code=204)
 
 
@@ -102,7 +104,7 @@ _LONGEST_TEXT = 200  # characters of a text that serve as its name, as in `miv g
 async def galleries(request: Request) -> JSONResponse:
     """All galleries, with the model that searches each."""
     registry, models = await _registry_and_models(request)
-    found = await in_thread(registry.all_listed, models)
+    found = await asyncio.to_thread(registry.all_listed, models)
     return JSONResponse({"galleries": found})
 
 
@@ -119,8 +121,8 @@ async def create(request: Request) -> JSONResponse:
     asked = await read_json(request, NewGalleryRequest)
     registry, models = await _registry_and_models(request)
     model = model_of(request, asked.model)
-    await in_thread(registry.create, asked.name, model)
-    return JSONResponse(await in_thread(registry.listed, asked.name, models), 201)
+    await asyncio.to_thread(registry.create, asked.name, model)
+    return JSONResponse(await asyncio.to_thread(registry.listed, asked.name, models), 201)
 
 
 @router.get(
@@ -149,8 +151,8 @@ async def put(request: Request, gallery: str, bag: str) -> JSONResponse:
     asked = await read_json(request, PutBagRequest)
     if any(category(letter) == "Cc" for letter in bag):
         raise RefusedRequest(422, f"The name of a bag is {bag[:80]!r}. Expected no line breaks or control characters.")
-    instances, size = await in_thread(_read, asked.bag, "The bag", model, request, asked.resize)
-    work = partial(registry.put, gallery, bag, instances, _names(asked.bag), model)
+    instances, size = await asyncio.to_thread(_read, asked.bag, "The bag", model, request, asked.resize)
+    work = partial(registry.put, gallery, bag, instances, list(map(_name, asked.bag)), model)
     bags = await model.run(work, size)
     return JSONResponse({"name": bag, "size": len(instances), "bags": bags})
 
@@ -180,8 +182,8 @@ async def search(request: Request, gallery: str) -> JSONResponse:
     registry, model = await _registry_and_model(request, gallery)
     asked = await read_json(request, SearchRequest)
     several = is_several(asked.query)
-    given = asked.query if several else [asked.query]
-    read, size = await in_thread(_read, given, "The query", model, request, asked.resize)
+    given: Any = asked.query if several else [asked.query]
+    read, size = await asyncio.to_thread(_read, given, "The query", model, request, asked.resize)
     options = {"top": asked.top, "witnesses": asked.witnesses}
     work = partial(registry.search, gallery, read if several else read[0], model, **options)
     return JSONResponse(await model.run(work, size))
@@ -193,12 +195,12 @@ async def _registry_and_models(request: Request) -> tuple[GalleryRegistry, dict[
         raise RefusedRequest(404, "This service has no galleries. Start it with --galleries FOLDER.")
     models = list(service.models)
     # The first time, all weights are hashed.
-    return service.galleries, await in_thread(lambda: {model.fingerprint: model for model in reversed(models)})
+    return service.galleries, await asyncio.to_thread(lambda: {model.fingerprint: model for model in reversed(models)})
 
 
 async def _registry_and_model(request: Request, gallery: str) -> tuple[GalleryRegistry, LoadedModel]:
     registry, models = await _registry_and_models(request)
-    made_by = await in_thread(registry.model_of, gallery, models)
+    made_by = await asyncio.to_thread(registry.model_of, gallery, models)
     return registry, model_of(request, made_by.name)
 
 
@@ -211,12 +213,8 @@ def _read(given: Sequence[Any], place: str, model: LoadedModel, request: Request
     return [pool.values[row] for row in rows], bytes_of(pool)
 
 
-def _names(bag: Sequence[Any]) -> list[str]:
-    """Names of instances to show with hits: as given, or the first words of a text."""
-    return [_name(one) for one in bag]
-
-
 def _name(one: Any) -> str:
+    """The name of an instance to show with hits: as given, or the first words of a text."""
     if isinstance(one, ImageInstance | TextInstance) and one.name:
         return one.name
     text = one.text if isinstance(one, TextInstance) else one

@@ -1,5 +1,6 @@
 """``POST /v1/verify`` and ``POST /v1/check``."""
 
+import asyncio
 from functools import cache
 from typing import Any
 
@@ -23,7 +24,7 @@ from miv.service.bodies import (
 )
 from miv.service.errors import RefusedRequest, error_responses
 from miv.service.models import LoadedModel
-from miv.service.reading import in_thread, is_small, media_type, read_exemplars, read_form, read_json
+from miv.service.reading import is_small, media_type, read_exemplars, read_form, read_json
 from miv.service.settings import Limits
 from miv.service.state import RunningService, model_of, service_of
 
@@ -55,12 +56,12 @@ async def verify(request: Request) -> JSONResponse:
         asked = await read_json(request, VerifyRequest)
     kept, name = _kept(asked), asked.model
     if kept and name is None:
-        name = await in_thread(service.model_of_kept, kept)
+        name = await asyncio.to_thread(service.model_of_kept, kept)
     model = model_of(request, name)
     if model.kind == "features" and is_small(request) and not kept:
         read = _read(asked, model, service)
     else:  # decoding images and reading kept bags takes a while, in which other requests go on
-        read = await in_thread(_read, asked, model, service)
+        read = await asyncio.to_thread(_read, asked, model, service)
     verdicts = await model.run(read, read.bytes)
     service.metrics.exemplars.labels(model.name).inc(len(verdicts))
     return JSONResponse({"model": model.name, "verdicts": verdicts})
@@ -105,7 +106,7 @@ async def check_answer(request: Request) -> JSONResponse:
     asked = await read_json(request, CheckRequest)
     model = model_of(request, asked.model, to_check=True)
     limits = service_of(request).limits
-    answer, sources, told = await in_thread(_split, asked, limits)
+    answer, sources, told = await asyncio.to_thread(_split, asked, limits)
 
     def checked() -> dict[str, Any]:
         with collect_warnings() as heard:
