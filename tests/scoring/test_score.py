@@ -112,8 +112,12 @@ def test_only_what_is_missing_damaged_or_changed_is_scored_again(folder: Path) -
     assert not list(Path("out").glob(".part*"))
     lines = Path("pairs.jsonl").read_text().splitlines()
     Path("pairs.jsonl").write_text("\n".join([*lines[:12], lines[0], *lines[13:20]]))  # one row changed, three removed
-    assert score("verifier", "pairs.jsonl", "out", rows=5).reused == 3
+    said: list[str] = []
+    assert score("verifier", "pairs.jsonl", "out", rows=5, say=said.append).reused == 3
+    assert said[0] == "The table has changed: replacing 2 partitions of other rows."
     assert_alike(scored("out"), verified("pairs.jsonl"))
+    assert score("verifier", "pairs.jsonl", "out", rows=5, say=said.append).reused == 4
+    assert len(said) == 2
 
 
 def test_the_verdicts_of_another_table_are_not_replaced(folder: Path) -> None:
@@ -130,17 +134,6 @@ def test_the_verdicts_of_another_table_are_not_replaced(folder: Path) -> None:
     assert score("verifier", "same.jsonl", "out", rows=5).reused == 5  # nothing would be lost
     score("verifier", "fewer.jsonl", "out", rows=5, overwrite=True)
     assert_alike(scored("out"), verified("fewer.jsonl"))
-
-
-def test_a_changed_table_says_what_it_replaces(folder: Path) -> None:
-    score("verifier", "pairs.jsonl", "out", rows=5)
-    lines = Path("pairs.jsonl").read_text().splitlines(keepends=True)
-    Path("pairs.jsonl").write_text("".join([*lines[:5], *lines[6:15]]))  # parts 1 and 2 change, 3 and 4 go
-    said: list[str] = []
-    assert score("verifier", "pairs.jsonl", "out", rows=5, say=said.append).reused == 1
-    assert said[0] == "The table has changed: replacing 4 partitions of other rows."
-    assert score("verifier", "pairs.jsonl", "out", rows=5, say=said.append).reused == 3
-    assert len(said) == 2
 
 
 @pytest.mark.parametrize("by_id", [False, True])

@@ -83,31 +83,27 @@ def test_patience_ends() -> None:
     assert caught.value.status == 503
 
 
-def test_a_lost_connection_is_opened_again() -> None:
-    with answering(None, MODELS) as (url, got), Client(url) as client:
+def test_a_lost_connection_is_opened_again_a_few_times() -> None:
+    with answering(None, MODELS, None, None, None) as (url, got), Client(url) as client:
         assert client.models() == []
-    assert len(got) == 2
+        assert len(got) == 2
+        with Client(url) as other, pytest.raises(MIVError, match="Could not"):
+            other.models()
+    assert len(got) == 5
 
 
-def test_a_connection_lost_again_and_again_is_an_error() -> None:
-    with answering(None, None, None) as (url, got), Client(url) as client, pytest.raises(MIVError, match="Could not"):
-        client.models()
-    assert len(got) == 3
-
-
-def test_what_may_not_be_done_twice_is_sent_once() -> None:
-    models = (200, {"Connection": "close"}, b'{"models": [{"name": "m", "kind": "features"}]}')
-    with answering(models, None) as (url, got), Client(url) as client, pytest.raises(MIVError, match="Could not reach"):
-        client.keep([[1.0]])
-    assert got == ["GET /v1/models", "POST /v1/bags"]
-
-
-def test_a_gallery_that_a_busy_service_may_have_created_is_not_created_again() -> None:
-    models: Answer = (200, {}, b'{"models": [{"name": "m", "kind": "features"}]}')
-    with answering(models, busy("0")) as (url, got), Client(url) as client, pytest.raises(ServiceError) as caught:
-        client.create_gallery("archive")
-    assert caught.value.status == 503
-    assert got == ["GET /v1/models", "POST /v1/galleries"]
+@pytest.mark.parametrize(
+    ("answer", "ask", "path", "words"),
+    [
+        (None, lambda client: client.keep([[1.0]]), "/v1/bags", "Could not reach"),
+        (busy("0"), lambda client: client.create_gallery("archive"), "/v1/galleries", "HTTP 503"),
+    ],
+)
+def test_what_may_not_be_done_twice_is_sent_once(answer: Answer, ask: Any, path: str, words: str) -> None:
+    models: Answer = (200, {"Connection": "close"}, b'{"models": [{"name": "m", "kind": "features"}]}')
+    with answering(models, answer) as (url, got), Client(url) as client, pytest.raises(MIVError, match=words):
+        ask(client)
+    assert got == ["GET /v1/models", f"POST {path}"]
 
 
 def test_what_a_busy_service_has_deleted_after_all_is_no_error() -> None:
