@@ -74,12 +74,7 @@ class Batch:
 
 
 def make_batch(exemplars: ExemplarSet, chosen: NDArray[np.int64], lookup: InstanceLookup) -> Batch:
-    """Gather some exemplars of a set, with each distinct instance once.
-
-    Args:
-        exemplars: the set.
-        chosen: ``(B,)`` indices of the exemplars.
-        lookup: returns the rows of instances of the pool, such as ``embedded(features)``.
+    """Gather the exemplars at ``chosen`` ``(B,)`` with each distinct instance once, by its row from ``lookup``.
 
     >>> from miv.data import InstancePool
     >>> pool = InstancePool("features", np.eye(4, dtype=np.float32))
@@ -97,6 +92,7 @@ def make_batch(exemplars: ExemplarSet, chosen: NDArray[np.int64], lookup: Instan
     instance, row = np.unique(drawn, return_inverse=True)
     asked_row, bag_row = torch.from_numpy(row[: len(asked)]), torch.from_numpy(row[len(asked) :])
     several = asked_ptr is not None and len(asked) > len(chosen)
+    weight = exemplars.weight
     return Batch(
         instances=lookup(instance),
         instance=torch.from_numpy(instance),
@@ -104,16 +100,10 @@ def make_batch(exemplars: ExemplarSet, chosen: NDArray[np.int64], lookup: Instan
         bag=bag_row,
         ptr=torch.from_numpy(ptr),
         label=torch.from_numpy(exemplars.label[chosen].astype(np.float32)),
-        weight=_weights(exemplars, chosen),
+        weight=None if weight is None else torch.from_numpy((weight[chosen] / weight.mean()).astype(np.float32)),
         reference=asked_row if several else None,
         reference_ptr=torch.from_numpy(asked_ptr) if several and asked_ptr is not None else None,
     )
-
-
-def _weights(exemplars: ExemplarSet, chosen: NDArray[np.int64]) -> Tensor | None:
-    if exemplars.weight is None:
-        return None
-    return torch.from_numpy((exemplars.weight[chosen] / exemplars.weight.mean()).astype(np.float32))
 
 
 def embedded(features: NDArray[np.float32], dtype: torch.dtype = torch.float32) -> InstanceLookup:
@@ -135,17 +125,11 @@ def rows_together(channels: int, most: int = 512) -> int:
 
 
 class ExemplarBatch(NamedTuple):
-    """``B`` exemplars, ready for a verifier: ``verifier(batch.query, batch.bags)``.
+    """``B`` exemplars, ready for a verifier: ``verifier(batch.query, batch.bags)``."""
 
-    Args:
-        query: ``(B, ...)``.
-        bags: the targets, ``(T, ...)`` in all.
-        label: ``(B,)`` float, 0 or 1.
-    """
-
-    query: Tensor
-    bags: Bags
-    label: Tensor
+    query: Tensor  # (B, ...)
+    bags: Bags  # the targets, (T, ...) in all
+    label: Tensor  # (B,) float, 0 or 1
 
 
 def collate_exemplars(
@@ -172,23 +156,14 @@ def collate_exemplars(
             "use exemplars with one query each: ExemplarSet.with_first_reference()."
         )
     sizes = [len(exemplar.bag) for exemplar in exemplars]
-    queries = [_row(exemplar.query) for exemplar in exemplars]
-    values = np.concatenate([*queries, *(exemplar.bag for exemplar in exemplars)])  # (B + T, ...)
-    prepared = _as_tensor(values) if prepare is None else prepare(values)
-    ptr = torch.from_numpy(csr.borders(sizes))
-    label = torch.tensor([float(exemplar.label) for exemplar in exemplars])
-    return ExemplarBatch(prepared[: len(sizes)], Bags(prepared[len(sizes) :], ptr), label)
-
-
-def _row(query: Any) -> NDArray[Any]:
-    """Return one value as an array with one row; a text becomes an object array."""
-    return np.array([query], dtype=object) if isinstance(query, str) else np.asarray(query)[None]
-
-
-def _as_tensor(values: NDArray[Any]) -> Tensor:
-    if values.dtype == object:
+    rows = [np.array([query], object) if isinstance(query, str) else np.asarray(query)[None] for query, *_ in exemplars]
+    values = np.concatenate([*rows, *(exemplar.bag for exemplar in exemplars)])  # (B + T, ...)
+    if prepare is None and values.dtype == object:
         raise MIVError(
             "The exemplars are texts and cannot become tensors directly. Use "
             "functools.partial(miv.collate_exemplars, prepare=verifier.backbone.prepare)."
         )
-    return torch.from_numpy(values)
+    prepared = torch.from_numpy(values) if prepare is None else prepare(values)
+    ptr = torch.from_numpy(csr.borders(sizes))
+    label = torch.tensor([float(exemplar.label) for exemplar in exemplars])
+    return ExemplarBatch(prepared[: len(sizes)], Bags(prepared[len(sizes) :], ptr), label)

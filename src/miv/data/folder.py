@@ -35,15 +35,9 @@ def save_set(
     seed: int | None,
     overwrite: bool = False,
 ) -> None:
-    """Save a set atomically.
+    """Save a set atomically; the manifest records the task or command that built it, with its options and seed.
 
-    Args:
-        exemplars: the set.
-        folder: output folder; must be new or empty, or contain a set if ``overwrite`` is true.
-        builder: the task or command that made the set, for the manifest.
-        options: its options, for the manifest.
-        seed: its random seed, for the manifest.
-        overwrite: replace an existing set once the new one is complete.
+    The folder must be new or empty, or contain a set, which ``overwrite`` replaces once the new one is complete.
     """
     refuse_to_destroy(folder, overwrite=overwrite)
     with whole_folder(folder) as temporary:
@@ -107,25 +101,19 @@ def refuse_to_destroy(folder: Path, *, overwrite: bool, splits: tuple[str, ...] 
     check_name(folder)
     with readable_disk_errors(folder):
         bring_back(folder)
-        _refuse_to_destroy(folder, overwrite=overwrite, splits=splits)
-
-
-def _refuse_to_destroy(folder: Path, *, overwrite: bool, splits: tuple[str, ...]) -> None:
-    if not folder.exists() and not folder.is_symlink():
-        return
-    if not folder.is_dir() or folder.is_symlink():
-        raise MIVError(f"{folder} is not a folder. Expected a new name or a folder that contains a set.")
-    foreign = _foreign_files(folder, splits)
-    if foreign:
-        raise MIVError(
-            f"{folder} contains {foreign[0]!r}, which is not part of a set, so it is not overwritten. "
-            "Choose another folder, or move that file."
-        )
-    if any(folder.iterdir()) and not overwrite:
-        raise MIVError(
-            f"{folder} already contains a set. Choose another folder, or use --overwrite (overwrite=True in Python)."
-        )
-    refuse_current_folder(folder)
+        if not folder.exists() and not folder.is_symlink():
+            return
+        if not folder.is_dir() or folder.is_symlink():
+            raise MIVError(f"{folder} is not a folder. Expected a new name or a folder that contains a set.")
+        if foreign := _foreign_files(folder, splits):
+            raise MIVError(
+                f"{folder} contains {foreign[0]!r}, which is not part of a set, so it is not overwritten. "
+                "Choose another folder, or move that file."
+            )
+        if any(folder.iterdir()) and not overwrite:
+            choices = "Choose another folder, or use --overwrite (overwrite=True in Python)."
+            raise MIVError(f"{folder} already contains a set. {choices}")
+        refuse_current_folder(folder)
 
 
 def _foreign_files(folder: Path, splits: tuple[str, ...]) -> list[str]:
@@ -144,21 +132,16 @@ def _check_file(folder: Path, manifest: Manifest, name: str, *, content: bool = 
         raise MIVError(f"{folder / NAME} does not list {name}. {BUILD_AGAIN}")
     if not path.is_file():
         raise MIVError(f"{path} is missing. {BUILD_AGAIN}")
-    expected = manifest.files[name]
+    expected, wrong = manifest.files[name], ""
     try:
-        size = path.stat().st_size
-        if size != expected["bytes"]:
-            raise MIVError(
-                f"{path} has {size} bytes. Expected {expected['bytes']} from the manifest; "
-                "the file is damaged or was replaced. Build the set again."
-            )
-        if content and sha256_of(path) != expected["sha256"]:
-            raise MIVError(
-                f"{path} does not match its hash in the manifest; "
-                "the file is damaged or was replaced. Build the set again."
-            )
+        if (size := path.stat().st_size) != expected["bytes"]:
+            wrong = f"has {size} bytes. Expected {expected['bytes']} from the manifest"
+        elif content and sha256_of(path) != expected["sha256"]:
+            wrong = "does not match its hash in the manifest"
     except OSError as error:
         raise MIVError(f"Could not read {path}: {error.strerror or error}.") from error
+    if wrong:
+        raise MIVError(f"{path} {wrong}; the file is damaged or was replaced. Build the set again.")
 
 
 def _map_array(path: Path, manifest: Manifest) -> np.ndarray[Any, Any]:
@@ -200,16 +183,7 @@ def save_splits(
     seed: int | None,
     overwrite: bool = False,
 ) -> None:
-    """Write ``folder/<split>/`` for all splits atomically.
-
-    Args:
-        sets: the sets by split, some or all of ``train``, ``validation``, ``test``.
-        folder: output folder; must be new or empty, or contain sets if ``overwrite`` is true.
-        builder: the task or command that made the sets, for the manifests.
-        options: its options, for the manifests.
-        seed: its random seed, for the manifests.
-        overwrite: replace existing sets once the new ones are complete.
-    """
+    """Write ``folder/<split>/`` for some of ``train``, ``validation`` and ``test``, together; see ``save_set``."""
     if not sets:
         raise MIVError(f"There are no splits to save. Expected some of {', '.join(SPLITS)}.")
     for split in sets:
@@ -226,9 +200,7 @@ def save_splits(
 def load_splits(folder: Path | str, *, verify: bool = False) -> dict[str, ExemplarSet]:
     """Open the splits of a folder, in the order train, validation, test; all that were saved together must be there.
 
-    Args:
-        folder: the folder of splits.
-        verify: also check every value of a mapped pool.
+    With ``verify``, also check every value of a mapped pool.
     """
     folder = Path(folder)
     found = _splits_in(folder)

@@ -115,13 +115,11 @@ class ImageKind(Kind):
     has_form = True
 
     def parse(self, cell: Any, folder: Path, form: ImageForm, place: str) -> NDArray[np.uint8]:
-        """Read the file that a cell names."""
         text = _filled(self, cell, place)
         with _naming(place, folder / text, text):
             return self.read(folder / text, form)[0]
 
     def check(self, value: Any, place: str) -> NDArray[np.uint8]:
-        """Return an array of pixels."""
         image = np.asarray(_not_text(self, value, place))
         if image.dtype != np.uint8:
             raise MIVError(f"{place}: images must be uint8 (0 to 255), not {image.dtype}.")
@@ -130,11 +128,9 @@ class ImageKind(Kind):
         return image
 
     def read(self, path: Path, form: ImageForm) -> list[NDArray[np.uint8]]:
-        """Return the image in a file, in the wanted form."""
         return [apply_steps(read_image(path, colour=form.colour), form.steps)]
 
     def check_pool(self, values: Any) -> NDArray[Any]:
-        """Return images ``(P, H, W)`` or ``(P, H, W, 3)``, uint8."""
         is_image = isinstance(values, np.ndarray) and values.dtype == np.uint8 and 0 not in values.shape[1:]
         if not is_image or not (values.ndim == 3 or (values.ndim == 4 and values.shape[3] == 3)):
             expected = "uint8 (P, H, W) in grey or (P, H, W, 3) in colour, each side at least 1"
@@ -142,18 +138,15 @@ class ImageKind(Kind):
         return values
 
     def describe(self, values: NDArray[Any]) -> str:
-        """Such as "3 grey images of 28 x 28"."""
         height, width = values.shape[1:3]
         colour = "colour" if values.ndim == 4 else "grey"
         return f"{len(values)} {colour} image{'s' * (len(values) != 1)} of {height} x {width}"
 
     def describe_shape(self, shape: tuple[int, ...]) -> tuple[str, str]:
-        """Such as "28 × 28 grey pixels"."""
         words = f"{shape[0]} × {shape[1]} {'colour' if len(shape) == 3 else 'grey'} pixels"
         return words, "Resize all images, such as --size 64x64 (height x width)."
 
     def refers_to_file(self, cell: str) -> bool:
-        """A cell is always a path."""
         return True
 
     def sketch(self, value: Any) -> NDArray[np.float32]:
@@ -179,13 +172,11 @@ class TextKind(Kind):
     empty_folder_hint = " If this is a text rather than a folder, put it in a table of instances with the column text."
 
     def parse(self, cell: Any, folder: Path, form: ImageForm, place: str) -> str:
-        """Return the text in a cell."""
         if not isinstance(cell, str):
             raise MIVError(f"{place}: expected {self.cell}, got {short(cell)}.")
         return check_text(cell, place)
 
     def check(self, value: Any, place: str) -> str:
-        """Return a text."""
         if not isinstance(value, str):
             raise MIVError(f"{place}: expected a text like the first query, got {type(value).__name__}.")
         return check_text(value, place)
@@ -195,15 +186,12 @@ class TextKind(Kind):
         return [read_text_file(path)]
 
     def check_pool(self, values: Any) -> NDArray[Any]:
-        """Return an object array of strings."""
         return as_strings("values", values)
 
     def describe(self, values: NDArray[Any]) -> str:
-        """Such as "3 texts"."""
         return f"{len(values)} text{'s' * (len(values) != 1)}"
 
     def content(self, value: Any) -> bytes:
-        """The text in UTF-8."""
         return str(value).encode("utf-8", "surrogatepass")
 
     def stack(self, values: Sequence[Any]) -> NDArray[Any]:
@@ -221,7 +209,6 @@ class TextKind(Kind):
         return _unit(counts)
 
     def plain(self, value: Any) -> str:
-        """The text."""
         return str(value)
 
 
@@ -235,7 +222,6 @@ class FeaturesKind(Kind):
     one_scale = False
 
     def parse(self, cell: Any, folder: Path, form: ImageForm, place: str) -> NDArray[np.float32]:
-        """Return the numbers in a cell, or the vector in the file that it names."""
         if not isinstance(cell, str):
             return check_vector(cell, place)
         text = _filled(self, cell, place)
@@ -250,7 +236,6 @@ class FeaturesKind(Kind):
         return vectors[0]
 
     def check(self, value: Any, place: str) -> NDArray[np.float32]:
-        """Return a vector of finite numbers."""
         return check_vector(_not_text(self, value, place), place)
 
     def read(self, path: Path, form: ImageForm) -> list[NDArray[np.float32]]:
@@ -258,7 +243,6 @@ class FeaturesKind(Kind):
         return read_vectors_file(path)
 
     def check_pool(self, values: Any) -> NDArray[Any]:
-        """Return vectors ``(P, C)``, float32."""
         is_vectors = isinstance(values, np.ndarray) and values.dtype == np.float32 and values.ndim == 2
         if not is_vectors or not values.shape[1]:
             expected = "float32 (P, C), with C at least 1"
@@ -266,26 +250,21 @@ class FeaturesKind(Kind):
         return values
 
     def describe(self, values: NDArray[Any]) -> str:
-        """Such as "3 vectors of 512"."""
         return f"{len(values)} vector{'s' * (len(values) != 1)} of {values.shape[1]}"
 
     def describe_shape(self, shape: tuple[int, ...]) -> tuple[str, str]:
-        """Such as "a vector of 512 numbers"."""
         return f"a vector of {shape[0]:,} numbers", "All vectors must have the same length."
 
     def refers_to_file(self, cell: str) -> bool:
-        """A cell is a path unless it is a list."""
         return not is_list(cell)
 
     def check_finite(self, values: NDArray[Any], first: int) -> None:
-        """Raise an error for a NaN or infinite feature."""
         bad = ~np.isfinite(values).all(axis=1)
         if bad.any():
             row = first + int(bad.argmax())
             raise MIVError(f"The features of instance {row} are NaN or infinite. Expected finite numbers.")
 
     def sketch(self, value: Any) -> NDArray[np.float32]:
-        """The vector itself."""
         return np.asarray(value, dtype=np.float32)
 
 

@@ -77,7 +77,7 @@ def draw_sheet(sets: dict[str, ExemplarSet], rows: "dict[str, list[SheetRow]]") 
                 f"The set {name!r} holds texts, which need an .html sheet. Choose a name that ends in .html."
             )
     step = CELL + GAP
-    band = {id(row): CAPTION + _lines(row) * step + GAP for part in rows.values() for row in part}
+    band = {id(row): CAPTION + ceil(len(row.places) / ACROSS) * step + GAP for part in rows.values() for row in part}
     width = 2 * GAP + (ACROSS + 1) * step + GAP
     sheet = Image.new("RGB", (width, sum(band.values()) + len(sets) * CAPTION + 2 * GAP), PAPER)
     pen = ImageDraw.Draw(sheet)
@@ -91,10 +91,6 @@ def draw_sheet(sets: dict[str, ExemplarSet], rows: "dict[str, list[SheetRow]]") 
             _draw_exemplar(sheet, exemplars, row, thumbnails, top, font)
             top += band[id(row)]
     return sheet
-
-
-def _lines(row: "SheetRow") -> int:
-    return -(-len(row.places) // ACROSS)
 
 
 def _draw_exemplar(
@@ -156,37 +152,22 @@ class SheetRow:
 
 
 def write_contact_sheet(sets: dict[str, ExemplarSet], path: Path, *, exemplars: int = 50, seed: int = 0) -> None:
-    """Write ``exemplars`` of the sets, chosen with ``seed``, to a self-contained HTML or PNG file.
-
-    Args:
-        sets: the sets by name, each with its share of the sheet.
-        path: a name that ends in ``.html`` (any kind) or ``.png`` (images and features).
-        exemplars: total number to show.
-        seed: random seed of the choice.
-    """
+    """Write ``exemplars`` of all sets, chosen with ``seed``, to one HTML (any kind) or PNG file (images, features)."""
     if not 1 <= exemplars <= MOST_EXEMPLARS:
         raise MIVError(f"exemplars is {exemplars}. Expected 1 to {MOST_EXEMPLARS}.")
     if path.suffix not in (".html", ".png"):
         raise MIVError(f"The sheet {path} ends in {path.suffix!r}. Expected a name that ends in .html or .png.")
-    rows = _choose(sets, exemplars, seed)
-    if path.suffix == ".png":
-        picture = draw_sheet(sets, rows)
-        with whole_file(path) as temporary:
-            picture.save(temporary, "PNG")
-    else:
-        page = _page(sets, rows)
-        with whole_file(path) as temporary:
-            temporary.write_text(page, encoding="utf-8", errors="replace")
-
-
-def _choose(sets: dict[str, ExemplarSet], wanted: int, seed: int) -> dict[str, list[SheetRow]]:
-    shares = [len(part) for part in np.array_split(np.arange(wanted), len(sets))]
     rows = {}
-    for number, ((name, exemplars), share) in enumerate(zip(sets.items(), shares, strict=True)):
-        random = np.random.default_rng([seed, number])
-        chosen = _choose_balanced(exemplars.label, share, random)
-        rows[name] = [_row(exemplars, int(exemplar)) for exemplar in chosen]
-    return rows
+    shares = np.array_split(np.arange(exemplars), len(sets))
+    for number, ((name, one), share) in enumerate(zip(sets.items(), shares, strict=True)):
+        chosen = _choose_balanced(one.label, len(share), np.random.default_rng([seed, number]))
+        rows[name] = [_row(one, int(exemplar)) for exemplar in chosen]
+    sheet = draw_sheet(sets, rows) if path.suffix == ".png" else _page(sets, rows)
+    with whole_file(path) as temporary:
+        if isinstance(sheet, str):
+            temporary.write_text(sheet, encoding="utf-8", errors="replace")
+        else:
+            sheet.save(temporary, "PNG")
 
 
 def _choose_balanced(label: NDArray[np.int8], wanted: int, random: np.random.Generator) -> NDArray[np.int64]:
@@ -223,26 +204,16 @@ def _exemplar(exemplars: ExemplarSet, row: SheetRow, thumbnails: Thumbnails | No
         words.append(f"group {escape(str(exemplars.group[row.exemplar]))}")
     witness = exemplars.bag_witness(row.exemplar)
     bag = exemplars.bag(row.exemplar)
-    members = [
-        _instance(
-            exemplars,
-            int(bag[place]),
-            "witness" if witness is not None and witness[place] else "",
-            thumbnails,
-        )
-        for place in row.places
-    ]
-    if row.left_out:
-        members.append(f'<span class="more">and {row.left_out} more</span>')
-    layout = "texts" if thumbnails is None else "pictures"
-    references = exemplars.references(row.exemplar).tolist()
+    marks = ["witness" if witness is not None and witness[place] else "" for place in row.places]
+    members = [_instance(exemplars, one, mark, thumbnails) for one, mark in zip(bag[row.places], marks, strict=True)]
+    references = exemplars.references(row.exemplar)
     asked = [_instance(exemplars, one, "", thumbnails) for one in references[:SHOWN_REFERENCES]]
-    if len(references) > SHOWN_REFERENCES:
-        asked.append(f'<span class="more">and {len(references) - SHOWN_REFERENCES} more</span>')
+    for shown, left_out in ((members, row.left_out), (asked, len(references) - SHOWN_REFERENCES)):
+        if left_out > 0:
+            shown.append(f'<span class="more">and {left_out} more</span>')
     return (
-        f'<section class="{layout}"><p>{" · ".join(words)}</p>'
-        f'<div class="query">{"".join(asked)}</div>'
-        f'<div class="bag">{"".join(members)}</div></section>'
+        f'<section class="{"texts" if thumbnails is None else "pictures"}"><p>{" · ".join(words)}</p>'
+        f'<div class="query">{"".join(asked)}</div><div class="bag">{"".join(members)}</div></section>'
     )
 
 

@@ -5,7 +5,6 @@ discarded and made again, and a cache that cannot be written is left out. Both p
 """
 
 import errno
-import hashlib
 import http.client
 import os
 import shutil
@@ -20,6 +19,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from miv.errors import MissingLibrary, MIVError, warn
+from miv.files.atomic import sha256_of
 from miv.runtime import Progress
 
 _DAMAGE = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP}  # a file is missing, or is something else
@@ -186,21 +186,15 @@ def _ask_for_rest(part: Path, have: int, file: RemoteFile) -> None:
         if resumed and not str(answer.headers.get("Content-Range", "")).startswith(f"bytes {have}-"):
             raise http.client.HTTPException("the server sent the wrong part of the file")
         with part.open("ab" if resumed else "wb") as out:
-            _copy(answer, out, file.size - (have if resumed else 0))
-
-
-def _copy(answer: Any, out: Any, missing: int) -> None:
-    """Copy at most one byte more than is missing: this detects a file that is too long without storing all of it."""
-    missing += 1
-    while missing > 0 and (block := answer.read(min(_BLOCK, missing))):
-        out.write(block)
-        missing -= len(block)
+            # One byte more than is missing detects a file that is too long without storing all of it.
+            missing = file.size - (have if resumed else 0) + 1
+            while missing > 0 and (block := answer.read(min(_BLOCK, missing))):
+                out.write(block)
+                missing -= len(block)
 
 
 def _check_hash(part: Path, file: RemoteFile) -> None:
-    with part.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    if found != file.sha256:
+    if (found := sha256_of(part)) != file.sha256:
         part.unlink()
         raise MIVError(
             f"{file.url} is not the expected file: its sha256 is {found}, expected {file.sha256}. "

@@ -194,14 +194,7 @@ def check_section(folder: Path, begin: str, end: str) -> None:
 
 
 def write_section(folder: Path, begin: str, end: str, text: str) -> None:
-    """Write a section between two marks to the card of a verifier, replacing that of an earlier call.
-
-    Args:
-        folder: folder of the verifier; the rest of its README.md is unchanged.
-        begin: comment that begins the section.
-        end: comment that ends it.
-        text: the section; "" removes it.
-    """
+    """Write a section between two marks to the card in a verifier's folder; the rest stays, and "" removes it."""
     path = folder / "README.md"
     before, found, after = _around(path, begin, end)
     if not found and not text:

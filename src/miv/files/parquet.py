@@ -69,10 +69,7 @@ def check_unpacked_size(path: Path, content: bytes | None = None) -> None:
 
     A few bytes can encode a billion equal numbers, which the footer shows. They can also encode one long text for a
     thousand rows, so texts are first read as numbers of their distinct values, which take no more memory than the file.
-
-    Args:
-        path: the file.
-        content: its content, if already read.
+    ``content`` is that of the file, if already read.
     """
     file_bytes = path.stat().st_size if content is None else len(content)
     most = max(_FREE_BYTES, _LARGEST_RATIO * file_bytes)

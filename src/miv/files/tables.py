@@ -19,12 +19,7 @@ MAX_LINE_BYTES = 64_000_000
 
 @dataclass
 class LineMark:
-    """Where reading has come to in a file of lines; it moves on with each line.
-
-    Args:
-        offset: number of bytes read.
-        line: number of lines read.
-    """
+    """Where reading has come to in a file of lines, in bytes and lines; it moves on with each line."""
 
     offset: int = 0
     line: int = 0

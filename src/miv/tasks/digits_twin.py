@@ -16,15 +16,10 @@ Stroke = list[tuple[float, float]]
 
 @dataclass(frozen=True, eq=False)
 class Glyph:
-    """A drawing of ``K`` control points; strokes that name the same point stay joined when it moves.
+    """A drawing of ``K`` control points; strokes that name the same point stay joined when it moves."""
 
-    Args:
-        points: ``(K, 2)`` x to the right and y downwards.
-        strokes: for each stroke, the points it passes, in drawing order.
-    """
-
-    points: Float32s
-    strokes: tuple[tuple[int, ...], ...]
+    points: Float32s  # (K, 2) x to the right and y downwards
+    strokes: tuple[tuple[int, ...], ...]  # for each stroke, the points it passes, in drawing order
 
     @classmethod
     def from_strokes(cls, *strokes: Stroke) -> "Glyph":
@@ -171,17 +166,11 @@ _LOYALTY = 0.87  # how often a hand keeps to its own allograph
 
 @dataclass(frozen=True, eq=False)
 class Hands:
-    """The hands of ``W`` writers, drawn at random.
+    """The hands of ``W`` writers, drawn at random."""
 
-    Args:
-        traits: ``(W,)`` for each trait.
-        allograph: ``(W, 10)`` the writer's allograph of each digit.
-        points: for each digit and allograph, the control points ``(W, K, 2)`` of this hand.
-    """
-
-    traits: dict[str, Float32s]
-    allograph: NDArray[np.int64]
-    points: dict[tuple[int, int], Float32s]
+    traits: dict[str, Float32s]  # (W,) each
+    allograph: NDArray[np.int64]  # (W, 10) the writer's allograph of each digit
+    points: dict[tuple[int, int], Float32s]  # for each digit and allograph, the control points (W, K, 2) of this hand
 
     @classmethod
     def draw(cls, writers: int, rng: np.random.Generator) -> "Hands":

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -139,89 +139,7 @@ def _hidden(path: Path) -> bool:
     return path.name.startswith(".")
 
 
-# Which folders of classes belong together, and which of them hold forgeries of another.
-
 SplitFoldersBy = Literal["class", "parent"]
-
-
-@dataclass(frozen=True)
-class FolderGroups:
-    """Which folders stay in one split: each class or parent, those with the same match, forgeries with their class."""
-
-    split_by: SplitFoldersBy = "class"
-    pattern: str | None = None
-    forgeries: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.forgeries is not None and not self.forgeries.strip():
-            raise MIVError("The ending of folders with forgeries is empty. Expected a text such as _forg.")
-        if self.pattern is not None:
-            try:
-                re.compile(self.pattern)
-            except (re.error, RecursionError, OverflowError) as error:
-                raise MIVError(
-                    f"--together-by {self.pattern!r} is not a regular expression: {error}. Expected a pattern such as "
-                    r"'(\d+)', which keeps folders with the same first number together."
-                ) from error
-
-    @property
-    def plain(self) -> bool:
-        """Whether every class or parent stands alone."""
-        return self.pattern is None and self.forgeries is None
-
-    def units(self, folders: Sequence[ClassFolder]) -> list[str]:
-        """For each folder, the name of what is kept together."""
-        return [self._unit(folder) for folder in folders]
-
-    def imitated(self, folders: Sequence[ClassFolder]) -> dict[str, str]:
-        """The class that each class of forgeries imitates; it must be in the same split."""
-        if self.forgeries is None:
-            return {}
-        there = {(folder.split, folder.name) for folder in folders}
-        forged = [folder for folder in folders if self._is_forged(folder.name)]
-        if not forged:
-            names = ", ".join(folder.name for folder in folders[:3])
-            raise MIVError(
-                f"No folder ends in {self.forgeries!r}; there are {names} and so on. Expected folders such as "
-                f"{folders[0].name}{self.forgeries}, or omit --forgeries."
-            )
-        for folder in forged:
-            if (folder.split, self._genuine(folder.name)) not in there:
-                raise MIVError(
-                    f"{folder.files[0].parent} holds forgeries, and there is no folder {self._genuine(folder.name)} "
-                    "beside it. Add the folder of the class that they imitate, or remove them."
-                )
-        return {folder.name: self._genuine(folder.name) for folder in forged}
-
-    def warn_of_parted_twins(self, split_of: Mapping[str, str]) -> None:
-        """Print a warning for classes that differ only by a suffix and are in different splits."""
-        parted = [(a, b) for a, b in twin_names(split_of) if split_of[a] != split_of[b]]
-        if parted:
-            one, other = parted[0]
-            warn(
-                f"{len(parted)} pairs of classes differ only by a suffix and are in different splits, such as {one} "
-                f"({split_of[one]}) and {other} ({split_of[other]}). If they belong together, use --together-by, or "
-                "--forgeries."
-            )
-
-    def _unit(self, folder: ClassFolder) -> str:
-        name = folder.parent if self.split_by == "parent" else self._genuine(folder.name)
-        if self.pattern is None:
-            return name
-        match = re.search(self.pattern, name)
-        found = None if match is None else match[1 if match.re.groups else 0]
-        if not found:
-            raise MIVError(
-                f"--together-by {self.pattern!r} does not match the folder {name!r}. Expected a match in every name; "
-                "rename the folder or change the pattern."
-            )
-        return found
-
-    def _is_forged(self, name: str) -> bool:
-        return self.forgeries is not None and name.endswith(self.forgeries) and name != self.forgeries
-
-    def _genuine(self, name: str) -> str:
-        return name[: -len(self.forgeries)] if self.forgeries is not None and self._is_forged(name) else name
 
 
 @dataclass(frozen=True)
@@ -257,11 +175,60 @@ class FromFolder:
     def __post_init__(self) -> None:
         if self.split_by not in get_args(SplitFoldersBy):
             raise unknown_name("split_by value", self.split_by, get_args(SplitFoldersBy))
-        _ = self._groups  # checks the pattern
+        if self.forgeries is not None and not self.forgeries.strip():
+            raise MIVError("The ending of folders with forgeries is empty. Expected a text such as _forg.")
+        try:
+            re.compile(self.together_by or "")
+        except (re.error, RecursionError, OverflowError) as error:
+            raise MIVError(
+                f"--together-by {self.together_by!r} is not a regular expression: {error}. Expected a pattern such as "
+                r"'(\d+)', which keeps folders with the same first number together."
+            ) from error
 
     @property
-    def _groups(self) -> FolderGroups:
-        return FolderGroups(self.split_by, self.together_by, self.forgeries)
+    def _unit_words(self) -> Unit:
+        """What stays in one split: each class or parent, or folders with the same match or forgeries of a class."""
+        return "classes" if self.together_by is None and self.forgeries is None else "groups of folders"
+
+    def _unit(self, folder: ClassFolder) -> str:
+        """The name of what a folder is kept together with."""
+        name = folder.parent if self.split_by == "parent" else self._genuine(folder.name) or folder.name
+        if self.together_by is None:
+            return name
+        match = re.search(self.together_by, name)
+        unit = match and match[1 if match.re.groups else 0]
+        if not unit:
+            raise MIVError(
+                f"--together-by {self.together_by!r} does not match the folder {name!r}. Expected a match in every "
+                "name; rename the folder or change the pattern."
+            )
+        return unit
+
+    def _genuine(self, name: str) -> str:
+        """The class that a class of forgeries imitates; "" for any other."""
+        return name.removesuffix(self.forgeries) if self.forgeries and name.endswith(self.forgeries) else ""
+
+    def _imitated(self, folders: list[ClassFolder]) -> dict[str, str]:
+        """The class that each class of forgeries imitates; it must be in the same split."""
+        if self.forgeries is None:
+            return {}
+        there = {(folder.split, folder.name) for folder in folders}
+        imitated = {}
+        for folder in folders:
+            if genuine := self._genuine(folder.name):
+                imitated[folder.name] = genuine
+                if (folder.split, genuine) not in there:
+                    raise MIVError(
+                        f"{folder.files[0].parent} holds forgeries, and there is no folder {genuine} beside it. Add "
+                        "the folder of the class that they imitate, or remove them."
+                    )
+        if not imitated:
+            names = ", ".join(folder.name for folder in folders[:3])
+            raise MIVError(
+                f"No folder ends in {self.forgeries!r}; there are {names} and so on. Expected folders such as "
+                f"{folders[0].name}{self.forgeries}, or omit --forgeries."
+            )
+        return imitated
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Build the sets by split."""
@@ -269,12 +236,17 @@ class FromFolder:
             folders = find_class_folders(self.root, below_parents=self.split_by == "parent")
         except OSError as error:
             raise MIVError(f"Could not read the folder {self.root}: {error}.") from error
-        groups = self._groups
-        imitated = groups.imitated(folders)
-        dealt = self._deal_out(folders, groups.units(folders))
-        if groups.plain and self.split_by == "class":
+        imitated = self._imitated(folders)
+        dealt = self._deal_out(folders, [self._unit(folder) for folder in folders])
+        if self._unit_words == "classes" and self.split_by == "class":
             split_of = {folders[number].name: split for split, numbers in dealt.items() for number in numbers}
-            groups.warn_of_parted_twins(split_of)
+            if parted := [(a, b) for a, b in twin_names(split_of) if split_of[a] != split_of[b]]:
+                one, other = parted[0]
+                warn(
+                    f"{len(parted)} pairs of classes differ only by a suffix and are in different splits, such as "
+                    f"{one} ({split_of[one]}) and {other} ({split_of[other]}). If they belong together, use "
+                    "--together-by, or --forgeries."
+                )
         pool, owner = _read_instances(self.root, folders, self.images, progress)
         members = {
             split: {folders[number].name: rows for number in numbers if len(rows := np.flatnonzero(owner == number))}
@@ -299,13 +271,12 @@ class FromFolder:
             return self._drawn(list(range(len(folders))), units, self.shares)
         given = {split: [n for n, one in enumerate(folders) if one.split == split] for split in SPLITS}
         given = {split: numbers for split, numbers in given.items() if numbers}
-        names = [folder.name for folder in folders] if self._groups.plain else units
-        in_several = _in_several([{names[n] for n in numbers} for numbers in given.values()])
-        if in_several:
-            what = "classes" if self._groups.plain else "groups of folders"
+        names = [folder.name for folder in folders] if self._unit_words == "classes" else units
+        splits_with = Counter(name for numbers in given.values() for name in {names[number] for number in numbers})
+        if in_several := [name for name, count in splits_with.items() if count > 1]:
             warn(
-                f"{len(in_several)} {what} are in more than one split, such as {min(in_several)}. Results then say "
-                "nothing about new classes."
+                f"{len(in_several)} {self._unit_words} are in more than one split, such as {min(in_several)}. Results "
+                "then say nothing about new classes."
             )
         if "train" in given and "validation" not in given and self.shares.validation:
             warn("There is no validation folder. Using some classes of train for validation.")
@@ -315,8 +286,7 @@ class FromFolder:
 
     def _drawn(self, numbers: list[int], units: list[str], shares: Shares) -> dict[str, list[int]]:
         names = sorted({units[number] for number in numbers})
-        what: Unit = "classes" if self._groups.plain else "groups of folders"
-        what = "parents" if self.split_by == "parent" else what
+        what: Unit = "parents" if self.split_by == "parent" else self._unit_words
         dealt = split_names(names, shares, self._rng(SPLIT_DRAW), what)
         return {split: [number for number in numbers if units[number] in own] for split, own in dealt.items()}
 
@@ -373,11 +343,6 @@ def _name(root: Path, path: Path, row: int | None) -> str:
     """The file of an instance below the root, with its row if the file holds several; "" if it is not Unicode."""
     name = path.relative_to(root).as_posix() + ("" if row is None else f"[{row}]")
     return "" if any("\ud800" <= letter <= "\udfff" for letter in name) else name
-
-
-def _in_several(sets: list[set[str]]) -> set[str]:
-    """Items in more than one of the sets."""
-    return {name for place, one in enumerate(sets) for other in sets[place + 1 :] for name in one & other}
 
 
 def splits_from_folder(root: str | PathLike[str], **options: Any) -> dict[str, ExemplarSet]:
