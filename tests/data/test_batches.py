@@ -1,4 +1,4 @@
-"""Weights of exemplars: kept, saved and used."""
+"""Batches hold each instance once; weights of exemplars are kept, saved and used."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -104,12 +104,6 @@ def test_weights_follow_their_exemplars_and_are_saved(tmp_path: Path) -> None:
     exemplars.save(tmp_path / "set", builder="test", options={}, seed=None)
     assert ExemplarSet.load(tmp_path / "set").weight.tolist() == [1.0, 2.0, 6.0]  # type: ignore[union-attr]
     assert ExemplarSet.load(tmp_path / "set").fingerprint == exemplars.fingerprint != weighted(None).fingerprint
-
-
-def test_without_weights_the_manifest_is_as_it_was(tmp_path: Path) -> None:
-    weighted(None).save(tmp_path / "set", builder="test", options={}, seed=None)
-    assert "weight" not in (tmp_path / "set" / "manifest.json").read_text()
-    assert ExemplarSet.load(tmp_path / "set").weight is None
 
 
 def test_a_batch_has_them_with_a_mean_of_1_over_the_set() -> None:

@@ -82,15 +82,6 @@ def test_the_folder_is_what_the_documents_say(tmp_path: Path) -> None:
         assert entry == {"bytes": (folder / name).stat().st_size, "sha256": sha256_of(folder / name)}
 
 
-def test_a_set_on_a_mapped_pool_can_be_saved_again(tmp_path: Path) -> None:
-    example_set("features").save(tmp_path / "one", **ORIGIN)
-    loaded = ExemplarSet.load(tmp_path / "one")
-    loaded.subset([2]).compact().save(tmp_path / "two", **ORIGIN)
-    again = ExemplarSet.load(tmp_path / "two", verify=True)
-    assert again.bag(0).tolist() == [3, 2, 0]  # instances 0, 2, 4, 5 are left
-    assert again.pool.values.tolist() == example_set("features").pool.values[[0, 2, 4, 5]].tolist()
-
-
 def test_splits_are_saved_together(tmp_path: Path) -> None:
     sets = {"train": example_set("text"), "test": example_set("text", bare=True)}
     save_splits(sets, tmp_path / "splits", **ORIGIN)

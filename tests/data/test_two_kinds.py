@@ -14,10 +14,6 @@ def test_a_map_of_both_is_a_map_of_each() -> None:
     np.testing.assert_allclose(bag_side(bag, query_channels=3) @ joint.T, bag @ joint[:, 3:].T)
 
 
-def test_the_two_kinds_have_nothing_in_common_at_first() -> None:
-    assert float(query_side(np.ones(3), 6) @ bag_side(np.ones(6), 3)) == 0
-
-
 @pytest.mark.parametrize("wrong", [np.zeros((2, 0)), np.array("words"), np.float64(3)])
 def test_what_is_no_vector_is_refused(wrong: np.ndarray) -> None:
     with pytest.raises(MIVError, match="Expected numbers"):

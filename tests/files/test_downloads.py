@@ -79,26 +79,20 @@ def test_a_cut_connection_is_taken_up_where_it_broke(server: Server, tmp_path: P
     assert server.asked == [None, "bytes=100000-", "bytes=200000-"]
 
 
-def test_a_part_from_before_is_not_asked_for_again(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "digits.gz.part").write_bytes(CONTENT[:250_000])
+@pytest.mark.parametrize(
+    ("part", "asked"), [(CONTENT[:250_000], ["bytes=250000-"]), (CONTENT, []), (CONTENT + b"!", [None])]
+)
+def test_a_part_from_before_is_used_unless_it_is_too_long(
+    server: Server, tmp_path: Path, part: bytes, asked: list[str | None]
+) -> None:
+    (tmp_path / "digits.gz.part").write_bytes(part)
     assert fetch(remote(server), tmp_path, SilentProgress()).read_bytes() == CONTENT
-    assert server.asked == ["bytes=250000-"]
-
-
-def test_a_whole_part_is_only_checked(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "digits.gz.part").write_bytes(CONTENT)
-    assert fetch(remote(server), tmp_path, SilentProgress()).read_bytes() == CONTENT
-    assert server.asked == []
+    assert server.asked == asked
 
 
 def test_a_server_without_ranges_sends_all_again(server: Server, tmp_path: Path) -> None:
     server.ranges = False
     (tmp_path / "digits.gz.part").write_bytes(CONTENT[:1000])
-    assert fetch(remote(server), tmp_path, SilentProgress()).read_bytes() == CONTENT
-
-
-def test_a_part_that_is_too_long_is_thrown_away(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "digits.gz.part").write_bytes(CONTENT + b"!")
     assert fetch(remote(server), tmp_path, SilentProgress()).read_bytes() == CONTENT
 
 

@@ -23,15 +23,15 @@ def saved(path: Path, array: Any, **options: Any) -> Path:
     return path
 
 
-def png_header(width: int, height: int) -> bytes:
-    """A PNG that promises many pixels and holds almost none."""
+def chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    def chunk(name: bytes, body: bytes) -> bytes:
-        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
 
-    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    pixels = chunk(b"IDAT", zlib.compress(b"\0" * 100))
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + pixels + chunk(b"IEND", b"")
+def png(width: int, height: int, raw: bytes, interlaced: int = 0) -> bytes:
+    """A grey PNG of rows that need not be as many as it promises, in two pieces of data."""
+    header, packed = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, interlaced), zlib.compress(raw)
+    data = chunk(b"IDAT", packed[:7]) + chunk(b"IDAT", packed[7:])
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + data + chunk(b"IEND", b"")
 
 
 def test_grey_pixels_come_back_as_they_were_saved(tmp_path: Path) -> None:
@@ -53,22 +53,21 @@ def test_transparent_parts_become_white(tmp_path: Path) -> None:
     assert read_image(path).tolist() == [[255, 0]]
 
 
-def test_sixteen_bit_grey_is_scaled_not_clipped(tmp_path: Path) -> None:
-    path = tmp_path / "a.png"
-    Image.fromarray(np.array([[0, 256, 65535]], dtype=np.uint16)).save(path)
-    assert read_image(path).tolist() == [[0, 1, 255]]
-
-
-def test_sixteen_bits_of_a_pgm_file_are_scaled_too(tmp_path: Path) -> None:
-    path = tmp_path / "a.pgm"
-    path.write_bytes(b"P5 3 1 65535\n" + np.array([0, 256, 65535], dtype=">u2").tobytes())
-    assert read_image(path).tolist() == [[0, 1, 255]]
-
-
-def test_thirty_two_bit_grey_of_eight_bit_levels_stays_as_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "a.tiff"
-    Image.fromarray(np.array([[0, 100, 255]], dtype=np.int32)).save(path)
-    assert read_image(path).tolist() == [[0, 100, 255]]
+@pytest.mark.parametrize(
+    ("suffix", "levels", "dtype", "expected"),
+    [
+        ("png", [0, 256, 65535], np.uint16, [0, 1, 255]),  # scaled, not clipped
+        ("png", [0, 0], np.uint16, [0, 0]),
+        ("tiff", [0, 100, 255], np.int32, [0, 100, 255]),
+    ],
+)
+def test_deep_grey_becomes_eight_bits(
+    tmp_path: Path, suffix: str, levels: list[int], dtype: Any, expected: list[int]
+) -> None:
+    Image.fromarray(np.array([levels], dtype=dtype)).save(tmp_path / f"a.{suffix}")
+    assert read_image(tmp_path / f"a.{suffix}").tolist() == [expected]
+    (tmp_path / "a.pgm").write_bytes(b"P5 3 1 65535\n" + np.array([0, 256, 65535], dtype=">u2").tobytes())
+    assert read_image(tmp_path / "a.pgm").tolist() == [[0, 1, 255]]
 
 
 @pytest.mark.parametrize(
@@ -85,12 +84,6 @@ def test_grey_that_would_become_black_is_refused(tmp_path: Path, levels: list[in
     Image.fromarray(np.array([levels], dtype=dtype)).save(path)
     with pytest.raises(MIVError, match=rf"a\.tiff.*{message}, so its white level is unknown; save it as 8-bit"):
         read_image(path)
-
-
-def test_a_black_image_of_sixteen_bits_is_black(tmp_path: Path) -> None:
-    path = tmp_path / "a.png"
-    Image.fromarray(np.zeros((1, 2), dtype=np.uint16)).save(path)
-    assert read_image(path).tolist() == [[0, 0]]
 
 
 def test_floating_point_grey_is_refused(tmp_path: Path) -> None:
@@ -127,15 +120,9 @@ def test_the_three_ways_to_fit_a_size(tmp_path: Path) -> None:
     assert stretched[:, 0].tolist() == [200, 200]
 
 
-def test_names_outside_ascii_work(tmp_path: Path) -> None:
-    folder = tmp_path / "подпись 署名"
-    folder.mkdir()
-    assert read_image(saved(folder / "naïve ✍.png", [[5]])).tolist() == [[5]]
-
-
 def test_an_image_bomb_is_refused_from_its_header(tmp_path: Path) -> None:
     path = tmp_path / "bomb.png"
-    path.write_bytes(png_header(50_000, 50_000))
+    path.write_bytes(png(50_000, 50_000, bytes(100)))
     tracemalloc.start()
     with pytest.raises(MIVError, match=r"bomb\.png.*pixels.*50,000,000"):
         read_image(path, size=(8, 8))
@@ -149,7 +136,7 @@ def test_an_image_bomb_is_refused_from_its_header(tmp_path: Path) -> None:
 def test_the_limit_holds_without_the_one_of_pillow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
     path = tmp_path / "big.png"
-    path.write_bytes(png_header(MAX_PIXELS // 1000 + 1, 1000))
+    path.write_bytes(png(MAX_PIXELS // 1000 + 1, 1000, bytes(100)))
     with pytest.raises(MIVError, match=r"50,001 × 1,000 pixels"):
         read_image(path)
 
@@ -239,11 +226,6 @@ def test_no_threshold_parts_better(image: np.ndarray) -> None:
     assert all(spread < best or np.isclose(spread, best, rtol=1e-9) for spread in lower)
 
 
-def test_two_clear_parts() -> None:
-    image = np.array([[0, 10, 250], [255, 5, 240]], np.uint8)
-    assert black_and_white(image).tolist() == [[0, 0, 255], [255, 0, 255]]
-
-
 def test_blank_paper_stays_white_and_a_black_image_black() -> None:
     assert black_and_white(np.full((2, 2), 255, np.uint8)).min() == 255
     assert black_and_white(np.full((2, 2), 7, np.uint8)).min() == 255
@@ -253,21 +235,10 @@ def test_blank_paper_stays_white_and_a_black_image_black() -> None:
 # A PNG that ends well but lacks pixels is an error, not a partly black image.
 
 
-def chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
-def grey(rows: int, height: int = 20, width: int = 20) -> bytes:
-    """A valid PNG but for its number of rows, in two pieces of data."""
-    packed = zlib.compress(b"".join(b"\0" + bytes([200]) * width for _ in range(rows)))
-    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
-    data = chunk(b"IDAT", packed[:7]) + chunk(b"IDAT", packed[7:])
-    return b"\x89PNG\r\n\x1a\n" + header + data + chunk(b"IEND", b"")
-
-
 def test_missing_rows_are_an_error(tmp_path: Path) -> None:
-    (tmp_path / "whole.png").write_bytes(grey(20))
-    (tmp_path / "short.png").write_bytes(grey(19))
+    row = b"\0" + bytes([200]) * 20
+    (tmp_path / "whole.png").write_bytes(png(20, 20, 20 * row))
+    (tmp_path / "short.png").write_bytes(png(20, 20, 19 * row))
     assert (read_image(tmp_path / "whole.png") == 200).all()
     with pytest.raises(MIVError, match="its last 21 bytes of pixels are missing"):
         read_image(tmp_path / "short.png")
@@ -288,10 +259,8 @@ def test_an_interlaced_image_is_whole(tmp_path: Path) -> None:
     """Pillow writes none: seven passes, each with its own rows, of a 5 by 3 image."""
     rows = [(1, 1), (1, 1), (2, 0), (1, 1), (3, 1), (2, 2), (5, 1)]  # width and number of rows of each pass
     raw = b"".join((b"\0" + bytes([200]) * wide) * tall for wide, tall in rows if wide and tall)
-    header = chunk(b"IHDR", struct.pack(">IIBBBBB", 5, 3, 8, 0, 0, 0, 1))
-    start = b"\x89PNG\r\n\x1a\n" + header
-    (tmp_path / "a.png").write_bytes(start + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b""))
+    (tmp_path / "a.png").write_bytes(png(5, 3, raw, interlaced=1))
     assert (read_image(tmp_path / "a.png") == 200).all()
-    (tmp_path / "b.png").write_bytes(start + chunk(b"IDAT", zlib.compress(raw[:-3])) + chunk(b"IEND", b""))
+    (tmp_path / "b.png").write_bytes(png(5, 3, raw[:-3], interlaced=1))
     with pytest.raises(MIVError, match="its last 3 bytes"):
         read_image(tmp_path / "b.png")

@@ -238,37 +238,13 @@ def test_fool_me_twice() -> None:
 # fever-dev: three files, whose splits are given.
 
 
-@pytest.fixture
-def three_files(tmp_path: Path) -> Path:
-    for split, topics in (("train", 3), ("validation", 1), ("test", 2)):
-        rows = [claim_row(f"{split} {topic}", number) for topic in range(topics) for number in range(2)]
-        for row in rows:
-            del row["wikipedia_page"], row["id"]
-            row["retrieved_evidence"] = [one["text"] for one in row["retrieved_evidence"]]
-            row["gold_evidence"] = [one["text"] for one in row["gold_evidence"]]
-        write_lines(tmp_path / f"{split}.jsonl", rows)
-    return tmp_path
-
-
 def build_dev(raw: Path) -> dict[str, ExemplarSet]:
     return create_task("fever-dev", raw=raw).build(SilentProgress())
 
 
-def test_the_splits_are_the_files_and_a_claim_by_eye(three_files: Path) -> None:
-    sets = build_dev(three_files)
-    assert {split: len(some) for split, some in sets.items()} == {"train": 6, "validation": 2, "test": 4}
-    test = sets["test"]
-    assert test.pool.values[test.query[0]] == "test 0 claim 0."
-    assert test.pool.values[test.bag(0)].tolist() == [f"test 0 sentence {row}." for row in range(4)]
-    assert test.label.tolist() == [1, 0] * 2
-    assert test.witness is not None
-    assert test.witness.reshape(4, 4).tolist()[:2] == [[False, True, False, False], [False] * 4]
-
-
-def test_a_missing_file_is_named(three_files: Path) -> None:
-    (three_files / "validation.jsonl").unlink()
+def test_a_missing_file_is_named(raw: Path) -> None:
     with pytest.raises(MIVError, match=r"Missing in .*: validation\.jsonl\. .*--raw"):
-        build_dev(three_files)
+        build_dev(raw)
 
 
 @pytest.mark.skipif(not SHARED_DEV.exists(), reason="needs the real files")

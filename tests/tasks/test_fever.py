@@ -139,13 +139,6 @@ def test_train_claims_on_pages_of_other_splits(raw: Path, caplog: pytest.LogCapt
     assert len(build(raw, train_per_label=0, shared_pages="drop")["train"]) == 12
 
 
-def test_broken_json_in_line_7312(raw: Path) -> None:
-    good = json.dumps(claim_row(1, "REFUTES", [("Snow", 1)])) + "\n"
-    (raw / "train.jsonl").write_text(good * 7311 + good[:20] + "\n" + good)
-    with pytest.raises(MIVError, match=r"train.jsonl, line 7312: broken JSON at character"):
-        build(raw)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

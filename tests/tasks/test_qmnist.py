@@ -303,12 +303,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("idx")
 
 
-def test_six_bytes_by_eye(folder: Path) -> None:
-    path = folder / "six"
-    path.write_bytes(bytes([0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 10, 20, 30, 40, 50, 60]))
-    assert read_idx(path).tolist() == [[10, 20, 30], [40, 50, 60]]
-
-
 @given(
     array=st.sampled_from(sorted(CODES)).flatmap(
         lambda kind: arrays.arrays(np.dtype(kind), arrays.array_shapes(max_dims=3, min_side=0, max_side=5))

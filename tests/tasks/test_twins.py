@@ -10,18 +10,7 @@ from miv.data import ExemplarSet
 from miv.runtime import SilentProgress
 from miv.tasks import create_task
 from miv.tasks.digits_twin import Glyph, Hands, ink, trace
-
-SMALL: dict[str, dict[str, int]] = {
-    "digits-twin": {"writers": 8, "held_out_writers": 7, "copies": 3},
-    "signatures-twin": {
-        "writers": 5,
-        "held_out_writers": 4,
-        "genuine": 3,
-        "forged": 2,
-        "height": 32,
-    },
-    "claims-twin": {"pages": 12, "held_out_pages": 6},
-}
+from tests.tasks.test_contract import SMALL
 
 
 def build(name: str, **options: float) -> dict[str, ExemplarSet]:
@@ -47,19 +36,6 @@ def test_difficulty_makes_it_harder(name: str) -> None:
     }[name]
     easy, hard = (nearest_neighbour(build(name, difficulty=d, **options)["test"])[0] for d in (0.3, 2.5))
     assert easy > hard + 0.03
-
-
-def test_digits_keep_to_the_task_of_qmnist() -> None:
-    exemplars = build("digits-twin", writers=20, held_out_writers=7)["train"]
-    assert exemplars.pool.classes is not None
-    assert exemplars.group is not None
-    assert exemplars.pool.values.shape[1:] == (28, 28)
-    assert len(exemplars) == 20 * 10 * 2 * 2  # writers, digits, queries, labels
-    assert exemplars.bag_sizes.min() >= 3
-    for e in range(len(exemplars)):
-        writers = set(exemplars.pool.classes[exemplars.bag(e)])
-        assert 3 <= len(writers) <= 5
-        assert (exemplars.pool.classes[exemplars.query[e]] in writers) == bool(exemplars.label[e])
 
 
 def test_signatures_are_ink_on_paper_also_without_forgeries() -> None:

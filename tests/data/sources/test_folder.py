@@ -1,6 +1,5 @@
 import os
 import shutil
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,8 @@ from PIL import Image
 
 from miv.data import ExemplarSet
 from miv.data.sources import Drawing, FromFolder, ImageForm, Shares
-from miv.errors import MIVError, MIVWarning
+from miv.data.splits import warn_of_few_classes
+from miv.errors import MIVError
 from miv.runtime import SilentProgress
 
 ALL_TRAIN = Shares(0, 0)
@@ -199,53 +199,32 @@ def test_files_of_no_use_are_named_and_ignored(tmp_path: Path, warned: list[str]
     assert "ignored 1 entries that are not instances, such as notes.md" in " ".join(warned)
 
 
-def damage_empty(root: Path) -> None:
-    (root / "empty").mkdir()
-
-
-def damage_mixed(root: Path) -> None:
-    (root / "a" / "x.txt").write_text("hello")
-
-
-def damage_length(root: Path) -> None:
-    np.save(root / "b" / "x.npy", np.zeros(3))
-
-
-def damage_nan(root: Path) -> None:
-    np.save(root / "b" / "x.npy", np.array([[0.0, 5.0], [1.0, np.nan]]))
-
-
-def damage_overflow(root: Path) -> None:
-    np.save(root / "b" / "x.npy", np.array([0.0, 1e300]))
-
-
-def damage_pickle(root: Path) -> None:
-    np.save(root / "b" / "x.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
-
-
-def damage_truncated(root: Path) -> None:
-    np.save(root / "b" / "x.npy", np.zeros(100))
-    content = (root / "b" / "x.npy").read_bytes()
-    (root / "b" / "x.npy").write_bytes(content[:200])
-
-
 @pytest.mark.parametrize(
-    ("damage", "message"),
+    ("array", "message"),
     [
-        (damage_empty, r"class folder .*empty contains no instances"),
-        (damage_mixed, r"several kinds of instances \(features: .*npy, text: .*x\.txt\)"),
-        (damage_length, r"x\.npy: a vector of 3 numbers, but .*0\.npy has a vector of 2"),
-        (damage_nan, r"x\.npy, row 1: number 1 of the vector \(from 0\) is NaN"),
-        (damage_overflow, r"x\.npy: number 1 .*infinite as float32"),
-        (damage_pickle, r"x\.npy: not a NumPy file of numbers"),
-        (damage_truncated, r"x\.npy: not a NumPy file of numbers, or damaged"),
+        (np.zeros(3), r"x\.npy: a vector of 3 numbers, but .*0\.npy has a vector of 2"),
+        (np.array([[0.0, 5.0], [1.0, np.nan]]), r"x\.npy, row 1: number 1 of the vector \(from 0\) is NaN"),
+        (np.array([0.0, 1e300]), r"x\.npy: number 1 .*infinite as float32"),
+        (np.array([{"a": 1}], dtype=object), r"x\.npy: not a NumPy file of numbers"),
+        (None, r"class folder .*b contains no instances"),
     ],
 )
-def test_bad_folders_give_one_error_with_the_file(tmp_path: Path, damage: Any, message: str) -> None:
-    root = make_vectors(tmp_path, {"a": 4, "b": 4})
-    damage(root)
+def test_bad_folders_give_one_error_with_the_file(tmp_path: Path, array: Any, message: str) -> None:
+    root = make_vectors(tmp_path, {"a": 4, "b": 0 if array is None else 4})
+    if array is not None:
+        np.save(root / "b" / "x.npy", array, allow_pickle=True)
     with pytest.raises(MIVError, match=message):
         build(root, shares=ALL_TRAIN)
+
+
+def test_other_kinds_and_cut_files_are_refused(tmp_path: Path) -> None:
+    file = make_vectors(tmp_path, {"a": 4, "b": 4}) / "b" / "3.npy"
+    file.write_bytes(file.read_bytes()[:-5])
+    with pytest.raises(MIVError, match=r"3\.npy: not a NumPy file of numbers, or damaged"):
+        build(tmp_path, shares=ALL_TRAIN)
+    (tmp_path / "a" / "x.txt").write_text("hello")
+    with pytest.raises(MIVError, match=r"several kinds of instances \(features: .*npy, text: .*x\.txt\)"):
+        build(tmp_path, shares=ALL_TRAIN)
 
 
 @pytest.mark.parametrize(
@@ -335,42 +314,32 @@ def test_no_parent_is_in_two_splits(tmp_path: Path) -> None:
         build(root, split_by="parent")
 
 
-def test_few_classes_for_validation_and_test_are_told_with_their_numbers(tmp_path: Path) -> None:
-    root = make_vectors(tmp_path / "all", {f"class{number}": 6 for number in range(20)})
-    with pytest.warns(MIVWarning) as caught:
-        build(root)
-    assert [str(one.message) for one in caught if one.category is MIVWarning] == [
-        "Of 20 classes, validation has only 2 and test has only 2. Metrics of so few classes depend on which ones they "
-        "are. Add classes until each has 5, or raise --validation (now 0.1) and --test (now 0.1)."
-    ]
-    with pytest.warns(MIVWarning, match=r"Of 20 classes, test has only 2\. .* or raise --test \(now 0\.1\)\.$"):
-        build(root, shares=Shares(0.25, 0.1))
-    with pytest.warns(MIVWarning, match=r"Of 20 classes, test has only 2\. .* Add classes until each has 5\.$"):
-        build(root, shares=Shares(0.4, 0.1))  # train would keep 7 of 20
-    counts = {"train": 15, "validation": 5, "test": 3}
-    folders = {f"{split}/{split}{number}": 6 for split, count in counts.items() for number in range(count)}
-    make_vectors(tmp_path / "given", folders)
-    with pytest.warns(MIVWarning, match=r"Of 23 classes, test has only 3\. .* Add classes until each has 5\.$"):
-        build(tmp_path / "given")
-    shutil.rmtree(tmp_path / "given" / "validation")
-    with pytest.warns(
-        MIVWarning, match=r"validation has only 2 and test has only 3\. .* raise --validation \(now 0\.1\)\.$"
-    ):
-        build(tmp_path / "given")
-    for number in range(6, 15):
-        shutil.rmtree(tmp_path / "given" / "train" / f"train{number}")
-    with pytest.warns(MIVWarning, match=r"Of 9 classes, .* test has only 3\. .* Add classes until each has 5\.$"):
-        build(tmp_path / "given")  # train would keep 1 of 9
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", MIVWarning)
-        build(root, shares=Shares(0.4, 0.0))
-        build(root, shares=Shares(0.0, 0.0))
+def of_counts(train: int, validation: int, test: int) -> dict[str, set[str]]:
+    counts = {"train": train, "validation": validation, "test": test}
+    return {split: {f"{split} {number}" for number in range(count)} for split, count in counts.items() if count}
 
 
-def test_a_class_in_two_splits_counts_once_in_the_warning(tmp_path: Path) -> None:
-    make_vectors(tmp_path, {f"{split}/class{number}": 6 for split in ("train", "validation") for number in range(4)})
-    with pytest.warns(MIVWarning, match=r"Of 4 classes, validation has only 4\. "):
-        build(tmp_path)
+@pytest.mark.parametrize(
+    ("classes", "drawn", "message"),
+    [
+        (of_counts(16, 2, 2), "validation test", "Of 20 classes, validation has only 2 and test has only 2. Metrics"),
+        (of_counts(16, 2, 2), "validation test", "each has 5, or raise --validation (now 0.1) and --test (now 0.1)."),
+        (of_counts(13, 5, 2), "validation test", "Of 20 classes, test has only 2. "),
+        (of_counts(13, 5, 2), "validation test", " or raise --test (now 0.1)."),
+        (of_counts(10, 8, 2), "validation test", " Add classes until each has 5."),  # train would keep 7 of 20
+        (of_counts(15, 5, 3), "", " Add classes until each has 5."),  # the splits are folders
+        (of_counts(15, 2, 3), "validation", " raise --validation (now 0.1)."),
+        ({"train": {*"abcd"}, "validation": {*"abcd"}}, "", "Of 4 classes, validation has only 4. "),  # counted once
+        (of_counts(12, 8, 0), "validation", ""),
+        (of_counts(20, 0, 0), "", ""),
+    ],
+)
+def test_few_classes_for_validation_and_test_are_told(
+    warned: list[str], classes: dict[str, set[str]], drawn: str, message: str
+) -> None:
+    warn_of_few_classes(classes, Shares(), set(drawn.split()))
+    assert bool(warned) == bool(message)
+    assert message in "".join(warned)
 
 
 def test_one_class_without_other_splits_is_not_told_to_drop_one(tmp_path: Path) -> None:

@@ -1,25 +1,19 @@
-"""``ExemplarSet.from_arrays``, ``from_folder``, ``from_table``: one set; the splits come from functions beside them."""
+"""``ExemplarSet.from_folder`` and ``from_table``: one set; the splits come from functions beside them."""
 
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from tests.data.sources.test_folder import make_vectors
 
 from miv import ExemplarSet, MIVError
-from miv.data.sources import from_arrays, splits_from_folder, splits_from_table
+from miv.data.sources import splits_from_folder, splits_from_table
 
 TABLE = """claim,bag,label,split
 a,b|c,1,train
 d,e,0,train
 f,g|h,1,test
 """
-
-
-def test_from_arrays_is_the_function() -> None:
-    given = ([[1.0, 0.0]], [[[0.9, 0.1], [0.0, 1.0]]], [1], [[True, False]], ["g"])
-    assert ExemplarSet.from_arrays(*given).fingerprint == from_arrays(*given).fingerprint
 
 
 def test_a_table_as_one_set_as_a_split_and_as_splits(tmp_path: Path) -> None:
@@ -46,15 +40,3 @@ def test_a_folder_as_one_set_as_a_split_and_as_splits(tmp_path: Path) -> None:
     make_vectors(tmp_path / "given", {f"{split}/{name}": 6 for split in ("train", "test") for name in "abc"})
     with pytest.raises(MIVError, match=r"contains the splits train, test\. Choose one"):
         ExemplarSet.from_folder(tmp_path / "given", **few)
-
-
-def test_one_number_is_height_and_width(tmp_path: Path) -> None:
-    from PIL import Image
-
-    for name in "ab":
-        (tmp_path / name).mkdir()
-        for shade in (0, 90, 180):
-            Image.fromarray(np.full((6, 8), shade + ord(name) % 2, np.uint8)).save(tmp_path / name / f"{shade}.png")
-    small: dict[str, Any] = {"exemplars": 4, "bag_mean": 2, "bag_max": 3}
-    assert ExemplarSet.from_folder(tmp_path, size=4, **small).pool.values.shape[1:] == (4, 4)
-    assert ExemplarSet.from_folder(tmp_path, size=(4, 5), **small).pool.values.shape[1:] == (4, 5)

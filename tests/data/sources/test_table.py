@@ -45,57 +45,54 @@ EXPECTED = [
 ]
 
 
-def test_json_lines_of_texts(tmp_path: Path) -> None:
-    exemplars = build(write_json_lines(tmp_path / "a.jsonl", ROWS))["train"]
+COMMAS = """\ufeffquery,bag,label,witnesses\r
+blue?,The sky is blue. | Grass is green.,1,0\r
+red?,"[""Grass is green.""]",0,"""
+SEMICOLONS = """query;bag;label;witnesses
+blue?;"[""The sky is blue."", ""Grass is green.""]";1;0
+red?;Grass is green.;0;
+"""
+
+
+@pytest.mark.parametrize(
+    ("suffix", "content"),
+    [
+        ("jsonl", "\n".join(map(json.dumps, ROWS))),
+        ("parquet", ""),
+        ("csv", COMMAS),
+        ("tsv", COMMAS.replace(",", "\t")),
+        ("csv", SEMICOLONS),
+    ],
+)
+def test_every_format_of_texts(tmp_path: Path, suffix: str, content: str) -> None:
+    path = tmp_path / f"a.{suffix}"
+    if content:
+        path.write_bytes(content.encode())
+    else:
+        pq.write_table(pa.Table.from_pylist(ROWS), path)
+    exemplars = build(path)["train"]
     assert as_lists(exemplars) == EXPECTED
     assert len(exemplars.pool) == 4  # the shared sentence is stored once
     assert exemplars.witness is not None
     assert exemplars.witness.tolist() == [True, False, False]
 
 
-def test_positions_of_witnesses_in_any_order(tmp_path: Path) -> None:
-    row = {"query": "q", "bag": ["a", "b", "c"], "label": 1}
-    rows = [{**row, "witnesses": given} for given in ([2, 0], [1, 0], [True, False, True], "2")]
-    exemplars = build(write_json_lines(tmp_path / "a.jsonl", rows))["train"]
-    assert exemplars.witness is not None
-    shown = exemplars.witness.reshape(4, 3)
-    assert [np.flatnonzero(flags).tolist() for flags in shown] == [[0, 2], [0, 1], [0, 2], [2]]
-
-
-@pytest.mark.parametrize("given", [[0, 1], [1, 0], "0|1", "[1, 0]", [True, True]])
-def test_numbers_are_positions_in_a_bag_of_two_too(tmp_path: Path, given: Any) -> None:
-    row = {"query": "q", "bag": ["a", "b"], "label": 1, "witnesses": given}
+@pytest.mark.parametrize(
+    ("given", "positions"),
+    [
+        ([0, 1], [0, 1]),
+        ([1, 0], [0, 1]),
+        ("0|1", [0, 1]),
+        ("[2, 0]", [0, 2]),
+        ([True, False, True], [0, 2]),
+        ("2", [2]),
+    ],
+)
+def test_numbers_are_positions_of_witnesses(tmp_path: Path, given: Any, positions: list[int]) -> None:
+    row = {"query": "q", "bag": ["a", "b", "c"][: max(2, positions[-1] + 1)], "label": 1, "witnesses": given}
     witness = build(write_json_lines(tmp_path / "a.jsonl", [row]))["train"].witness
     assert witness is not None
-    assert witness.tolist() == [True, True]
-
-
-def test_parquet_is_the_same(tmp_path: Path) -> None:
-    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "a.parquet")
-    assert as_lists(build(tmp_path / "a.parquet")["train"]) == EXPECTED
-
-
-@pytest.mark.parametrize("suffix", ["csv", "tsv"])
-def test_csv_with_a_separator_or_a_json_list(tmp_path: Path, suffix: str) -> None:
-    comma = "," if suffix == "csv" else "\t"
-    rows = [
-        ["query", "bag", "label", "witnesses"],
-        ["blue?", "The sky is blue. | Grass is green.", "1", "0"],
-        ["red?", '"[""Grass is green.""]"', "0", ""],
-    ]
-    path = tmp_path / f"a.{suffix}"
-    path.write_text("\ufeff" + "\r\n".join(comma.join(row) for row in rows), newline="")
-    exemplars = build(path)["train"]
-    assert as_lists(exemplars) == EXPECTED
-    assert exemplars.witness is not None
-    assert exemplars.witness.tolist() == [True, False, False]
-
-
-def test_csv_with_semicolons_as_some_spreadsheets_write_it(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text(
-        'query;bag;label;witnesses\nblue?;"[""The sky is blue."", ""Grass is green.""]";1;0\nred?;Grass is green.;0;\n'
-    )
-    assert as_lists(build(tmp_path / "a.csv")["train"]) == EXPECTED
+    assert np.flatnonzero(witness).tolist() == positions
 
 
 def test_image_paths_are_relative_to_the_table(tmp_path: Path) -> None:
@@ -156,11 +153,6 @@ def test_bad_instance_tables(tmp_path: Path, content: str, message: str) -> None
     path = write_json_lines(tmp_path / "a.jsonl", [{"query": 1, "bag": [2], "label": 1}])
     with pytest.raises(MIVError, match=message):
         build(path, instances=tmp_path / "instances.csv")
-
-
-def test_columns_may_have_other_names(tmp_path: Path) -> None:
-    path = write_json_lines(tmp_path / "a.jsonl", [{"claim": "a", "evidence": ["b"], "label": 0}])
-    assert len(build(path, columns=Columns(query="claim", bag="evidence"))["train"]) == 1
 
 
 @pytest.mark.parametrize("column", ["witnesses", "split", "group", "query_id"])
@@ -372,22 +364,10 @@ def test_a_vector_in_a_pipe_does_not_hang(tmp_path: Path) -> None:
         build(path)
 
 
-def test_a_truncated_parquet_file(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.Table.from_pylist(ROWS * 100), path)
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(MIVError, match=r"a\.parquet: not a Parquet file, or damaged"):
-        build(path)
-
-
-def test_a_missing_table(tmp_path: Path) -> None:
-    with pytest.raises(MIVError, match=r"a\.csv: the table does not exist"):
-        build(tmp_path / "a.csv")
-
-
 @pytest.mark.parametrize("suffix", [".png", ".npy"])
 def test_names_that_no_disk_can_hold_are_refused(tmp_path: Path, suffix: str) -> None:
+    with pytest.raises(MIVError, match=r"a\.csv: the table does not exist"):
+        build(tmp_path / "a.csv")
     with pytest.raises(MIVError, match="Could not read"):
         build(tmp_path / ("x" * 5000 + ".csv"))
     row = {"query": "x" * 5000 + suffix, "bag": ["a"], "label": 1}
