@@ -29,7 +29,7 @@ from miv.data.sources import FromTable, Shares
 from miv.evaluation import Predictions
 from miv.evaluation.baselines import Baselines
 from miv.evaluation.curves import read_history
-from miv.files.images import image_size, read_image
+from miv.files.images import read_image
 from miv.runtime import SilentProgress
 from miv.training.config import read_settings
 from miv.training.stages import read_state
@@ -119,8 +119,7 @@ def read_picture(name: str) -> Open:
     """Read the size and the pixels of an image."""
 
     def read(folder: Path) -> None:
-        image_size(folder / name)
-        read_image(folder / name, size=(16, 16), colour=True)
+        read_image(folder / name, colour=True)
 
     return read
 

@@ -14,7 +14,7 @@ from miv.backbones import create_backbone
 from miv.backbones.cache import embed_pool
 from miv.data import SPLITS, ExemplarSet, InstancePool
 from miv.data.sources.drawing import Drawing
-from miv.data.splits import Shares, split_classes
+from miv.data.splits import Shares, split_names
 from miv.runtime import SilentProgress
 from miv.tasks import create_task
 from miv.verifier.network import Verifier
@@ -45,7 +45,7 @@ def omniglot(data: Path, seed: int) -> Sets:
         str(name): np.flatnonzero(classes == name) for name in dict.fromkeys(classes)
     }
     sets = {}
-    for split, names in split_classes(sorted(members), shares, random[3]).items():
+    for split, names in split_names(sorted(members), shares, random[3]).items():
         count = round(OMNIGLOT_EXEMPLARS * shares.by_split()[split])
         chosen = {name: members[name] for name in names}
         draw = Drawing(exemplars=OMNIGLOT_EXEMPLARS).draw

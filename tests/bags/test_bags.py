@@ -28,14 +28,8 @@ def test_six_rows_by_eye() -> None:
     assert SIX.expand(torch.tensor([[7.0], [8.0], [9.0]])).flatten().tolist() == [7, 7, 7, 8, 9, 9]
     half = torch.tensor([[0.5, 0.0], [0.5, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.25], [1.0, 0.75]])
     assert SIX.weighted_sum(half, VALUES).tolist() == [[1.5, 0], [5, 5], [0, 6]]
-    assert SIX.dot(torch.tensor([[1.0, 1.0], [2.0, 0.0], [0.0, 3.0]]), VALUES, heads=1).flatten().tolist() == [
-        11,
-        22,
-        6,
-        10,
-        0,
-        24,
-    ]
+    dots = SIX.dot(torch.tensor([[1.0, 1.0], [2.0, 0.0], [0.0, 3.0]]), VALUES, heads=1)
+    assert dots.flatten().tolist() == [11, 22, 6, 10, 0, 24]
     assert [part.tolist() for part in SIX.split(torch.arange(6))] == [[0, 1, 2], [3], [4, 5]]
 
 

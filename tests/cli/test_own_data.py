@@ -1,15 +1,12 @@
 """``miv data from-folder`` and ``from-table`` as a person meets them: processes, files, trouble."""
 
-import errno
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +14,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import miv
-from miv.cli.app import app, main
+from miv.cli.app import app
 from miv.data import load_splits
 from miv.errors import MIVError
 
@@ -149,40 +146,6 @@ def test_control_c_half_way_leaves_the_older_set(tmp_path: Path, pictures: Path)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["out", pictures.name]
 
 
-@pytest.mark.parametrize("trouble", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
-def test_trouble_while_writing_leaves_the_older_set(
-    tmp_path: Path,
-    pictures: Path,
-    trouble: BaseException,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    out = tmp_path / "out"
-    before = older_set(out, pictures)
-    really_save = np.save
-    calls = []
-
-    def save(path: Path, *arguments: Any, **options: Any) -> None:
-        calls.append(path)
-        if len(calls) == 2:  # the first split is written, the second is not
-            raise trouble
-        really_save(path, *arguments, **options)
-
-    monkeypatch.setattr(np, "save", save)
-    monkeypatch.setattr(
-        sys, "argv", ["miv", "data", "from-folder", str(pictures), "-o", str(out), "--overwrite", *SMALL]
-    )
-    with pytest.raises(SystemExit) as ended:
-        main()
-    monkeypatch.undo()
-    assert len(calls) == 2
-    assert ended.value.code == (1 if isinstance(trouble, OSError) else 130)
-    if isinstance(trouble, OSError):
-        assert f"Could not write {out}: No space left on device" in capsys.readouterr().err
-    assert content(out) == before
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["out", pictures.name]
-
-
 def test_a_file_that_may_not_grow_is_told_plainly(tmp_path: Path, pictures: Path) -> None:
     resource = pytest.importorskip("resource")
     out = tmp_path / "out"
@@ -196,28 +159,6 @@ def test_a_file_that_may_not_grow_is_told_plainly(tmp_path: Path, pictures: Path
     assert_one_message(done, "Could not write", str(out), "check free disk space")
     assert content(out) == before
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["out", pictures.name]
-
-
-@contextmanager
-def small_disk(folder: Path) -> Iterator[Path]:
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "miv-test", folder], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("a small disk cannot be mounted here")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", folder], check=True)
-
-
-def test_a_full_disk(tmp_path: Path, pictures: Path) -> None:
-    with small_disk(tmp_path / "disk") as disk:
-        before = older_set(disk / "out", pictures)
-        large = ["--size", "100x100", "--overwrite", *SMALL]
-        done = run("data", "from-folder", pictures, "--out", disk / "out", *large)
-        assert_one_message(done, "Could not write", str(disk), "the disk is full", "check free disk space")
-        assert content(disk / "out") == before
-        assert [entry.name for entry in disk.iterdir()] == ["out"]
 
 
 @pytest.mark.parametrize("command", ["from-folder", "from-table"])

@@ -82,12 +82,6 @@ def test_an_option_needs_a_default_and_its_line() -> None:
         register_task("undocumented", help="")(Undocumented)
 
 
-def test_every_task_takes_a_seed_and_a_round() -> None:
-    for name in list_tasks():
-        defaults = {option.name: option.default for option in task_options(name)}
-        assert (defaults["seed"], defaults["round"]) == (0, 0), name
-
-
 def test_progress_writes_to_standard_error_only(capsys: pytest.CaptureFixture[str]) -> None:
     with RichProgress().step("Reading [bold]digits", total=2) as advance:
         advance(2)

@@ -18,16 +18,12 @@ if TYPE_CHECKING:  # imported only when needed, to keep `miv --help` fast
 
 
 class Builder(Protocol):
-    """A dataclass of options that builds sets."""
+    """A dataclass of options that builds sets by split."""
 
     @property
-    def seed(self) -> int:
-        """Random seed."""
-        ...
+    def seed(self) -> int: ...
 
-    def build(self, progress: "Progress") -> "dict[str, ExemplarSet]":
-        """Build the sets by split."""
-        ...
+    def build(self, progress: "Progress") -> "dict[str, ExemplarSet]": ...
 
 
 def building_command(name: str, help_text: str, options: Iterable[Option], make: Callable[..., Builder]) -> Any:

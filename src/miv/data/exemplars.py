@@ -27,27 +27,6 @@ from miv.data.columns import (
 from miv.data.pool import InstancePool
 from miv.errors import MIVError
 
-# The fingerprint of a set: a hash over everything in it but the names of its instances, which are only shown.
-
-
-def fingerprint_of(exemplars: "ExemplarSet") -> str:
-    """SHA-256 over the table and the pool."""
-    digest = hashlib.sha256(exemplars.pool.fingerprint.encode())
-    for array in (exemplars.query, exemplars.bag_ptr, exemplars.bag_index, exemplars.label, exemplars.witness):
-        digest.update(b"-" if array is None else np.ascontiguousarray(array).data)
-    for strings in (exemplars.group, exemplars.pool.classes):
-        _digest_strings(digest, strings)
-        digest.update(b"-" if strings is None else b"+")
-    # Sets without what follows keep the fingerprint of older versions.
-    if exemplars.weight is not None:
-        digest.update(exemplars.weight.tobytes())
-    if exemplars.query_id is not None:
-        digest.update(b"query_id")
-        _digest_strings(digest, exemplars.query_id)
-    if exemplars.reference_ptr is not None and exemplars.reference_index is not None:
-        digest.update(b"references" + exemplars.reference_ptr.tobytes() + exemplars.reference_index.tobytes())
-    return digest.hexdigest()
-
 
 def _digest_strings(digest: Any, strings: NDArray[Any] | None) -> None:
     for text in () if strings is None else strings:
@@ -311,18 +290,18 @@ class ExemplarSet:
         if reference_ptr is not None and reference_index is not None:
             reference_ptr, places = csr.take_bags(reference_ptr, chosen)
             reference_index = reference_index[places]
+        columns: dict[str, Any] = {
+            name: None if (column := getattr(self, name)) is None else column[chosen]
+            for name in ("query", "label", "group", "weight", "query_id")
+        }
         return ExemplarSet(
-            self.pool,
-            self.query[chosen],
-            bag_ptr,
-            self.bag_index[members],
-            self.label[chosen],
-            None if self.witness is None else self.witness[members],
-            None if self.group is None else self.group[chosen],
-            None if self.weight is None else self.weight[chosen],
-            None if self.query_id is None else self.query_id[chosen],
-            reference_ptr,
-            reference_index,
+            pool=self.pool,
+            bag_ptr=bag_ptr,
+            bag_index=self.bag_index[members],
+            witness=None if self.witness is None else self.witness[members],
+            reference_ptr=reference_ptr,
+            reference_index=reference_index,
+            **columns,
         )
 
     def with_first_reference(self) -> "ExemplarSet":
@@ -352,7 +331,21 @@ class ExemplarSet:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over everything but names: equal for equal sets, whether created, saved or loaded."""
-        return fingerprint_of(self)
+        digest = hashlib.sha256(self.pool.fingerprint.encode())
+        for array in (self.query, self.bag_ptr, self.bag_index, self.label, self.witness):
+            digest.update(b"-" if array is None else np.ascontiguousarray(array).data)
+        for strings in (self.group, self.pool.classes):
+            _digest_strings(digest, strings)
+            digest.update(b"-" if strings is None else b"+")
+        # Sets without what follows keep the fingerprint of older versions.
+        if self.weight is not None:
+            digest.update(self.weight.tobytes())
+        if self.query_id is not None:
+            digest.update(b"query_id")
+            _digest_strings(digest, self.query_id)
+        if self.reference_ptr is not None and self.reference_index is not None:
+            digest.update(b"references" + self.reference_ptr.tobytes() + self.reference_index.tobytes())
+        return digest.hexdigest()
 
     def _members(self, exemplar: int) -> slice:
         exemplar = self._number(exemplar)

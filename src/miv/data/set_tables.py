@@ -12,6 +12,7 @@ from miv.data.kinds import KINDS
 from miv.data.manifest import Manifest
 from miv.data.pool import InstancePool
 from miv.errors import MIVError
+from miv.files.instances import has_surrogate
 from miv.files.parquet import column_chunks, pa, pq
 
 if TYPE_CHECKING:
@@ -99,15 +100,10 @@ def _as_column(name: str, texts: NDArray[Any]) -> Any:
     try:
         return pa.array(texts, pa.string())
     except UnicodeEncodeError:
-        halves = (row for row, text in enumerate(texts) if not text.isascii() and _has_half_pair(text))
-        row = next(halves)
+        row = next(row for row, text in enumerate(texts) if has_surrogate(text))
         raise MIVError(
             f"{name}[{row}] is {texts[row][:60]!r}, which has a lone surrogate. Expected valid UTF-8 text."
         ) from None
-
-
-def _has_half_pair(text: str) -> bool:
-    return any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _write(data: dict[str, Any], path: Path) -> None:

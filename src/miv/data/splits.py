@@ -56,13 +56,13 @@ def one_split(sets: dict[str, ExemplarSet], split: str) -> ExemplarSet:
     return sets[split]
 
 
-def split_classes(names: Sequence[str], shares: Shares, rng: np.random.Generator) -> dict[str, list[str]]:
-    """Assign classes to the splits; each gets at least two, because a bag needs more than the query's class."""
-    return split_names(names, shares, rng, "classes")
+def split_names(
+    names: Sequence[str], shares: Shares, rng: np.random.Generator, what: Unit = "classes"
+) -> dict[str, list[str]]:
+    """Assign classes to the splits, at least two to each, or whole parents, at least one to each.
 
-
-def split_names(names: Sequence[str], shares: Shares, rng: np.random.Generator, what: Unit) -> dict[str, list[str]]:
-    """Assign classes to the splits, at least two to each, or whole parents, at least one to each."""
+    A split needs two classes, because a bag needs more than the query's class.
+    """
     least = 1 if what == "parents" else 2
     wanted = shares.by_split()
     if len(names) < least * len(wanted):
@@ -195,10 +195,12 @@ def choose_held_out(exemplars: ExemplarSet, fraction: float, random: np.random.G
     wanted = max(2, round(fraction * len(exemplars)))
     for unit in (*possible_query_groups(exemplars), np.arange(len(exemplars))):
         drawn = [_drawn(unit, wanted, random) for _ in range(_DRAWS)]
-        fitting = [held_out for held_out in drawn if _has_both(exemplars.label, held_out)]
+        # The share of each label that is held out; it must be neither none nor all of them.
+        shares = [[float(held_out[exemplars.label == label].mean()) for label in (0, 1)] for held_out in drawn]
+        fitting = [number for number, of_labels in enumerate(shares) if all(0 < share < 1 for share in of_labels)]
         if fitting:
-            share = wanted / len(exemplars)
-            return min(fitting, key=lambda held_out: _unevenness(exemplars.label, held_out, share))
+            asked = wanted / len(exemplars)
+            return drawn[min(fitting, key=lambda number: sum(abs(share - asked) for share in shares[number]))]
     return None
 
 
@@ -210,15 +212,6 @@ def _drawn(unit: NDArray[np.int64], wanted: int, random: np.random.Generator) ->
     chosen = np.zeros(len(sizes), bool)
     chosen[order[before <= wanted]] = True
     return chosen[unit]
-
-
-def _has_both(label: NDArray[np.int8], held_out: NDArray[np.bool_]) -> bool:
-    return all(len(np.unique(label[side])) == 2 for side in (held_out, ~held_out))
-
-
-def _unevenness(label: NDArray[np.int8], held_out: NDArray[np.bool_], share: float) -> float:
-    """How far the held-out share of each label is from the wanted share."""
-    return sum(abs(float(held_out[label == one].mean()) - share) for one in (0, 1))
 
 
 # Names of classes that differ only by a suffix, such as ``001`` and ``001_forg``: often one person or thing.

@@ -99,68 +99,30 @@ Fit = Literal["stretch", "crop", "pad"]
 
 # Pillow supports many more; some run other programs (EPS) or are rarely tested, and none is needed here.
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
-_EXIF_ORIENTATION = 0x0112
 _TWELVE_BITS = 4095  # a 16-bit image below this level uses fewer bits and would turn almost black
 
 
-def read_image(
-    path: str | PathLike[str],
-    *,
-    size: tuple[int, int] | None = None,
-    colour: bool = False,
-    fit: Fit = "stretch",
-) -> NDArray[np.uint8]:
+def read_image(path: str | PathLike[str], *, colour: bool = False) -> NDArray[np.uint8]:
     """Return the pixels of an image file, ``(H, W)`` in grey or ``(H, W, 3)`` in colour.
 
     The camera's orientation (EXIF) is applied, transparent parts become white, 16-bit grey becomes 8-bit, and
-    only the first frame of an animation is read. An unknown white level (12 or 32 bits, floating point)
-    is an error.
-
-    Args:
-        path: the file.
-        size: target ``(height, width)``; ``None`` keeps the original size.
-        colour: three channels instead of one.
-        fit: how to fit another shape to ``size``: ``stretch``, ``crop`` to the centre, or ``pad`` with black.
-
-    Raises:
-        MIVError: if the file is missing, truncated, not an image, or above ``MAX_PIXELS``.
+    only the first frame of an animation is read. An unknown white level (12 or 32 bits, floating point) is an error,
+    and so is a file that is missing, truncated, not an image, or above ``MAX_PIXELS``.
     """
     with _opened(Path(path)) as image:
         if image.format == "PNG":
             check_pixels(Path(path))
-        return image_pixels(image, size=size, colour=colour, fit=fit)
+        return image_pixels(image, colour=colour)
 
 
-def image_pixels(
-    image: Image.Image, *, size: tuple[int, int] | None = None, colour: bool = False, fit: Fit = "stretch"
-) -> NDArray[np.uint8]:
-    """Return the pixels of a Pillow image, as ``read_image`` does for a file.
-
-    Raises:
-        ValueError: if it is above ``MAX_PIXELS``, or its white level is unknown.
-    """
+def image_pixels(image: Image.Image, *, colour: bool = False) -> NDArray[np.uint8]:
+    """Return the pixels of a Pillow image, as ``read_image`` does for a file; its errors are ``ValueError``."""
     if image.width * image.height > MAX_PIXELS:
         raise ValueError(f"it has {image.width:,} × {image.height:,} pixels; the maximum is {MAX_PIXELS:,}")
     # Pillow also uses mode "I" for 16-bit images in these formats; their white is 65,535 by definition.
     deep = image.mode.startswith("I;16") or (image.mode == "I" and image.format in {"PNG", "PPM"})
     upright = ImageOps.exif_transpose(image)
-    picture = _to_mode(_eight_bit(upright, deep=deep), "RGB" if colour else "L")
-    if size is not None and picture.size != size[::-1]:
-        picture = resized(picture, size, fit)
-    return np.asarray(picture, dtype=np.uint8)
-
-
-def image_size(path: str | PathLike[str]) -> tuple[int, int]:
-    """Return the ``(height, width)`` of ``read_image``, reading only the header."""
-    with _opened(Path(path)) as image:
-        width, height = image.size
-        # Pillow already applies the orientation to the size of a TIFF.
-        turned = (
-            image.format != "TIFF"
-            and "exif" in image.info
-            and image.getexif().get(_EXIF_ORIENTATION, 1) in {5, 6, 7, 8}
-        )
-        return (width, height) if turned else (height, width)
+    return np.asarray(_to_mode(_eight_bit(upright, deep=deep), "RGB" if colour else "L"), dtype=np.uint8)
 
 
 @contextmanager
@@ -228,18 +190,6 @@ def _to_mode(image: Image.Image, mode: Literal["L", "RGB"]) -> Image.Image:
     return image if image.mode == mode else image.convert(mode)
 
 
-def resized(
-    image: Image.Image, size: tuple[int, int], fit: Fit, resampling: Image.Resampling = Image.Resampling.BILINEAR
-) -> Image.Image:
-    """Fit an image to ``(height, width)``."""
-    width_height = size[::-1]
-    if fit == "crop":
-        return ImageOps.fit(image, width_height, resampling)
-    if fit == "pad":
-        return ImageOps.pad(image, width_height, resampling)
-    return image.resize(width_height, resampling)
-
-
 # The steps between the pixels of an image file and an instance, in words that a file can hold.
 
 Steps = tuple[str, ...]
@@ -248,6 +198,7 @@ Steps = tuple[str, ...]
 _MOST_STEPS = 16
 _LARGEST_SIDE = 10_000
 _RESIZE = re.compile(r"resize ([0-9]{1,5})x([0-9]{1,5}) (stretch|crop|pad) (bilinear|lanczos)")
+_FITS = {"stretch": Image.Image.resize, "crop": ImageOps.fit, "pad": ImageOps.pad}
 _FILTERS = {"bilinear": Image.Resampling.BILINEAR, "lanczos": Image.Resampling.LANCZOS}
 
 
@@ -312,11 +263,11 @@ def _resize(pixels: NDArray[np.uint8], step: str) -> NDArray[np.uint8]:
     match = _RESIZE.fullmatch(step)
     if match is None:
         raise MIVError(f"There is no step {step!r}. Expected otsu, invert or resize.")
-    size = int(match[1]), int(match[2])
-    if pixels.shape[:2] == size:
+    height, width = int(match[1]), int(match[2])
+    if pixels.shape[:2] == (height, width):
         return pixels
-    fit: Any = match[3]
-    return np.asarray(resized(Image.fromarray(pixels), size, fit, _FILTERS[match[4]]), dtype=np.uint8)
+    fit: Any = _FITS[match[3]]
+    return np.asarray(fit(Image.fromarray(pixels), (width, height), _FILTERS[match[4]]), dtype=np.uint8)
 
 
 @dataclass(frozen=True)

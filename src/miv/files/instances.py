@@ -93,6 +93,17 @@ def check_name(path: Path) -> None:
         raise MIVError(f"The name {str(path)!r} is not UTF-8. Choose another name.") from error
 
 
+def has_surrogate(text: str) -> bool:
+    """Whether a text has half of a surrogate pair, which UTF-8 cannot hold."""
+    return not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def name_below(root: Path, path: Path, row: int | None = None) -> str:
+    """The name of a file below a folder, with the row of an instance in it; "" if it is not Unicode."""
+    name = path.relative_to(root).as_posix() + ("" if row is None else f"[{row}]")
+    return "" if has_surrogate(name) else name
+
+
 def read_text_file(path: Path) -> str:
     """Return a text file as one instance, with surrounding white space removed."""
     too_long = "an instance must be a short text. Split it first."

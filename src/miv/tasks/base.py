@@ -46,21 +46,15 @@ from miv.runtime import Option, Progress, options_of_class
 
 
 class Task(Protocol):
-    """Interface of a registered dataclass of options."""
+    """Interface of a registered dataclass of options, which builds the sets ``train``, ``validation``, ``test``."""
 
     @property
-    def seed(self) -> int:
-        """Random seed."""
-        ...
+    def seed(self) -> int: ...
 
     @property
-    def round(self) -> int:
-        """Index of the random draw."""
-        ...
+    def round(self) -> int: ...
 
-    def build(self, progress: Progress) -> dict[str, ExemplarSet]:
-        """Build the sets by split: ``train``, ``validation``, ``test``."""
-        ...
+    def build(self, progress: Progress) -> dict[str, ExemplarSet]: ...
 
 
 _tasks: Registry[Task] = Registry("task")

@@ -115,7 +115,6 @@ class Digits:
         return Digits(self.images[rows], self.digit[rows], self.writer[rows])
 
     def exemplars(self, rng: np.random.Generator, parts: list[tuple[Stock, ExemplarPlan]]) -> ExemplarSet:
-        """The exemplars of several plans with a pool of all digits."""
         pool = InstancePool("image", self.images, self.writer.astype(str))
         return draw_exemplars(rng, pool, self.writer, self.digit, parts)
 

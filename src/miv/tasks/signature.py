@@ -12,6 +12,7 @@ from miv.data import SPLITS, ExemplarSet, InstancePool, csr
 from miv.data.splits import SPLIT_DRAW
 from miv.errors import MIVError
 from miv.files.images import IMAGE_SUFFIXES, Steps, apply_steps, read_image, resize_step
+from miv.files.instances import name_below
 from miv.runtime import Progress
 from miv.tasks.base import check_room, check_whole, register_task
 
@@ -264,7 +265,7 @@ class Signature:
                     advance(1)
                 rng = np.random.default_rng([self.seed, self.round, number])
                 classes = np.array([file.class_name for file in files], dtype=object)
-                names = np.array([_name(file.path, Path(self.raw)) for file in files], dtype=object)
+                names = np.array([name_below(Path(self.raw), file.path) for file in files], dtype=object)
                 pool = InstancePool("image", images, classes, names, _steps(self.width, self.height))
                 exemplars = draw_exemplars(
                     pool, _by_writer(files), self.anchors_per_query, rng, self.references_per_query
@@ -305,12 +306,6 @@ def read_signature(path: Path, width: int, height: int) -> NDArray[np.uint8]:
 
 def _steps(width: int, height: int) -> Steps:
     return "otsu", resize_step(_PAPER_SIZE, resampling="lanczos"), resize_step((height, width))
-
-
-def _name(path: Path, raw: Path) -> str:
-    """The file below the folder of the data; "" if its name is not Unicode."""
-    name = path.relative_to(raw).as_posix()
-    return "" if any("\ud800" <= letter <= "\udfff" for letter in name) else name
 
 
 def _by_writer(files: list[SignatureFile]) -> list[Writer]:

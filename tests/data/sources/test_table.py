@@ -268,14 +268,6 @@ def test_doubtful_rows_are_told(tmp_path: Path, warned: list[str]) -> None:
     assert "the column 'witneses' is not used. Did you mean 'witnesses'?" in " ".join(warned)
 
 
-def test_broken_json_in_line_7312(tmp_path: Path) -> None:
-    good = json.dumps(ROWS[0])
-    path = tmp_path / "a.jsonl"
-    path.write_text("\n".join([good] * 7311 + [good[:-5]] + [good] * 10))
-    with pytest.raises(MIVError, match=r"a\.jsonl, line 7312: broken JSON at character"):
-        build(path)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

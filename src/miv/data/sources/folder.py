@@ -18,7 +18,7 @@ from miv.data.sources.drawing import Drawing
 from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, Unit, one_split, split_names, twin_names, warn_of_few_classes
 from miv.errors import MIVError, unknown_name, warn
 from miv.files.images import IMAGE_SUFFIXES, ImageForm
-from miv.files.instances import InstanceKind, check_text
+from miv.files.instances import InstanceKind, check_text, name_below
 from miv.runtime import Progress, SilentProgress, from_options
 
 # Class folders: ``root/<class>/``, with optional folders for splits or parents above them.
@@ -308,7 +308,7 @@ def _read_instances(
             for path in folder.files:
                 values = kind.read(path, form)
                 for row, value in enumerate(values):
-                    index = builder.add(value, str(path), _name(root, path, row if len(values) > 1 else None))
+                    index = builder.add(value, str(path), name_below(root, path, row if len(values) > 1 else None))
                     if index == len(seen):
                         seen.append((number, path))
                         continue
@@ -337,12 +337,6 @@ def _read_instances(
     if not len(rows):
         raise MIVError("Every instance is in more than one class. Each class needs its own instances.")
     return pool.take(rows), owner[rows]
-
-
-def _name(root: Path, path: Path, row: int | None) -> str:
-    """The file of an instance below the root, with its row if the file holds several; "" if it is not Unicode."""
-    name = path.relative_to(root).as_posix() + ("" if row is None else f"[{row}]")
-    return "" if any("\ud800" <= letter <= "\udfff" for letter in name) else name
 
 
 def splits_from_folder(root: str | PathLike[str], **options: Any) -> dict[str, ExemplarSet]:
