@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from miv.cli.app import JsonOption, OverwriteOption, app, print_json
-from miv.cli.own_data_command import DataGroup
-from miv.cli.task_commands import TaskGroup
+from miv.cli.set_building import DataGroup, TaskGroup
 from miv.files.atomic import refuse_existing
 
 data_app = typer.Typer(help="Build and inspect exemplar sets.", cls=DataGroup, no_args_is_help=True)

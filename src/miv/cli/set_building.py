@@ -1,13 +1,15 @@
-"""Build sets, save them as splits and describe them: the last step of every command that builds data."""
+"""Commands that build sets, save them as splits and describe them: from your own files, and from tasks."""
 
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, Union, get_args, get_origin
 
 import typer
+from typer.core import TyperGroup
 
 from miv.cli.app import JsonOption, print_json
 from miv.runtime import Option, as_sentence
@@ -105,3 +107,65 @@ def _plain(options: Any) -> Any:
     if isinstance(options, dict):
         return {name: _plain(value) for name, value in options.items()}
     return str(options) if isinstance(options, Path) else options
+
+
+# Commands from your own files, and from tasks.
+
+_HELP = {
+    "from-folder": """
+    Draw exemplars from one folder per class: ROOT/<class>/ with images, .txt texts or .npy features.
+
+    Each query gets one bag with its class (label 1) and one without (label 0).
+    Splits share no class. If ROOT contains train, validation and test folders, these are the splits.
+
+    Example: miv data from-folder photos --out exemplars --size 64x64 --bag-mean 8 --witness-rate 0.25
+    """,
+    "from-table": """
+    Read exemplars from a table, one per row: query, bag, label, and optionally witnesses, split, group.
+
+    An instance is an image path (relative to the table), a text, or a vector.
+    In CSV, write a bag as a JSON list or separate its members with |.
+
+    Example: miv data from-table claims.csv --out exemplars --query-column claim --bag-column sentences
+    """,
+}
+
+
+class DataGroup(TyperGroup):
+    """``miv data`` with commands that are created when asked for, so that ``miv --help`` does not import their room."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*super().list_commands(ctx), *_HELP]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in _HELP:
+            return super().get_command(ctx, cmd_name)
+        from miv.data.sources import FromFolder, FromTable
+        from miv.runtime import from_options, options_of_class
+
+        source: Any = {"from-folder": FromFolder, "from-table": FromTable}[cmd_name]
+        options = options_of_class(source).values()
+        return building_command(cmd_name, _HELP[cmd_name], options, lambda **given: from_options(source, given))
+
+
+class TaskGroup(TyperGroup):
+    """``miv data build`` with one command per registered task, created when asked for as in ``DataGroup``."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        from miv.tasks import list_tasks
+
+        return list_tasks()
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        from miv.tasks import create_task, task_help, task_options
+
+        options = [_stated(option) for option in task_options(cmd_name)]
+        return building_command(cmd_name, task_help(cmd_name), options, partial(create_task, cmd_name))
+
+
+def _stated(option: Option) -> Option:
+    """The option with its choices in its help, because ``create_task`` checks them and suggests the nearest."""
+    if not option.choices:
+        return option
+    help_text = f"{as_sentence(option.help, option.choices)} One of: {', '.join(option.choices)}."
+    return dataclasses.replace(option, type=str, help=help_text)
