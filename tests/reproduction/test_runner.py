@@ -18,9 +18,10 @@ from miv.errors import MIVError, StoppedByUser
 from miv.reproduction import cells, runner
 from miv.reproduction.grids import EXPERIMENTS, Cell, Setup
 from miv.reproduction.jobs import Job, JobFolders
-from miv.reproduction.ray_runner import check_address, compute_remotely
+from miv.reproduction.ray_runner import compute_remotely
 from miv.reproduction.results import RESULT, find_result
 from miv.reproduction.runner import run_jobs
+from miv.scoring.ray import check_address
 from tests.reproduction.examples import answers_of, document_of, finish, job_of
 
 ANSWERS = answers_of([1.0, -1.0, 1.0, -1.0], [1, 0, 0, 1], [True, False, True, False])

@@ -245,8 +245,7 @@ class AuditReport:
         blocks = [f"{title}\n\n{table_of(rows)}\n\n{note}" for title, note, rows in tables(self.models)]
         return "\n\n".join([heading(self.about, self.models), *blocks, "\n".join(findings(self.models))])
 
-    def __str__(self) -> str:
-        return self.text()
+    __str__ = text
 
     def markdown(self) -> str:
         """Tables for a page."""

@@ -197,10 +197,8 @@ def marked(rows: Mapping[str, Figures]) -> dict[str, list[str]]:
         )
         for column in COLUMNS
     }
-    return {name: [_cell(getattr(row, column), best[column]) for column in COLUMNS] for name, row in rows.items()}
-
-
-def _cell(value: float | None, best: float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.4f} {'*' if value == best else ' '}"
+    figures = {name: [(getattr(row, column), best[column]) for column in COLUMNS] for name, row in rows.items()}
+    return {
+        name: ["–" if value is None else f"{value:.4f} {'*' if value == top else ' '}" for value, top in cells]
+        for name, cells in figures.items()
+    }

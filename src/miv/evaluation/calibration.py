@@ -136,8 +136,7 @@ class Calibration:
             return text
         return f"{text}\n{limit_text(self.limit, has_classes=self.predictions.query_class is not None)}"
 
-    def __str__(self) -> str:
-        return self.text()
+    __str__ = text
 
     @property
     def warning(self) -> str:

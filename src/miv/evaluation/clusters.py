@@ -9,9 +9,6 @@ from miv.errors import MIVError, unknown_name
 from miv.evaluation.predictions import Predictions
 from miv.files.json import Integers, Labels
 
-__all__ = ["clusters_of", "draws_of", "folds_of"]
-
-
 ClusterBy = Literal["class", "query_id", "query", "group"]
 
 # The column of the predictions, and the clusters in words.
@@ -91,9 +88,7 @@ def folds_of(label: Labels, cluster: Integers, most: int, seed: int, words: str 
         )
     fold = np.zeros(len(label), np.int64)
     together = len(np.unique(cluster)) < len(label)
-    kind = (
-        StratifiedGroupKFold if together else StratifiedKFold
-    )  # equivalent for clusters of one, where the second is faster
+    kind = StratifiedGroupKFold if together else StratifiedKFold  # the same for clusters of one, and then faster
     splitter = kind(min(most, *having), shuffle=True, random_state=seed)
     for number, (_, outside) in enumerate(splitter.split(label, label, cluster if together else None)):
         fold[outside] = number

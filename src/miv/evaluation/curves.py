@@ -21,7 +21,6 @@ from miv.files.atomic import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 # The common style of all plots, and writing them atomically as PNG and SVG.
@@ -79,13 +78,9 @@ def picture(path: Path, panels: int = 1, size: tuple[float, float] = (5.2, 4.8))
         for unused in axes[panels:]:
             unused.remove()
         yield axes[:panels]
-        for suffix in ("png", "svg"):
-            _write(figure, path.with_name(f"{path.name}.{suffix}"), suffix)
-
-
-def _write(figure: "Figure", path: Path, suffix: str) -> None:
-    with whole_file(path) as temporary:
-        figure.savefig(temporary, format=suffix, metadata={"Date": None} if suffix == "svg" else {"Software": None})
+        for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
+            with whole_file(path.with_name(f"{path.name}.{suffix}")) as temporary:
+                figure.savefig(temporary, format=suffix, metadata=metadata)
 
 
 CURVE_FILES = tuple(f"{name}.{suffix}" for name in ("roc", "precision_recall") for suffix in ("png", "svg"))

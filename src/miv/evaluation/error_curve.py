@@ -251,9 +251,7 @@ def _counted(negatives: Integers, positives: Integers) -> tuple[Integers, Intege
 
 def _cuts(levels: Floats) -> Floats:
     """Halfway between neighbours; the first accepts everything, the last nothing."""
-    edges = np.append(
-        levels, max(1.0, np.nextafter(levels[-1], 2.0))
-    )  # (J,) the lowest probability that each cut accepts
+    edges = np.append(levels, max(1.0, np.nextafter(levels[-1], 2.0)))  # (J,) the lowest that each cut accepts
     middle = (levels + edges[1:]) / 2
     middle = np.where(middle > levels, middle, edges[1:])  # adjacent floats have no number between them
     return np.concatenate([levels[:1], middle])

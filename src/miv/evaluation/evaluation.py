@@ -132,7 +132,9 @@ def evaluation_text(evaluation: "Evaluation") -> str:
     if evaluation.witnesses is not None:
         blocks.append(_witness_notes(evaluation.witnesses))
     if evaluation.rankings is not None:
-        blocks.append(_rankings(evaluation.rankings))
+        ranked = evaluation.rankings.items()
+        rows = [[RANKED_BY[by], *(_figure(row[name]) for name in WITNESS_METRICS)] for by, row in ranked]
+        blocks.append(aligned_table(["witnesses ranked by", *(TITLES[name] for name in WITNESS_METRICS)], rows))
     if evaluation.entropy is not None:
         rows = []
         for name, means in evaluation.entropy.items():
@@ -180,11 +182,6 @@ def _witness_notes(witnesses: dict[str, float]) -> str:
     if witnesses["undefined"]:
         lines.append(f"{witnesses['undefined']:,} more have no witness or only witnesses.")
     return "\n".join(lines)
-
-
-def _rankings(rankings: dict[str, dict[str, float]]) -> str:
-    rows = [[RANKED_BY[by], *(_figure(row[name]) for name in WITNESS_METRICS)] for by, row in rankings.items()]
-    return aligned_table(["witnesses ranked by", *(TITLES[name] for name in WITNESS_METRICS)], rows)
 
 
 def _figure(value: float) -> str:
@@ -235,8 +232,7 @@ class Evaluation:
         """Everything as text tables; ``print(evaluation)`` shows the same."""
         return evaluation_text(self)
 
-    def __str__(self) -> str:
-        return self.text()
+    __str__ = text
 
 
 def evaluate(

@@ -25,6 +25,15 @@ def as_scores(name: str, values: ArrayLike, length: int | None = None) -> Floats
     return array.astype(np.float64, copy=False)
 
 
+def as_attention(values: ArrayLike, length: int) -> Floats:
+    """Return finite numbers of at least 0."""
+    array = as_scores("attention", values, length)
+    if (array < 0).any():
+        first = int((array < 0).argmax())
+        raise MIVError(f"attention[{first}] is {array[first]:g}. Expected no number below 0.")
+    return array
+
+
 def as_labels(values: ArrayLike, length: int | None = None) -> NDArray[np.int8]:
     """Return labels 0 and 1, of any kind of number, as int8."""
     array = _one_dimensional("label", values, "iubf", "labels 0 and 1", length)
@@ -145,10 +154,7 @@ def attention_entropy(ptr: ArrayLike, attention: ArrayLike) -> Floats:
     [0.0, 0.693]
     """
     ptr = as_borders(ptr)
-    weight = as_scores("attention", attention, int(ptr[-1]))
-    if (weight < 0).any():
-        first = int((weight < 0).argmax())
-        raise MIVError(f"attention[{first}] is {weight[first]:g}. Expected no number below 0.")
+    weight = as_attention(attention, int(ptr[-1]))
     totals = csr.bag_sums(weight, ptr)
     if (totals == 0).any():
         raise MIVError(f"The attention of exemplar {int((totals == 0).argmax())} is 0 everywhere. Expected a sum of 1.")

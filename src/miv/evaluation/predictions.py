@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from miv.data import ExemplarSet, csr
 from miv.data.columns import as_integers, as_strings, check_range
 from miv.errors import MIVError
-from miv.evaluation.metrics import as_borders, as_labels, as_scores, as_witnesses
+from miv.evaluation.metrics import as_attention, as_borders, as_labels, as_scores, as_witnesses
 from miv.files.atomic import whole_file
 from miv.files.json import Floats
 from miv.files.parquet import check_unpacked_size, pa, pq
@@ -77,11 +77,17 @@ class Predictions:
         checked["query"] = None if query is None else as_integers("query", np.asarray(query), exemplars)
         for name, strings in (("group", group), ("query_class", query_class), ("query_id", query_id)):
             checked[name] = None if strings is None else as_strings(name, np.asarray(strings), exemplars)
-        for name, scores in (("attention", attention), ("score", score), ("contribution", contribution)):
+        checked["attention"] = None if attention is None else as_attention(attention, members)
+        for name, scores in (("score", score), ("contribution", contribution)):
             checked[name] = None if scores is None else as_scores(name, scores, members)
         for name, array in checked.items():
             object.__setattr__(self, name, array)
-        self._check_attention()
+        if self.attention is not None:
+            totals = csr.bag_sums(self.attention, self.ptr)
+            off = np.abs(totals - 1) > ATTENTION_TOLERANCE
+            if off.any():
+                first = int(off.argmax())
+                raise MIVError(f"The attention of exemplar {first} sums to {totals[first]:g}. Expected 1 in each bag.")
 
     @classmethod
     def of(
@@ -163,18 +169,6 @@ class Predictions:
             if name != "ptr"
         }
         return Predictions(ptr=ptr, **columns)
-
-    def _check_attention(self) -> None:
-        if self.attention is None:
-            return
-        if (self.attention < 0).any():
-            first = int((self.attention < 0).argmax())
-            raise MIVError(f"attention[{first}] is {self.attention[first]:g}. Expected no number below 0.")
-        totals = csr.bag_sums(self.attention, self.ptr)
-        off = np.abs(totals - 1) > ATTENTION_TOLERANCE
-        if off.any():
-            first = int(off.argmax())
-            raise MIVError(f"The attention of exemplar {first} sums to {totals[first]:g}. Expected 1 in each bag.")
 
 
 def _queries(exemplars: ExemplarSet) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import math
 from typing import Any
 
 import numpy as np
@@ -163,13 +164,8 @@ def _sheet(pool: InstancePool, instances: NDArray[np.int64], width: int, height:
         if picture.size != (width, height):
             picture = picture.resize((width, height), Image.Resampling.LANCZOS)
         sheet.paste(picture, (number % across * width, number // across * height))
-    file = io.BytesIO()
-    if max(width, height) <= LARGEST_SHARP and not colour:
-        sheet.save(file, "PNG")
-        kind = "png"
-    else:
-        sheet.save(file, "JPEG", quality=82)
-        kind = "jpeg"
+    file, kind = io.BytesIO(), "png" if max(width, height) <= LARGEST_SHARP and not colour else "jpeg"
+    sheet.save(file, kind, **({"quality": 82} if kind == "jpeg" else {}))
     return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
 
 
@@ -251,19 +247,14 @@ def _answers(number: int, model: ReportModel, chosen: NDArray[np.int64], members
         "verdict": model.verdict[chosen].astype(int).tolist(),
         "attention": None if attention is None else _parts(attention[members]),
         "found": None if witnesses is None else witnesses[members].astype(int).tolist(),
-        "i_auroc": None if ranks is None else _known_parts(ranks.i_auroc[chosen]),
-        "i_ap": None if ranks is None else _known_parts(ranks.i_ap[chosen]),
+        "i_auroc": None if ranks is None else _parts(ranks.i_auroc[chosen]),
+        "i_ap": None if ranks is None else _parts(ranks.i_ap[chosen]),
     }
 
 
-def _parts(shares: NDArray[np.float64]) -> list[int]:
-    parts: list[int] = np.round(shares * PARTS).astype(int).tolist()
-    return parts
-
-
-def _known_parts(shares: NDArray[np.float64]) -> list[int | None]:
-    """Like ``_parts``, with ``None`` for NaN, if a bag has no witness or nothing but witnesses."""
-    return [None if np.isnan(share) else round(float(share) * PARTS) for share in shares]
+def _parts(shares: NDArray[np.float64]) -> list[int | None]:
+    """In thousandths, with ``None`` for NaN, if a bag has no witness or nothing but witnesses."""
+    return [None if math.isnan(share) else round(share * PARTS) for share in shares.tolist()]
 
 
 def _instances(pool: InstancePool, instances: NDArray[np.int64]) -> dict[str, Any]:

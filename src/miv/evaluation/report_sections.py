@@ -322,15 +322,20 @@ def _trade_off(source: ReportSource) -> str:
 
     ticks = [(float(ndtri(rate)), f"{rate:.1%}".replace(".0%", "%")) for rate in _RATES]
     low, high = float(ndtri(0.0007)), float(ndtri(0.5))
-    lines = [Line("equal errors", [(low, low), (high, high)])]
-    said = []
+    lines, said, label = [Line("equal errors", [(low, low), (high, high)])], [], source.exemplars.label == 1
     for number, model in enumerate(source.models):
         curve = ErrorCurve.of(model.probability, source.exemplars.label)
+        accepted, rejected = float(model.verdict[~label].mean()), float(model.rejected[label].mean())
+        unsure = f", {model.unsure.mean():.1%} unsure" if model.can_be_unsure else ""
+        place = "thresholds" if model.can_be_unsure else "threshold"
+        here = f"and at its {place} {accepted:.1%} accepted, {rejected:.1%} rejected{unsure}"
+        dot = accepted, float((~model.verdict[label]).mean())
+        mark = (float(ndtri(dot[0])), float(ndtri(dot[1]))) if all(0 < rate < 0.5 for rate in dot) else None
         accepts, rejects = curve.false_accept_rate, curve.false_reject_rate
-        said.append(f"{model.name} {float(EqualErrors().rate(curve)):.1%}, {_errors_here(model, source)}")
+        said.append(f"{model.name} {float(EqualErrors().rate(curve)):.1%}, {here}")
         inside = (accepts > 0) & (rejects > 0) & (accepts < 0.5) & (rejects < 0.5)  # 0 and 1 are infinitely far away
         pairs = zip(ndtri(accepts[inside]).tolist(), ndtri(rejects[inside]).tolist(), strict=True)
-        lines.append(Line(model.name, list(pairs), number, mark=_here(model, source)))
+        lines.append(Line(model.name, list(pairs), number, mark=mark))
     return chart(
         "Error trade-off (DET)",
         f"False rejects against false accepts as the threshold changes. Equal error rates: {'; '.join(said)}.",
@@ -339,19 +344,3 @@ def _trade_off(source: ReportSource) -> str:
         lines,
         "Closer to the lower left is better; the dot is the threshold.",
     )
-
-
-def _errors_here(model: ReportModel, source: ReportSource) -> str:
-    label = source.exemplars.label == 1
-    accepts, rejects = float(model.verdict[~label].mean()), float(model.rejected[label].mean())
-    if not model.can_be_unsure:
-        return f"and at its threshold {accepts:.1%} accepted, {rejects:.1%} rejected"
-    return f"and at its thresholds {accepts:.1%} accepted, {rejects:.1%} rejected, {model.unsure.mean():.1%} unsure"
-
-
-def _here(model: ReportModel, source: ReportSource) -> tuple[float, float] | None:
-    from scipy.special import ndtri
-
-    label, yes = source.exemplars.label == 1, model.verdict
-    rates = float(yes[~label].mean()), float((~yes[label]).mean())
-    return (float(ndtri(rates[0])), float(ndtri(rates[1]))) if all(0 < rate < 0.5 for rate in rates) else None

@@ -25,14 +25,11 @@ Random = np.random.Generator
 # Change exemplars so that the right answer is known: remove or add members, or swap the query.
 
 
-def _with_bags(exemplars: ExemplarSet, ptr: Integers, index: Integers, witness: Mask | None) -> ExemplarSet:
-    return replace(exemplars, bag_ptr=ptr, bag_index=index, witness=witness)
-
-
 def keep_members(exemplars: ExemplarSet, mask: Mask) -> ExemplarSet:
     """Keep the bag members where ``mask`` ``(T,)`` is true, at least one per bag; the labels are unchanged."""
     witness = None if exemplars.witness is None else exemplars.witness[mask]
-    return _with_bags(exemplars, csr.borders(csr.bag_sums(mask, exemplars.bag_ptr)), exemplars.bag_index[mask], witness)
+    ptr = csr.borders(csr.bag_sums(mask, exemplars.bag_ptr))
+    return replace(exemplars, bag_ptr=ptr, bag_index=exemplars.bag_index[mask], witness=witness)
 
 
 def add_members(exemplars: ExemplarSet, added: Sequence[Integers]) -> ExemplarSet:
@@ -40,12 +37,9 @@ def add_members(exemplars: ExemplarSet, added: Sequence[Integers]) -> ExemplarSe
     ptr = csr.borders([len(instances) for instances in added])
     order = np.argsort(np.concatenate([exemplars.owner, csr.owners(ptr)]), kind="stable")
     witness = exemplars.witness
-    return _with_bags(
-        exemplars,
-        exemplars.bag_ptr + ptr,
-        np.concatenate([exemplars.bag_index, *added])[order],
-        None if witness is None else np.concatenate([witness, np.zeros(ptr[-1], bool)])[order],
-    )
+    witness = None if witness is None else np.concatenate([witness, np.zeros(ptr[-1], bool)])[order]
+    index = np.concatenate([exemplars.bag_index, *added])[order]
+    return replace(exemplars, bag_ptr=exemplars.bag_ptr + ptr, bag_index=index, witness=witness)
 
 
 def repeat_members(exemplars: ExemplarSet, times: int) -> ExemplarSet:
@@ -53,7 +47,7 @@ def repeat_members(exemplars: ExemplarSet, times: int) -> ExemplarSet:
     rows = np.tile(np.arange(len(exemplars.bag_index)), times)
     rows = rows[np.argsort(exemplars.owner[rows], kind="stable")]
     witness = None if exemplars.witness is None else exemplars.witness[rows]
-    return _with_bags(exemplars, exemplars.bag_ptr * times, exemplars.bag_index[rows], witness)
+    return replace(exemplars, bag_ptr=exemplars.bag_ptr * times, bag_index=exemplars.bag_index[rows], witness=witness)
 
 
 def delete_as_many_others(exemplars: ExemplarSet, witness: Mask, random: Random) -> ExemplarSet:
@@ -91,8 +85,8 @@ def swap_queries(exemplars: ExemplarSet, chosen: Integers, random: Random) -> Ex
     if not receivers:
         return None
     bags = exemplars.subset(np.array(receivers))
-    swapped = _with_bags(exemplars.subset(np.array(donors)), bags.bag_ptr, bags.bag_index, None)
-    return replace(swapped, label=np.zeros(len(receivers), np.int8), group=bags.group)
+    changes: Document = {"bag_ptr": bags.bag_ptr, "bag_index": bags.bag_index, "witness": None, "group": bags.group}
+    return replace(exemplars.subset(np.array(donors)), label=np.zeros(len(receivers), np.int8), **changes)
 
 
 def add_distractors(

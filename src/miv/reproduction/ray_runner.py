@@ -16,10 +16,8 @@ from miv.reproduction.jobs import Job, JobFolders
 from miv.reproduction.outcomes import Clock, Failure, Say, report_done, report_failure, split_jobs
 from miv.reproduction.results import write_result
 from miv.runtime import CTRL_C, TERMINATED, RichProgress, Terminated, keep_memory
-from miv.scoring.ray import check_address, connected, import_ray, living_machines
+from miv.scoring.ray import connected, import_ray, living_machines
 from miv.training.run import set_threads
-
-__all__ = ["ClusterShare", "check_address", "compute_remotely", "run_on_ray"]
 
 
 @dataclass(frozen=True)
@@ -60,9 +58,7 @@ def run_on_ray(
     done, waiting = split_jobs(jobs, places.results)
     if not waiting:
         return []
-    places = JobFolders(
-        **{name: path and path.absolute() for name, path in vars(places).items()}
-    )  # workers run elsewhere
+    places = JobFolders(**{name: path and path.absolute() for name, path in vars(places).items()})  # for elsewhere
     ray = import_ray("--ray", address)
     with connected(ray, address, say):
         share = ClusterShare.of(living_machines(ray), parallel)
