@@ -1,17 +1,14 @@
 """A network beside a histogram of gradients: two descriptors of length 1, of which one learns."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional
 
-from miv import Bags, MIVError, Verifier
+from miv import MIVError
 from miv.backbones import create_backbone
 from miv.backbones.cnn import HogCNN
-from miv.interop import export_onnx
 from tests.backbones.test_fixed import SIZES, photographs
 
 
@@ -172,44 +169,6 @@ def test_network_and_balance_learn_and_nothing_else() -> None:
     assert not backbone.cnn.training
 
 
-def test_the_same_seed_gives_the_same_features() -> None:
-    images = photographs((2, 20, 20))
-    first, second = made(), made()
-    assert torch.equal(first(first.prepare(images)), second(second.prepare(images)))
-
-
-def test_colours_count_by_how_bright_they_are() -> None:
-    backbone = made()
-    grey = photographs((2, 30, 20))
-    same = np.repeat(grey[..., None], 3, axis=3)
-    torch.testing.assert_close(backbone(backbone.prepare(same)), backbone(backbone.prepare(grey)), atol=1e-5, rtol=1e-4)
-
-
 def test_a_blank_image_has_features() -> None:
     backbone = made()
     assert bool(backbone(backbone.prepare(np.zeros((1, 20, 20), np.uint8))).isfinite().all())
-
-
-@pytest.mark.slow
-def test_a_verifier_with_it_is_saved_loaded_and_exported(tmp_path: Path) -> None:
-    pytest.importorskip("onnxruntime", reason="needs onnxruntime (pip install 'miv[onnx]')")
-    torch.manual_seed(0)
-    form = {"kind": "image", "height": 21, "width": 34, "mode": "L"}
-    verifier = Verifier("nearest", "hog_cnn", backbone_options={**SMALL, "shift": 1}, instances=form).eval()
-    assert isinstance(verifier.backbone, HogCNN)
-    verifier.backbone.balance.data.fill_(0.5)
-    verifier.save_pretrained(tmp_path / "saved")
-    loaded = Verifier.from_pretrained(tmp_path / "saved")
-    assert loaded.backbone.fingerprint() == verifier.backbone.fingerprint()
-    assert loaded.backbone.configuration() == {**SMALL, "size": "small", "shift": 1}
-    images = torch.rand(7, 1, 21, 34)
-    bags = Bags(images[2:], torch.tensor([0, 2, 5]))
-    torch.testing.assert_close(loaded(images[:2], bags).logit, verifier(images[:2], bags).logit)
-    assert export_onnx(loaded, tmp_path / "verifier.onnx", bags=3).worst <= 1e-4
-
-
-def test_a_wrong_option_is_named() -> None:
-    with pytest.raises(MIVError, match="cells of hog is 1"):
-        create_backbone("hog_cnn", cells=1)
-    with pytest.raises(MIVError, match="Did you mean 'small'"):
-        create_backbone("hog_cnn", size="smal")

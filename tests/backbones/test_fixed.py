@@ -1,7 +1,6 @@
 """The descriptors of images that learn nothing, beside a naive computation."""
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,9 +101,9 @@ def test_images_of_any_size_have_features_of_one_length(name: str, size: tuple[i
     torch.testing.assert_close(features, alone, atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["hog", "pixels"])
+@pytest.mark.parametrize("name", ["hog", "pixels", "hog_cnn"])
 def test_colours_count_by_how_bright_they_are(name: str) -> None:
-    backbone = create_backbone(name)
+    backbone = create_backbone(name).eval()
     grey = photographs((2, 30, 20))
     same = np.repeat(grey[..., None], 3, axis=3)
     torch.testing.assert_close(backbone(backbone.prepare(same)), backbone(backbone.prepare(grey)), atol=1e-5, rtol=1e-4)
@@ -135,7 +134,14 @@ def test_a_blank_image_has_features_of_zero(name: str) -> None:
     assert features.abs().max() < 1e-4
 
 
-@pytest.mark.parametrize(("name", "options"), [("hog", {"cells": 3, "orientations": 6}), ("pixels", {"size": 5})])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("hog", {"cells": 3, "orientations": 6}),
+        ("pixels", {"size": 5}),
+        pytest.param("hog_cnn", {"features": 24, "grid": 2, "cells": 3, "shift": 1}, marks=pytest.mark.slow),
+    ],
+)
 def test_a_verifier_with_it_is_saved_loaded_and_exported(name: str, options: dict[str, int], tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="needs onnxruntime (pip install 'miv[onnx]')")
     torch.manual_seed(0)
@@ -160,6 +166,8 @@ def test_a_verifier_with_it_is_saved_loaded_and_exported(name: str, options: dic
         ("hog", {"orientations": 9.0}, "orientations of hog is 9.0"),
         ("hog", {"cell_size": True}, "cell_size of hog is True"),
         ("pixels", {"size": "large"}, "size of pixels is 'large'"),
+        ("hog_cnn", {"cells": 1}, "cells of hog is 1"),
+        ("hog_cnn", {"size": "smal"}, "Did you mean 'small'"),
     ],
 )
 def test_a_wrong_option_is_named(name: str, options: dict[str, Any], message: str) -> None:
@@ -184,17 +192,6 @@ def test_standardised_channels_have_mean_0_and_deviation_1() -> None:
     assert isinstance(backbone, Features)
     backbone.fit(values)
     assert backbone(torch.from_numpy(values)).tolist() == [[-1, -1, 0], [1, 1, 0]]  # a constant channel tells nothing
-
-
-def test_auto_standardises_tables_and_leaves_embeddings() -> None:
-    sets = tiny_sets("features")
-    embeddings = {
-        split: replace(one, pool=replace(one.pool, values=np.tile(one.pool.values, 8))) for split, one in sets.items()
-    }
-    assert choose(embeddings, {}).config.backbone_options == {}  # 64 channels
-    choice = choose({split: in_other_units(one) for split, one in sets.items()}, {})
-    assert choice.config.backbone_options == {"standardise": True}
-    assert "standardised" in choice.reason
 
 
 def test_units_do_not_matter(tmp_path: Path) -> None:

@@ -106,17 +106,6 @@ def test_resizing_agrees_with_pillow(tmp_path: Path, size: tuple[int, int]) -> N
     np.testing.assert_allclose(resized[1].numpy(), expected, atol=1 / 255)
 
 
-def test_a_vision_transformer_keeps_no_parameter_without_gradient(tmp_path: Path) -> None:
-    config = transformers.ViTConfig(
-        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, image_size=32, patch_size=8
-    )
-    backbone = create_backbone(save(transformers.ViTModel(config), tmp_path))
-    features = backbone(backbone.prepare(images(2, 32, 32)))
-    assert features.shape == (2, 16)
-    features.square().sum().backward()
-    assert all(parameter.grad is not None for parameter in backbone.parameters())
-
-
 def test_a_folder_that_does_not_say_how_to_see_is_refused(tmp_path: Path) -> None:
     spec = save(small_resnet(), tmp_path)
     (tmp_path / "preprocessor_config.json").unlink()
@@ -130,6 +119,17 @@ def test_what_is_no_image_is_refused(tmp_path: Path, values: NDArray[Any]) -> No
     backbone = create_backbone(save(small_resnet(), tmp_path))
     with pytest.raises(MIVError, match="Expected uint8"):
         backbone.prepare(values)
+
+
+def changed(tmp_path: Path, change: dict[str, Any]) -> tuple[Verifier, Path]:
+    """A verifier, and its folder with another configuration of the network."""
+    verifier = Verifier("baseline", backbone=save(small_resnet(), tmp_path / "resnet"))
+    verifier.save_pretrained(tmp_path / "verifier")
+    path = tmp_path / "verifier" / "config.json"
+    config = json.loads(path.read_text())
+    config["backbone_options"]["config"].update(change)
+    path.write_text(json.dumps(config))
+    return verifier, path.parent
 
 
 @pytest.mark.parametrize(
@@ -146,24 +146,15 @@ def test_what_is_no_image_is_refused(tmp_path: Path, values: NDArray[Any]) -> No
     ],
 )
 def test_a_verifier_with_a_changed_configuration_is_refused(tmp_path: Path, change: dict[str, Any], words: str) -> None:
-    Verifier("baseline", backbone=save(small_resnet(), tmp_path / "resnet")).save_pretrained(tmp_path / "verifier")
-    path = tmp_path / "verifier" / "config.json"
-    config = json.loads(path.read_text())
-    config["backbone_options"]["config"].update(change)
-    path.write_text(json.dumps(config))
+    _, folder = changed(tmp_path, change)
     with pytest.raises(MIVError, match=words):
-        Verifier.from_pretrained(tmp_path / "verifier")
+        Verifier.from_pretrained(folder)
 
 
 def test_foreign_code_and_kernels_are_not_asked_for(tmp_path: Path) -> None:
-    verifier = Verifier("baseline", backbone=save(small_resnet(), tmp_path / "resnet"))
-    verifier.save_pretrained(tmp_path / "verifier")
-    path = tmp_path / "verifier" / "config.json"
-    config = json.loads(path.read_text())
     asked = {"auto_map": {"AutoModel": "someone/model--modeling.Model"}, "attn_implementation": "someone/kernel"}
-    config["backbone_options"]["config"].update(asked)
-    path.write_text(json.dumps(config))
-    loaded = Verifier.from_pretrained(tmp_path / "verifier")
+    verifier, folder = changed(tmp_path, asked)
+    loaded = Verifier.from_pretrained(folder)
     assert loaded.backbone.fingerprint() == verifier.backbone.fingerprint()
 
 
@@ -173,17 +164,6 @@ def test_a_folder_without_all_weights_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({**config, "depths": [1, 2]}))
     with pytest.raises(MIVError, match="lacks the weights"):
         create_backbone(spec)
-
-
-def test_a_vision_transformer_is_averaged_over_the_picture_alone(tmp_path: Path) -> None:
-    """The first of its vectors is [CLS], which is of no place in the picture."""
-    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
-    model = transformers.ViTModel(transformers.ViTConfig(**sizes, image_size=16, patch_size=8)).eval()
-    backbone = create_backbone(save(model, tmp_path, edge=16)).eval()
-    prepared = backbone.prepare(images(2, 16, 16))
-    hidden = model(prepared).last_hidden_state  # (2, 1 + 4, 8)
-    assert hidden.shape == (2, 5, 8)
-    torch.testing.assert_close(backbone(prepared), hidden[:, 1:].mean(dim=1))
 
 
 # Networks that people have: other sizes of images, MobileNet, half of CLIP, and names that are nothing.
@@ -199,6 +179,18 @@ def vit() -> Any:
 def dinov2() -> Any:
     sizes = {name: value for name, value in VISION.items() if name != "intermediate_size"}
     return transformers.Dinov2Model(transformers.Dinov2Config(**sizes)).eval()
+
+
+def test_a_vision_transformer_is_averaged_over_the_picture_alone_and_all_of_it_learns(tmp_path: Path) -> None:
+    """The first of its vectors is [CLS], which is of no place in the picture."""
+    model = vit()
+    backbone = create_backbone(save(model, tmp_path, edge=16)).eval()
+    prepared = backbone.prepare(images(2, 16, 16))
+    hidden, features = model(prepared).last_hidden_state, backbone(prepared)
+    assert hidden.shape == (2, 5, 8)
+    torch.testing.assert_close(features, hidden[:, 1:].mean(dim=1))
+    features.square().sum().backward()
+    assert all(parameter.grad is not None for parameter in backbone.parameters())
 
 
 @pytest.mark.parametrize(("make", "words"), [(vit, {"interpolate_pos_encoding": True}), (dinov2, {})])
@@ -281,8 +273,6 @@ def test_what_is_no_size(size: object) -> None:
 
 
 # torchvision's MobileNetV2 as a folder for ``hf:``: the same features as a plain network with its layout.
-
-pytest.importorskip("transformers")
 
 # Expansion, channels, repeats and stride of the blocks, as in the paper of MobileNetV2.
 BLOCKS = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))

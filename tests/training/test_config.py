@@ -44,6 +44,10 @@ def test_settings_survive_a_file(tmp_path: Path) -> None:
     [
         ({"pateince": 3}, "Did you mean 'patience'"),
         ({"patience": 0}, "Expected 1 or more"),
+        ({"backbone_learning_rate": "atuo"}, "'atuo'. Expected a number, or auto or same"),
+        ({"backbone_learning_rate": -1.0}, "Expected a rate above 0"),
+        ({"trainable_layers": 0}, "Expected 1 or more"),
+        ({"warmup": -0.5}, "Expected 0.0 or more"),
         ({"patience": "ten"}, "Expected a whole number"),
         ({"patience": True}, "Expected a whole number"),
         ({"patience": 2.0}, "Expected a whole number"),

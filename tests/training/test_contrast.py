@@ -38,13 +38,6 @@ def losses(vectors: list[list[float]], queries: list[int], bags: list[list[int]]
     return contrast_losses(batch, temperature).tolist()
 
 
-def test_two_bags_by_eye() -> None:
-    east, north = [1.0, 0.0], [0.0, 2.0]  # the length does not matter
-    # Both queries look east. The first bag has east and north, the second north only: e / (e + 1 + 1), 1 / (e + 1 + 1).
-    found = losses([east, east, [3.0, 0.0], north, north], [0, 1], [[2, 3], [4]], temperature=1.0)
-    assert found == pytest.approx([math.log((math.e + 2) / (math.e + 1)), math.log((math.e + 2) / 1)])
-
-
 @given(st.integers(0, 10_000), st.integers(1, 5), st.sampled_from([0.05, 0.5]))
 def test_losses_are_those_of_a_naive_loop(seed: int, exemplars: int, temperature: float) -> None:
     random = np.random.default_rng(seed)
@@ -67,15 +60,6 @@ def test_the_stage_comes_first_and_can_be_repeated(tmp_path: Path) -> None:
     assert stages[:3] == ["contrast", "contrast", "frozen"]
     assert stages[-1] == "all"
     assert run_tiny("image", tmp_path / "another" / "cache of its own", **settings) == whole
-
-
-def test_it_moves_the_backbone_and_nothing_else(tmp_path: Path) -> None:
-    run_tiny("image", tmp_path / "run", contrast_epochs=1)
-    pool = tiny_sets("image")["train"].pool
-    before = create_verifier(resolve_backbone(IMAGES, pool), pool).state_dict()
-    after = Verifier.from_pretrained(tmp_path / "run" / "checkpoints" / "contrast" / "best").state_dict()
-    moved = {name.split(".")[0] for name, weight in after.items() if not torch.equal(weight, before[name])}
-    assert moved == {"backbone"}
 
 
 def test_runs_with_other_poolings_share_the_stage(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -147,6 +131,15 @@ def contrast_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("reference") / "run"
     run_tiny("image", run, **CONTRAST)
     return run
+
+
+def test_it_moves_the_backbone_and_nothing_else(contrast_run: Path) -> None:
+    pool = tiny_sets("image")["train"].pool
+    before = create_verifier(resolve_backbone(IMAGES, pool), pool).state_dict()
+    after = Verifier.from_pretrained(contrast_run / "checkpoints" / "contrast" / "best").state_dict()
+    assert {name.split(".")[0] for name, weight in after.items() if not torch.equal(weight, before[name])} == {
+        "backbone"
+    }
 
 
 @pytest.mark.parametrize(
@@ -274,6 +267,15 @@ def test_a_map_finds_classes_under_strong_nuisance(tmp_path: Path) -> None:
     assert found > nearest(sets["test"]) + 0.1
 
 
+def assert_map_of_start(verifier: Verifier, sets: dict[str, ExemplarSet]) -> None:
+    start = Verifier("cap_dba_l2", channels=CHANNELS)
+    known = {split: one.pool.values for split, one in sets.items()}
+    fit_start(start, sets, known, FEATURES.seed, only_scale=False, with_head=False)
+    assert isinstance(verifier.pooling.norm, AlignedNorm)
+    assert isinstance(start.pooling.norm, AlignedNorm)
+    assert torch.equal(verifier.pooling.norm.map, start.pooling.norm.map)
+
+
 def test_where_no_map_helps_that_of_the_start_is_kept(tmp_path: Path) -> None:
     """Positive bags of train hold one of another class than the query's: what is learned there is wrong elsewhere."""
     sets = {split: hidden(number, nuisance=0.3) for number, split in enumerate(("train", "validation", "test"))}
@@ -282,12 +284,7 @@ def test_where_no_map_helps_that_of_the_start_is_kept(tmp_path: Path) -> None:
     pool = InstancePool("features", random.permutation(given.pool.values))  # nothing in common with validation
     sets["train"] = ExemplarSet(pool, given.query, given.bag_ptr, given.bag_index, given.label)
     verifier = aligned(tmp_path, sets)
-    start = Verifier("cap_dba_l2", channels=CHANNELS)
-    known = {split: one.pool.values for split, one in sets.items()}
-    fit_start(start, sets, known, FEATURES.seed, only_scale=False, with_head=False)
-    assert isinstance(verifier.pooling.norm, AlignedNorm)
-    assert isinstance(start.pooling.norm, AlignedNorm)
-    assert torch.equal(verifier.pooling.norm.map, start.pooling.norm.map)
+    assert_map_of_start(verifier, sets)
     state = torch.load(tmp_path / "run/checkpoints/align/last.ckpt", weights_only=True)["stage"]
     assert max(row["validation_auroc"] for row in state["history"]) <= state["start"]["validation_auroc"]
 
@@ -314,9 +311,4 @@ def test_a_gain_that_may_be_chance_is_not_kept(tmp_path: Path) -> None:
     verifier = aligned(tmp_path, sets)
     state = torch.load(tmp_path / "run/checkpoints/align/last.ckpt", weights_only=True)["stage"]
     assert max(row["validation_auroc"] for row in state["history"]) > state["start"]["validation_auroc"]
-    start = Verifier("cap_dba_l2", channels=CHANNELS)
-    known = {split: one.pool.values for split, one in sets.items()}
-    fit_start(start, sets, known, FEATURES.seed, only_scale=False, with_head=False)
-    assert isinstance(verifier.pooling.norm, AlignedNorm)
-    assert isinstance(start.pooling.norm, AlignedNorm)
-    assert torch.equal(verifier.pooling.norm.map, start.pooling.norm.map)
+    assert_map_of_start(verifier, sets)

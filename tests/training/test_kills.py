@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -192,40 +193,33 @@ def test_a_damaged_checkpoint_is_named(killed_run: Path) -> None:
         last.write_bytes(content)
         with pytest.raises(MIVError, match=r"last\.ckpt is damaged.*another --out"):
             run_tiny("features", killed_run, **SHORT)
+    documents: list[Any] = [3, {}, {"stage": 3}, {"stage": {"history": [{"a": "b"}]}}, {"stage": {}}]
+    for document in documents:
+        torch.save(document, last)
+        with pytest.raises(MIVError, match=r"last\.ckpt is damaged.*another --out"):
+            run_tiny("features", killed_run, **SHORT)
 
 
-@pytest.mark.parametrize(
-    "odd",
-    ["history", "columns", "column", "criterion", "step", "optimiser", "shape", "entry", "group", "setting", "weights"],
-)
+ODD: dict[str, Callable[[Any], Any]] = {
+    "history": lambda saved: saved["stage"].update(history=7),
+    "columns": lambda saved: saved["stage"]["history"].append({**saved["stage"]["history"][0], "another": 1.0}),
+    "column": lambda saved: [row.pop("train_loss") for row in saved["stage"]["history"]],
+    "criterion": lambda saved: saved["stage"]["history"].__setitem__(0, {"validation_accuracy": "high"}),
+    "step": lambda saved: saved["stage"].update(step=None),
+    "optimiser": lambda saved: saved["optimizer_states"][0]["state"].update({0: {"odd": 1}}),
+    "shape": lambda saved: saved["optimizer_states"][0]["state"][0].update(mean_square=torch.zeros(1, 1, 1)),
+    "entry": lambda saved: saved["optimizer_states"][0]["state"].update({0: []}),
+    "group": lambda saved: saved["optimizer_states"][0].update(param_groups=[]),
+    "setting": lambda saved: saved["optimizer_states"][0]["param_groups"][0].pop("epsilon"),
+    "weights": lambda saved: saved["state_dict"].update(surplus=torch.zeros(1)),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
 def test_odd_values_in_a_checkpoint_are_an_error(killed_run: Path, odd: str) -> None:
     last = killed_run / "checkpoints" / "frozen" / "last.ckpt"
     document = torch.load(last, weights_only=True)
-    if odd == "history":
-        document["stage"]["history"] = 7
-    elif odd == "columns":
-        document["stage"]["history"].append({**document["stage"]["history"][0], "another": 1.0})
-    elif odd == "column":
-        document["stage"]["history"] = [
-            {name: value for name, value in row.items() if name != "train_loss"} for row in document["stage"]["history"]
-        ]
-    elif odd == "criterion":
-        document["stage"]["history"][0] = {"validation_accuracy": "high"}
-    elif odd == "step":
-        document["stage"]["step"] = None
-    elif odd == "optimiser":
-        document["optimizer_states"][0]["state"][0] = {"odd": 1}
-    elif odd == "shape":
-        state = document["optimizer_states"][0]["state"][0]
-        state["mean_square"] = state["mean_square"][..., :1].clone()
-    elif odd == "entry":
-        document["optimizer_states"][0]["state"][0] = []
-    elif odd == "setting":
-        del document["optimizer_states"][0]["param_groups"][0]["epsilon"]
-    elif odd == "group":
-        document["optimizer_states"][0]["param_groups"] = []
-    else:
-        document["state_dict"]["surplus"] = torch.zeros(1)
+    ODD[odd](document)
     torch.save(document, last)
     with pytest.raises(MIVError, match=r"last.ckpt is damaged \(.*another --out"):
         run_tiny("features", killed_run, **SHORT)

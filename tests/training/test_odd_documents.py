@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from typer.testing import CliRunner
 
 import miv
@@ -76,17 +75,6 @@ def test_one_damaged_run_does_not_hide_the_others(folder: Path) -> None:
     with pytest.warns(MIVWarning, match=r"runs/a/run.json: 'data' is '3'. Expected an object"):
         rows = json.loads(answer("runs", "list", "--json"))
     assert [(row["run"], row["state"]) for row in rows] == [("runs/a", "damaged"), ("runs/b", "done")]
-
-
-@pytest.mark.parametrize("content", [3, {}, {"stage": 3}, {"stage": {"history": [{"a": "b"}]}}, {"stage": {}}])
-def test_a_checkpoint_of_something_else_is_named(folder: Path, content: Any) -> None:
-    path = folder / "runs" / "a" / "checkpoints" / "frozen" / "last.ckpt"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    torch.save(content, path)
-    about = json.loads(Path("runs/a/run.json").read_text())
-    Path("runs/a/run.json").write_text(json.dumps({**about, "done": False}))
-    with pytest.raises(MIVError, match=r"last.ckpt is damaged"):
-        miv.train("data", out="runs/a", resume=True, verbose=False, **TRAINING)
 
 
 def test_a_model_card_that_cannot_be_rewritten_stops_before_training(folder: Path) -> None:

@@ -32,12 +32,6 @@ def test_rmsprop_takes_what_has_no_gradient_as_it_is() -> None:
     assert learning[0] < 1
 
 
-def test_weight_decay_is_for_matrices() -> None:
-    optimiser = create_optimiser(TrainingConfig(optimiser="adamw", weight_decay=0.3), torch.nn.Linear(2, 3))
-    decays = {group["params"][0].ndim: group["weight_decay"] for group in optimiser.param_groups}
-    assert decays == {2: 0.3, 1: 0.0}
-
-
 def test_one_cycle_rises_and_falls() -> None:
     config = TrainingConfig(schedule="one_cycle", learning_rates=((0, 1.0),))
     rates = [learning_rate(config, 0, done) for done in (0.0, 0.1, 0.2, 0.6, 1.0)]
@@ -79,17 +73,6 @@ def test_a_pull_beyond_the_start_ends_there() -> None:
     weight.grad = torch.ones(2, dtype=torch.float64)
     optimiser.step()
     assert weight.tolist() == [1.0, -2.0]
-
-
-def test_without_a_pull_it_is_adamw() -> None:
-    ours, optimiser = pulled([1.0, -2.0], pull=0.0)
-    theirs = torch.nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
-    reference = torch.optim.AdamW([theirs], lr=0.1, weight_decay=0.0, fused=False)
-    for gradient in GRADIENTS:
-        for weight, one in ((ours, optimiser), (theirs, reference)):
-            weight.grad = torch.tensor(gradient, dtype=torch.float64)
-            one.step()
-    assert torch.equal(ours, theirs)
 
 
 def test_the_start_survives_a_checkpoint(tmp_path: Path) -> None:

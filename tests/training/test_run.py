@@ -164,11 +164,6 @@ def test_settings_that_make_no_verifier_leave_nothing_behind(
     assert not (tmp_path / "run").exists()
 
 
-def test_instances_that_the_backbone_does_not_take_are_refused_before_any_work(tmp_path: Path) -> None:
-    with pytest.raises(MIVError, match=r"are feature vectors.* takes images.*features\."):
-        train(tiny_sets("features"), IMAGES.changed({"backbone": "compact_cnn"}), tmp_path / "a", Machine(tmp_path))
-
-
 def test_splits_that_do_not_fit_each_other_are_refused_before_any_work(tmp_path: Path) -> None:
     sets = {**tiny_sets("features"), "test": tiny_sets("image")["test"]}
     with pytest.raises(MIVError, match=r"are images.* takes feature vectors"):

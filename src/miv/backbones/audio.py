@@ -117,11 +117,7 @@ class SpeakerEncoder(nn.Module):
         return raw / raw.norm(dim=1, keepdim=True).clamp(min=1e-12)
 
     def windows(self, sound: Sound) -> SpokenWindows:
-        """Embed windows of 1.6 seconds, one every 0.77 seconds; silent ones are left out.
-
-        Args:
-            sound: a wav file, or samples ``(S,)`` from -1 to 1 at 16 kHz.
-        """
+        """Embed windows of 1.6 s of a wav file or samples ``(S,)`` at 16 kHz, one every 0.77 s, without silent ones."""
         samples = _loud_enough(_samples_of(sound))
         first = _window_starts(len(samples))  # (N,) in frames
         end = (int(first[-1]) + _WINDOW_FRAMES) * _STEP
@@ -239,13 +235,7 @@ def embed_recordings(
 
 
 def write_speaker_weights(out: Path, source: Path | None, progress: Progress) -> None:
-    """Write the encoder's weights as safetensors.
-
-    Args:
-        out: the file to write.
-        source: Resemblyzer's wheel, or the ``pretrained.pt`` in it; ``None`` downloads the wheel from PyPI.
-        progress: reports the download.
-    """
+    """Write the weights of Resemblyzer's wheel, or of the ``pretrained.pt`` in it; ``None`` downloads the wheel."""
     with tempfile.TemporaryDirectory() as folder:
         weights = _resemblyzer_weights(source or fetch(WHEEL, Path(folder), progress))
     with whole_file(out) as temporary:

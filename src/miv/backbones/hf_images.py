@@ -22,17 +22,11 @@ from miv.files.instances import InstanceKind
 
 @dataclass(frozen=True)
 class ImageView:
-    """Resize, repeat grey in three channels, and normalise as in the backbone's pretraining.
+    """Resize, repeat grey in three channels, and normalise as in the backbone's pretraining."""
 
-    Args:
-        size: ``(height, width)`` to stretch every image to.
-        mean: mean of each channel, on a scale from 0 to 1.
-        std: standard deviation of each channel, on the same scale.
-    """
-
-    size: tuple[int, int]
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    size: tuple[int, int]  # (height, width) to stretch every image to
+    mean: tuple[float, float, float]  # mean of each channel, on a scale from 0 to 1
+    std: tuple[float, float, float]  # standard deviation of each channel, on the same scale
 
     @classmethod
     def checked(cls, size: object, mean: object, std: object) -> "ImageView":

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -28,6 +28,21 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 CacheOption = Annotated[
     Path | None,
     typer.Option(help="Folder of cached features.", show_default="MIV_CACHE_DIR or ~/.cache/miv"),
+]
+ModelArgument = Annotated[str, typer.Argument(help="A run, a verifier folder, or a name on the hub.")]
+ResizeOption = Annotated[
+    Literal["stretch", "crop", "pad"] | None,
+    typer.Option(help="Resize images to the training size: stretch, crop or pad."),
+]
+WitnessesOption = Annotated[
+    Literal["attention", "alone", "leave_one_out", "shapley", "rollout", "none"] | None,
+    typer.Option(help="How to choose witnesses, as for `miv verify`.", show_default=False),
+]
+RawOption = Annotated[Path | None, typer.Option(help="Folder of a task's raw files.", show_default=False)]
+TaskOption = Annotated[list[str] | None, typer.Option(help="Task option as key=value; repeatable.")]
+SetsCacheOption = Annotated[
+    Path | None,
+    typer.Option(help="Cache folder for features and built sets.", show_default="MIV_CACHE_DIR or ~/.cache/miv"),
 ]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Overwrite existing output.")]
 
@@ -89,24 +104,17 @@ def main() -> None:
         with _warnings_in_one_line(), raising_on_terminate():
             app()
     except MIVError as error:
-        print(f"Error: {printable(str(error))}", file=sys.stderr)
-        sys.exit(1)
+        _fail(str(error))
     except MemoryError as error:
-        print(f"Error: Out of memory{f' ({error})' if str(error) else ''}. Use less data.", file=sys.stderr)
-        sys.exit(1)
+        _fail(f"Out of memory{f' ({error})' if str(error) else ''}. Use less data.")
     except UnicodeEncodeError as error:  # some libraries cannot open such files
-        print(
-            f"Error: The name {printable(str(error.object)[:200])!r} is not UTF-8. Rename the file or folder.",
-            file=sys.stderr,
-        )
-        sys.exit(1)
+        _fail(f"The name {printable(str(error.object)[:200])!r} is not UTF-8. Rename the file or folder.")
     except BrokenPipeError:  # the reader of our output has ended, such as `head`
         _drop_output()
         sys.exit(1)
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""
-        print(f"Error: {printable(f'{named}{error.strerror or error}')}.", file=sys.stderr)
-        sys.exit(1)
+        _fail(f"{named}{error.strerror or error}.")
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         sys.exit(CTRL_C)
@@ -119,6 +127,11 @@ def main() -> None:
         raise
     finally:
         _flush_output()
+
+
+def _fail(text: str) -> NoReturn:
+    print(f"Error: {printable(text)}", file=sys.stderr)
+    sys.exit(1)
 
 
 def _flush_output() -> None:

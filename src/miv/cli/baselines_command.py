@@ -2,12 +2,11 @@
 
 import warnings
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from miv.cli.app import JsonOption, app, print_json
+from miv.cli.app import JsonOption, RawOption, SetsCacheOption, TaskOption, app, print_json
 from miv.errors import MIVError, MIVWarning
 from miv.files.cache import cache_folder
 from miv.training.config import parse_options, parse_setting
@@ -30,12 +29,9 @@ def baselines(
         str | None, typer.Option(help="Options of the backbone, such as cells=6,orientations=12.", show_default=False)
     ] = None,
     split: Annotated[str | None, typer.Option(help="Split to score.", show_default="all but train")] = None,
-    raw: Annotated[Path | None, typer.Option(help="Folder of a task's raw files.", show_default=False)] = None,
-    task_option: Annotated[list[str] | None, typer.Option(help="Task option as key=value; repeatable.")] = None,
-    cache: Annotated[
-        Path | None,
-        typer.Option(help="Cache folder for features and built sets.", show_default="MIV_CACHE_DIR or ~/.cache/miv"),
-    ] = None,
+    raw: RawOption = None,
+    task_option: TaskOption = None,
+    cache: SetsCacheOption = None,
     json: JsonOption = False,
 ) -> None:
     """Score plain methods on your data: the baselines that a trained verifier has to beat.

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from miv.cli.app import CacheOption, JsonOption, OverwriteOption, app, print_json
+from miv.cli.app import CacheOption, JsonOption, ModelArgument, OverwriteOption, app, print_json
 
 
 @app.command("evaluate")
 def evaluate(
-    model: Annotated[str, typer.Argument(help="A run, a verifier folder, or a name on the hub.")],
+    model: ModelArgument,
     data: Annotated[Path, typer.Argument(help="A folder of splits or a single set.", show_default=False)],
     split: Annotated[str, typer.Option(help="The split to evaluate on.")] = "test",
     predictions: Annotated[

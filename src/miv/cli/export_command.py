@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import miv
-from miv.cli.app import JsonOption, OverwriteOption, app, print_json
+from miv.cli.app import JsonOption, ModelArgument, OverwriteOption, app, print_json
 from miv.errors import MIVError
 from miv.files.atomic import refuse_existing
 
@@ -16,7 +16,7 @@ LOADER = Path(miv.__file__).parent / "interop" / "onnx_verifier.py"  # not impor
 
 @app.command("export", epilog=f"Loader to copy into your project (needs only numpy and onnxruntime): {LOADER}")
 def export(
-    model: Annotated[str, typer.Argument(help="A run, a verifier folder, or a name on the hub.")],
+    model: ModelArgument,
     onnx: Annotated[Path, typer.Option(help="The ONNX file to write.", show_default=False)],
     features_only: Annotated[
         bool, typer.Option("--features-only", help="Leave out the backbone; the model takes features as input.")

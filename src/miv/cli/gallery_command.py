@@ -2,11 +2,11 @@
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from miv.cli.app import JsonOption, app, print_json, printable
+from miv.cli.app import JsonOption, ModelArgument, ResizeOption, WitnessesOption, app, print_json, printable
 from miv.cli.query_values import OneValuePerQuery
 from miv.errors import MIVError, MIVWarning
 
@@ -21,16 +21,12 @@ BagOption = Annotated[
     list[str] | None,
     typer.Option(help="The instances of the bag, as for `miv verify --bag`; repeatable.", show_default=False),
 ]
-ResizeOption = Annotated[
-    Literal["stretch", "crop", "pad"] | None,
-    typer.Option(help="Resize images to the training size: stretch, crop or pad."),
-]
 
 
 @gallery_app.command("create")
 def create(
     folder: Annotated[Path, typer.Argument(help="A new folder.", show_default=False)],
-    model: Annotated[str, typer.Argument(help="A run, a verifier folder, or a name on the hub.", show_default=False)],
+    model: ModelArgument,
     like: Annotated[
         Path | None,
         typer.Option(help="Copy the bags of this gallery; its verifier must have the same backbone."),
@@ -119,10 +115,7 @@ def search(
     top: Annotated[int, typer.Option(help="Number of bags to show.", min=1)] = 10,
     prefilter: Annotated[bool, typer.Option("--prefilter", help="No effect: every search compares all bags.")] = False,
     resize: ResizeOption = None,
-    witnesses: Annotated[
-        Literal["attention", "alone", "leave_one_out", "shapley", "rollout", "none"] | None,
-        typer.Option(help="How to choose witnesses, as for `miv verify`.", show_default=False),
-    ] = None,
+    witnesses: WitnessesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Find the bags that most likely hold something of the query's class.

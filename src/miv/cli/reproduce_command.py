@@ -13,6 +13,7 @@ from miv.files.cache import cache_folder
 if TYPE_CHECKING:
     from miv.reproduction.grids import Experiment
     from miv.reproduction.jobs import Job, JobFolders
+    from miv.reproduction.tables import Section
 
 FORMATS = ("terminal", "markdown", "html")
 
@@ -96,9 +97,9 @@ def reproduce(
             raise MIVError(f"--conclusions judges all tasks at once. Remove {task}.")
         if out is not None:
             refuse_existing(out, overwrite=overwrite)
-        from miv.cli.reproduce_output import write_conclusions
+        from miv.reproduction.tables import conclude
 
-        write_conclusions(results, tier, parse_rounds(rounds), form, out, json=json)
+        _write([conclude(results, tier, parse_rounds(rounds))], form, out, None, json=json)
         return
     places = JobFolders(results, work or cache_folder() / "experiments", cache_folder(), raw)
     numbers = parse_rounds(rounds)
@@ -119,11 +120,16 @@ def reproduce(
     if not report_only:
         everything = list(dict.fromkeys(job for some in jobs.values() for job in some))
         _compute(everything, places, parallel, ray)
-    from miv.cli.reproduce_output import write_json_report, write_report
     from miv.reproduction.comparison import CellEvidence
     from miv.reproduction.tables import build_section
 
     sections = [build_section(one, CellEvidence(one.task, tier, tuple(numbers), results, encoder)) for one in chosen]
+    _write(sections, form, out, plots, json=json)
+
+
+def _write(sections: "list[Section]", form: str, out: Path | None, plots: Path | None, *, json: bool) -> None:
+    from miv.cli.reproduce_output import write_json_report, write_report
+
     if json:
         write_json_report(sections, out, plots)
     else:

@@ -16,7 +16,7 @@ from miv.files.atomic import whole_file
 from miv.reproduction.grids import Experiment
 from miv.reproduction.jobs import Job, JobFolders, raw_folder
 from miv.reproduction.results import find_result
-from miv.reproduction.tables import Section, conclude, html_page, markdown, print_terminal
+from miv.reproduction.tables import Section, html_page, markdown, print_terminal
 from miv.runtime import table_of
 
 
@@ -42,17 +42,6 @@ def write_json_report(sections: Sequence[Section], out: Path | None, plots: Path
     """Write the report as one JSON document; pictures go to a folder if one is given."""
     _draw(sections, plots)
     _write(dumps([section.document for section in sections], ensure_ascii=False, indent=2) + "\n", out)
-
-
-def write_conclusions(
-    results: Path, tier: str, rounds: Sequence[int], form: str, out: Path | None, *, json: bool
-) -> None:
-    """Write the judgements of the paper's claims on all tasks."""
-    section = conclude(results, tier, rounds)
-    if json:
-        write_json_report([section], out, None)
-    else:
-        write_report([section], form, out, None)
 
 
 def show_list(jobs: Mapping[Experiment, Sequence[Job]], places: JobFolders, json: bool) -> None:

@@ -2,16 +2,16 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from miv.cli.app import JsonOption, app, print_json
+from miv.cli.app import JsonOption, ModelArgument, ResizeOption, WitnessesOption, app, print_json
 
 
 @app.command("score")
 def score(
-    model: Annotated[str, typer.Argument(help="A run, a verifier folder, or a name on the hub.")],
+    model: ModelArgument,
     table: Annotated[
         Path,
         typer.Argument(
@@ -26,14 +26,8 @@ def score(
     by_instance: Annotated[
         bool, typer.Option("--by-instance", help="Write one row per instance instead of one per exemplar.")
     ] = False,
-    resize: Annotated[
-        Literal["stretch", "crop", "pad"] | None,
-        typer.Option(help="Resize images to the training size: stretch, crop or pad."),
-    ] = None,
-    witnesses: Annotated[
-        Literal["attention", "alone", "leave_one_out", "shapley", "rollout", "none"] | None,
-        typer.Option(help="How to choose witnesses, as for `miv verify`.", show_default=False),
-    ] = None,
+    resize: ResizeOption = None,
+    witnesses: WitnessesOption = None,
     rows: Annotated[int, typer.Option(min=1, help="Maximum number of exemplars per partition.")] = 1000,
     workers: Annotated[
         int | None,

@@ -37,9 +37,9 @@ def building_command(name: str, help_text: str, options: Iterable[Option], make:
     out_help = "Output folder for the splits; must be new unless --overwrite is given."
     flags = [_parameter(option) for option in options]
     flags += [
-        _keyword("out", Annotated[Path, typer.Option("--out", "-o", help=out_help, show_default=False)]),
-        _keyword("overwrite", Annotated[bool, typer.Option("--overwrite", help="Overwrite existing sets.")], False),
-        _keyword("json", JsonOption, False),
+        keyword("out", Annotated[Path, typer.Option("--out", "-o", help=out_help, show_default=False)]),
+        keyword("overwrite", Annotated[bool, typer.Option("--overwrite", help="Overwrite existing sets.")], False),
+        keyword("json", JsonOption, False),
     ]
     build.__annotations__ = {flag.name: flag.annotation for flag in flags}
     build.__signature__ = inspect.Signature(flags)  # type: ignore[attr-defined]
@@ -51,21 +51,22 @@ def building_command(name: str, help_text: str, options: Iterable[Option], make:
 def _parameter(option: Option) -> inspect.Parameter:
     words = as_sentence(option.help, option.choices)
     if option.default is dataclasses.MISSING:
-        return _keyword(option.name, Annotated[option.type, typer.Argument(help=words, show_default=False)])
+        return keyword(option.name, Annotated[option.type, typer.Argument(help=words, show_default=False)])
     shown: Any = option.shown or option.default is not None
     flag = typer.Option(*option.flags, help=words, min=option.least, show_default=shown)
-    return _keyword(option.name, Annotated[_flag_type(option.type), flag], option.default)
+    return keyword(option.name, Annotated[flag_type(option.type), flag], option.default)
 
 
-def _keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+def keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    """A keyword-only parameter of a command."""
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
-def _flag_type(given: Any) -> Any:
+def flag_type(given: Any) -> Any:
     """The type Typer uses to parse a flag: the option's own, or a text that the option parses."""
     if get_origin(given) in (Union, UnionType):
         parts = [part for part in get_args(given) if part is not type(None)]
-        return (_flag_type(parts[0]) if len(parts) == 1 else str) | None
+        return (flag_type(parts[0]) if len(parts) == 1 else str) | None
     return given if given in (str, int, float, bool, Path) or get_origin(given) is Literal else str
 
 

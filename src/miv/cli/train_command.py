@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
-from miv.cli.app import JsonOption, app, print_json
+from miv.cli.app import JsonOption, RawOption, SetsCacheOption, TaskOption, app, print_json
+from miv.cli.set_building import flag_type, keyword
 from miv.errors import MIVWarning, StoppedByUser
 from miv.files.json import RUN_NAME
 from miv.runtime import CTRL_C, TERMINATED, Terminated, argument_lines, as_sentence
@@ -25,19 +26,17 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     """
     types = get_type_hints(TrainingConfig)
     helps = argument_lines(TrainingConfig.__doc__ or "")
-    own = [one for one in inspect.signature(command).parameters.values() if one.name != "settings"]
-    parameters, names = own, [one.name for one in own]
-    for one in fields(TrainingConfig):
+    parameters = [one for one in inspect.signature(command).parameters.values() if one.name != "settings"]
+    names = [one.name for one in parameters]
+    for name in (one.name for one in fields(TrainingConfig)):
         flag = typer.Option(
-            help=as_sentence(helps[one.name], get_args(types[one.name])),
+            help=as_sentence(helps[name], get_args(types[name])),
             show_default=False,
             rich_help_panel="Training settings (override the preset and the file)",
         )
-        annotation: Any = Annotated[_flag_type(types[one.name]) | None, flag]
-        parameters = [
-            *parameters,
-            inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=None),
-        ]
+        # The settings check the values of a Literal themselves.
+        kind = str if get_origin(types[name]) is Literal else flag_type(types[name])
+        parameters.append(keyword(name, Annotated[kind | None, flag], None))
 
     def run(**given: Any) -> None:
         settings = {name: value for name, value in given.items() if name not in names and value is not None}
@@ -48,15 +47,6 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     run.__annotations__ = {one.name: one.annotation for one in parameters}
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return run
-
-
-def _flag_type(wanted: Any) -> Any:
-    """The type Typer uses to parse a flag; the settings check ``Literal`` values themselves."""
-    if get_origin(wanted) is Literal:
-        return str
-    parts = [part for part in get_args(wanted) if part is not type(None)]
-    plain = (str, int, float, bool, Path)
-    return wanted if wanted in plain else parts[0] if len(parts) == 1 and parts[0] in plain else str
 
 
 @app.command("train")
@@ -84,8 +74,8 @@ def train(
             show_default=False,
         ),
     ] = None,
-    raw: Annotated[Path | None, typer.Option(help="Folder of a task's raw files.", show_default=False)] = None,
-    task_option: Annotated[list[str] | None, typer.Option(help="Task option as key=value; repeatable.")] = None,
+    raw: RawOption = None,
+    task_option: TaskOption = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")] = False,
     devices: Annotated[int, typer.Option(min=1, help="Number of processes on this machine (DDP).")] = 1,
     nodes: Annotated[int, typer.Option(min=1, help="Number of machines.")] = 1,
@@ -101,10 +91,7 @@ def train(
             show_default="half of what is free",
         ),
     ] = None,
-    cache: Annotated[
-        Path | None,
-        typer.Option(help="Cache folder for features and built sets.", show_default="MIV_CACHE_DIR or ~/.cache/miv"),
-    ] = None,
+    cache: SetsCacheOption = None,
     baselines: Annotated[
         bool, typer.Option("--baselines/--no-baselines", help="Also score plain methods on the same features.")
     ] = True,

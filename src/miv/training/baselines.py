@@ -101,17 +101,11 @@ _STEPS = 200
 
 @dataclass(frozen=True, eq=False)
 class Logistic:
-    """A fitted regression.
+    """A fitted regression."""
 
-    Args:
-        scaler: scales every input to mean 0 and deviation 1 on train; a constant input to 0.
-        model: the scikit-learn model.
-        strength: its C.
-    """
-
-    scaler: Any
-    model: Any
-    strength: float
+    scaler: Any  # scales every input to mean 0 and deviation 1 on train; a constant input to 0
+    model: Any  # the scikit-learn model
+    strength: float  # its C
 
     def score(self, inputs: NDArray[np.float32]) -> Floats:
         """``(E, 2 C + 2)`` to the logits ``(E,)``."""

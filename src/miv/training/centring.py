@@ -72,17 +72,11 @@ def are_of_one_kind(exemplars: ExemplarSet) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class HeldOutScores:
-    """Bags to choose by.
+    """Bags to choose by."""
 
-    Args:
-        label: ``(E,)``.
-        scores: ``(E,)`` that each candidate gives them.
-        reuse: by which standard errors grow, because bags that share instances are not independent.
-    """
-
-    label: NDArray[np.int8]
-    scores: list[Floats]
-    reuse: float = 1.0
+    label: NDArray[np.int8]  # (E,)
+    scores: list[Floats]  # (E,) that each candidate gives them
+    reuse: float = 1.0  # by which standard errors grow, because bags that share instances are not independent
 
     @property
     def can_choose(self) -> bool:

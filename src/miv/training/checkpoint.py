@@ -61,27 +61,19 @@ START = -1  # stands for the start among the epochs of a stage
 
 @dataclass
 class StageState:
-    """Progress of a stage.
+    """Progress of a stage."""
 
-    Args:
-        history: the metrics of each finished epoch.
-        step: number of finished steps in the current epoch.
-        loss_sum: sum of the exemplar losses in these steps.
-        seconds: time spent so far.
-        start: metrics before the first epoch if the start is a candidate for the best; else ``None``.
-        start_logit: ``(E,)`` of ``validation`` before the first epoch, if epochs are compared with it per exemplar.
-        criterion: metric that selects the best epoch; derived from the settings, so not in a checkpoint.
-        keeps_last: whether the last epoch is kept because there is nothing to choose by; likewise derived.
-    """
-
-    history: list[EpochMetrics] = field(default_factory=list)
-    step: int = 0
-    loss_sum: float = 0.0
-    seconds: float = 0.0
+    history: list[EpochMetrics] = field(default_factory=list)  # the metrics of each finished epoch
+    step: int = 0  # number of finished steps in the current epoch
+    loss_sum: float = 0.0  # sum of the exemplar losses in these steps
+    seconds: float = 0.0  # time spent so far
+    # metrics before the first epoch if the start is a candidate for the best; else None
     start: EpochMetrics | None = None
+    # (E,) of validation before the first epoch, if epochs are compared with it per exemplar
     start_logit: list[float] | None = None
+    # metric that selects the best epoch; derived from the settings, so not in a checkpoint
     criterion: str = "validation_accuracy"
-    keeps_last: bool = False
+    keeps_last: bool = False  # whether the last epoch is kept because there is nothing to choose by; likewise derived
 
     @property
     def epoch(self) -> int:

@@ -117,17 +117,15 @@ class TrainingConfig:
         if self.backbone_learning_rate == "same":  # the spelling in flags and files; None internally
             object.__setattr__(self, "backbone_learning_rate", None)
         counts = (
-            "heads",
-            "batch_size",
-            "grouping",
-            "max_epochs",
-            "patience",
-            "frozen_patience",
-            "frozen_max_epochs",
-            "trainable_layers",
-            "bucket",
+            "heads batch_size grouping max_epochs patience frozen_patience frozen_max_epochs trainable_layers bucket"
         )
-        least = {**dict.fromkeys(counts, 1), "seed": 0, "weight_decay": 0.0, "contrast_epochs": 0, "warmup": 0.0}
+        least = {
+            **dict.fromkeys(counts.split(), 1),
+            "seed": 0,
+            "weight_decay": 0.0,
+            "contrast_epochs": 0,
+            "warmup": 0.0,
+        }
         least |= {"pull": 0.0, "align_epochs": 0, "align_learning_rate": 1e-9}
         least |= {"contrast_batch_size": 2, "contrast_temperature": 1e-3}
         for name, smallest in least.items():

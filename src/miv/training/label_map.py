@@ -29,31 +29,18 @@ SHARPNESS = 16.0  # of the attention while the map is fitted; 8 to 64 end within
 
 @dataclass(frozen=True, eq=False)
 class MapPairs:
-    """The queries and targets of ``R`` references, one or more for each exemplar, as far as a map can change them.
+    """The queries and targets of ``R`` references, one or more for each exemplar, as far as a map can change them."""
 
-    Args:
-        coordinates: ``(U, K)`` of the distinct instances along the main directions.
-        rest: ``(U,)`` the squared length of what the map leaves as it is.
-        query: ``(T,)`` the row of each target's query.
-        target: ``(T,)`` the row of each target.
-        product: ``(T,)`` of what the map leaves as it is.
-        more: ``(T,)`` what the tokens of texts add to the cosine.
-        ptr: ``(R + 1,)`` the borders between the bags.
-        label: ``(R,)``.
-        weight: ``(R,)``, 1 on average for an exemplar, whose references share it.
-        exemplar: ``(R,)`` the number of the exemplar that has this reference.
-    """
-
-    coordinates: Tensor
-    rest: Tensor
-    query: Tensor
-    target: Tensor
-    product: Tensor
-    more: Tensor
-    ptr: Tensor
-    label: Tensor
-    weight: Tensor
-    exemplar: Tensor
+    coordinates: Tensor  # (U, K) of the distinct instances along the main directions
+    rest: Tensor  # (U,) the squared length of what the map leaves as it is
+    query: Tensor  # (T,) the row of each target's query
+    target: Tensor  # (T,) the row of each target
+    product: Tensor  # (T,) of what the map leaves as it is
+    more: Tensor  # (T,) what the tokens of texts add to the cosine
+    ptr: Tensor  # (R + 1,) the borders between the bags
+    label: Tensor  # (R,)
+    weight: Tensor  # (R,), 1 on average for an exemplar, whose references share it
+    exemplar: Tensor  # (R,) the number of the exemplar that has this reference
 
     @classmethod
     def of(

@@ -29,24 +29,15 @@ from miv.training.checkpoint import (
 
 @dataclass(frozen=True)
 class Machine:
-    """Hardware for training; it does not affect what is learned.
+    """Hardware for training; it does not affect what is learned."""
 
-    Args:
-        devices: number of processes on this machine.
-        nodes: number of machines.
-        accelerator: cpu, gpu, or auto.
-        workers: number of extra processes that prepare batches.
-        cache: folder of the feature cache.
-        quiet: print no epochs on standard error.
-        memory: GB that a process may use to embed a step while the backbone learns; by default half of what is free.
-    """
-
-    cache: Path
-    devices: int = 1
-    nodes: int = 1
-    accelerator: str = "cpu"
-    workers: int = 0
-    quiet: bool = False
+    cache: Path  # folder of the feature cache
+    devices: int = 1  # number of processes on this machine
+    nodes: int = 1  # number of machines
+    accelerator: str = "cpu"  # cpu, gpu, or auto
+    workers: int = 0  # number of extra processes that prepare batches
+    quiet: bool = False  # print no epochs on standard error
+    # GB that a process may use to embed a step while the backbone learns; by default half of what is free
     memory: float | None = None
 
     @property
@@ -121,11 +112,7 @@ def is_first_process() -> bool:
 class EpochProgress(Callback):
     """A bar over the steps of the whole stage, with the maximum time left, and one line per epoch.
 
-    Args:
-        stage: name of the stage.
-        epochs_before: number of epochs in earlier stages; epochs are counted over the whole run.
-        best_before: criterion of the best epoch of earlier stages.
-        measured_on: the exemplars behind the metrics, in words.
+    Epochs are counted over the whole run; ``best_before`` is the criterion of the best epoch of earlier stages.
     """
 
     def __init__(self, stage: str, epochs_before: int, best_before: float, measured_on: str = "validation") -> None:

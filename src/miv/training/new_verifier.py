@@ -48,17 +48,11 @@ _WITHOUT_WEIGHTS = ("config", "pretrained")
 
 @dataclass(frozen=True)
 class EarlierVerifier:
-    """The verifier that training starts from.
+    """The verifier that training starts from."""
 
-    Args:
-        name: the name given by the user.
-        verifier: the verifier with its weights.
-        weights: hash of the weights, so that a run cannot resume from another start.
-    """
-
-    name: str
-    verifier: Verifier
-    weights: str
+    name: str  # the name given by the user
+    verifier: Verifier  # the verifier with its weights
+    weights: str  # hash of the weights, so that a run cannot resume from another start
 
     @classmethod
     def of(cls, given: "str | PathLike[str] | Verifier") -> "EarlierVerifier":
@@ -180,13 +174,10 @@ def resolve_precision(config: TrainingConfig, device: torch.device, *, quiet: bo
     what = "processor" if device.type == "cpu" else "device"
     if config.precision == "bfloat16":
         if not can:
-            warnings.warn(
-                MIVWarning(
-                    f"precision is bfloat16, which this {what} does not support natively; it will be slower than "
-                    "float32."
-                ),
-                stacklevel=2,
+            slower = (
+                f"precision is bfloat16, which this {what} does not support natively; it will be slower than float32."
             )
+            warnings.warn(MIVWarning(slower), stacklevel=2)
         return config
     if not can and not quiet:
         reason = f"this {what} has no instructions for it, so it would be slower here"
@@ -296,12 +287,6 @@ def fit_reference_rule(
     The grid contains the mean logit, the mean feature and nearly the max logit. With few exemplars, the rule that the
     verifier has stays unless another is better by more than a standard error of the difference: on a few bags, the best
     of many is chance.
-
-    Args:
-        verifier: changed in place.
-        exemplars: exemplars that were not used for training, if there are any.
-        features: ``(P, C)`` of their pool, if known; otherwise the instances in use are embedded.
-        progress: reports the progress.
     """
     if not exemplars.has_references or exemplars.label.min() == exemplars.label.max():
         return None

@@ -201,13 +201,14 @@ def run_stages(
         has_begun, fitting = (run.checkpoints(stage.name) / LAST).is_file(), 0.0
         if stage.fits_start and not has_begun and isinstance(verifier.pooling.norm, AlignedNorm):
             fitted = features or _embed(verifier, sets, machine.cache, progress)
-            only_scale, began = _only_scale(verifier, states), time.monotonic()
+            began = time.monotonic()
             told = fit_start(
                 verifier,
                 sets,
                 fitted,
                 config.seed,
-                only_scale=only_scale,
+                # The rest is fitted already, or needs no fit: `nearest` is the plain cosine.
+                only_scale=ALIGN in states or not verifier.pooling.learns,
                 with_head=stage.name in VERIFIER_STAGES,
                 has_learned_features=CONTRAST in states,
             )
@@ -219,11 +220,6 @@ def run_stages(
             states[stage.name] = run_stage(stage, verifier, config, sets, run, machine, states, features, fitting)
         verifier.to(device)  # Lightning leaves it in main memory
     return states
-
-
-def _only_scale(verifier: Verifier, states: dict[str, StageState]) -> bool:
-    """Whether the rest of the start is already fitted or needs no fit: `nearest` is the plain cosine."""
-    return ALIGN in states or not verifier.pooling.learns
 
 
 def _embed(verifier: Verifier, sets: dict[str, ExemplarSet], cache: Path, progress: Progress) -> SplitFeatures:

@@ -36,23 +36,14 @@ _ROUNDING = 1e-6  # smaller differences between products are rounding errors
 
 @dataclass(frozen=True, eq=False)
 class StartFit:
-    """The fitted start.
+    """The fitted start."""
 
-    Args:
-        centre: ``(C,)`` subtracted from the features; zeros, or the mean of the train features.
-        sharpness: ``(h,)`` sharpness of each head's attention, if the pooling is CAP.
-        scale: of the cosine.
-        intercept: of the logit.
-        losses: ``(E,)`` weighted cross-entropy of the train bags used for the fit.
-        auroc: of these bags.
-    """
-
-    centre: Tensor
-    sharpness: Tensor | None
-    scale: float
-    intercept: float
-    losses: NDArray[np.float64]
-    auroc: float
+    centre: Tensor  # (C,) subtracted from the features; zeros, or the mean of the train features
+    sharpness: Tensor | None  # (h,) sharpness of each head's attention, if the pooling is CAP
+    scale: float  # of the cosine
+    intercept: float  # of the logit
+    losses: NDArray[np.float64]  # (E,) weighted cross-entropy of the train bags used for the fit
+    auroc: float  # of these bags
 
     @property
     def loss(self) -> float:
@@ -257,19 +248,12 @@ _CLEAR = 1.0  # standard errors
 
 @dataclass(frozen=True, eq=False)
 class _Similarities:
-    """What decides the share: for ``T`` targets in the bags of ``R`` references.
+    """What decides the share: for ``T`` targets in the bags of ``R`` references."""
 
-    Args:
-        references: one exemplar per reference.
-        owner: ``(R,)`` the number of the exemplar that has this reference.
-        cosine: ``(T,)`` of the vectors.
-        match: ``(T,)`` similarity of the tokens.
-    """
-
-    references: ExemplarSet
-    owner: NDArray[np.int64]
-    cosine: Floats
-    match: Floats
+    references: ExemplarSet  # one exemplar per reference
+    owner: NDArray[np.int64]  # (R,) the number of the exemplar that has this reference
+    cosine: Floats  # (T,) of the vectors
+    match: Floats  # (T,) similarity of the tokens
 
     def nearest(self, share: float) -> Floats:
         """``(R,)`` the largest similarity of each bag."""
@@ -343,8 +327,12 @@ def _similarities(
     references = exemplars.by_reference()
     chosen = np.sort(np.random.default_rng([seed, 23]).permutation(len(references))[:_MOST_EXEMPLARS])
     some, owner = references.subset(chosen), csr.owners(exemplars.all_references[0])[chosen]
-    cosine, match = _cosines(verifier, pooling, some, features), token_matches(verifier, pooling, some, features)
-    return _Similarities(some, owner, cosine, match)
+    direction, cosine = cast(AlignedNorm, pooling.norm).direction, []
+    with evaluating(verifier), torch.no_grad():
+        for query, bags in _batches(verifier, some, features):
+            product = bags.expand(direction(query)) * direction(bags.values)
+            cosine.append(product.sum(dim=1).double().cpu().numpy())
+    return _Similarities(some, owner, np.concatenate(cosine), token_matches(verifier, pooling, some, features))
 
 
 def token_matches(
@@ -358,19 +346,6 @@ def token_matches(
             # After the norm, tokens follow the vector.
             tokens, targets = (norm(one)[:, pooling.vector :] for one in (query, bags.values))
             found.append(pooling.match(tokens, bags.with_values(targets))[:, 0].double().cpu().numpy())
-    return np.concatenate(found)
-
-
-def _cosines(
-    verifier: Verifier, pooling: CapTokensPooling, exemplars: ExemplarSet, features: NDArray[np.float32]
-) -> Floats:
-    """``(T,)`` the cosine of each target's vector to that of its query."""
-    norm = cast(AlignedNorm, pooling.norm)
-    found = []
-    with evaluating(verifier), torch.no_grad():
-        for query, bags in _batches(verifier, exemplars, features):
-            asked, told = norm.direction(query), norm.direction(bags.values)
-            found.append((bags.expand(asked) * told).sum(dim=1).double().cpu().numpy())
     return np.concatenate(found)
 
 

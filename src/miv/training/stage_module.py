@@ -67,12 +67,8 @@ class StepEmbedding:
     Texts are embedded in chunks of similar length. Other instances are embedded together if their graph fits, because
     a processor builds its convolutions anew for each batch size, else ``bucket`` at a time. Chunks whose graph does not
     fit are recomputed in the backward pass with the same random numbers (``torch.utils.checkpoint``). A batch that
-    BatchNorm learns from stays whole and is not recomputed, which would update its statistics twice.
-
-    Args:
-        backbone: the backbone, set to learn.
-        bucket: pad batches of other instances than texts to a multiple of this number.
-        most_bytes: bytes for the graph of a step.
+    BatchNorm learns from stays whole and is not recomputed, which would update its statistics twice. The graph of a
+    step may take ``most_bytes``.
     """
 
     def __init__(self, backbone: Backbone, bucket: int, most_bytes: int) -> None:
@@ -153,15 +149,8 @@ class StageModule(LightningModule):
     """Trains a verifier, with or without its backbone, on ``train`` and evaluates it on ``validation``.
 
     Every random number follows from the seed, the stage, the epoch and the step, so that a resumed run
-    continues as if it had never stopped.
-
-    Args:
-        verifier: the verifier.
-        config: the settings of the stage.
-        stage: number of the stage.
-        sets: the exemplars by split.
-        features: features of a frozen backbone.
-        memory: bytes for embedding a step, see ``StepEmbedding``; by default enough for everything.
+    continues as if it had never stopped. ``features`` are those of a frozen backbone, and ``memory`` is the bytes for
+    embedding a step.
     """
 
     def __init__(

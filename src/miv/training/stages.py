@@ -196,24 +196,15 @@ class Stage:
 
     ``contrast`` trains the backbone, ``align`` a map of its features, ``frozen`` all but the backbone, and ``all``
     everything.
-
-    Args:
-        name: name of the stage.
-        number: gives each stage its own random numbers.
-        frozen: whether the backbone is frozen.
-        patience: number of epochs without improvement after which the stage ends.
-        take: exact number of epochs, keeping the last; ``None`` chooses the best on ``validation``.
-        must_be_clear: whether an epoch must beat the start by a standard error of the AUROC to be kept.
-        fits_start: whether scale, intercept and sharpness are first fitted to the train bags.
     """
 
-    name: str
-    number: int
-    frozen: bool
-    patience: int
-    take: int | None = None
-    fits_start: bool = False
-    must_be_clear: bool = False
+    name: str  # name of the stage
+    number: int  # gives each stage its own random numbers
+    frozen: bool  # whether the backbone is frozen
+    patience: int  # number of epochs without improvement after which the stage ends
+    take: int | None = None  # exact number of epochs, keeping the last; None chooses the best on validation
+    fits_start: bool = False  # whether scale, intercept and sharpness are first fitted to the train bags
+    must_be_clear: bool = False  # whether an epoch must beat the start by a standard error of the AUROC to be kept
 
     def epochs(self, config: TrainingConfig) -> int:
         """Maximum number of epochs for the settings of the stage."""
@@ -253,9 +244,8 @@ def run_stage(
         module.state.seconds = fitting  # a checkpoint replaces it
         state = _keep_start(module, folder) if stage.take == 0 else _go_on(stage, module, run, machine, before)
     if ProcessShare.of_this_process().rank == 0:
-        record_metrics(
-            run, {**before, stage.name: state}
-        )  # the process may have been killed between checkpoint and metrics
+        # The process may have been killed between checkpoint and metrics.
+        record_metrics(run, {**before, stage.name: state})
     best = Verifier.from_pretrained(folder / BEST)
     if stage.name == CONTRAST:  # may come from a run with another pooling
         verifier.backbone.load_state_dict(best.backbone.state_dict())
@@ -330,16 +320,12 @@ def _module(
     features: SplitFeatures | None,
     machine: Machine,
 ) -> StageModule:
+    make = {CONTRAST: ContrastModule, ALIGN: AlignModule}.get(stage.name, StageModule)
     if stage.frozen:
         verifier.backbone.freeze()
-        if stage.name == ALIGN and features is not None:
-            return AlignModule(verifier, config, stage.number, sets, features)
-        return StageModule(verifier, config, stage.number, sets, features)
+        return make(verifier, config, stage.number, sets, features)
     verifier.backbone.unfreeze()
-    memory = machine.step_memory(verifier.device)
-    if stage.name == CONTRAST:
-        return ContrastModule(verifier, config, stage.number, sets, None, memory)
-    return StageModule(verifier, config, stage.number, sets, None, memory)
+    return make(verifier, config, stage.number, sets, None, machine.step_memory(verifier.device))
 
 
 def record_metrics(run: RunFolder, states: dict[str, StageState]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -39,19 +39,12 @@ _SMALLEST_SPREAD = 0.1  # of the median: a channel that hardly varies in train w
 
 @dataclass(frozen=True, eq=False)
 class _Inputs:
-    """What the regression of ``E`` exemplars sees.
+    """What the regression of ``E`` exemplars sees."""
 
-    Args:
-        offset: ``(E,)`` logits of the start.
-        scaled: ``(E, 2 C)`` products and distances, each with mean 0 and deviation 1 on train.
-        label: ``(E,)``.
-        weight: ``(E,)`` of the exemplars, 1 on average.
-    """
-
-    offset: Floats
-    scaled: NDArray[np.float32]
-    label: NDArray[np.int8]
-    weight: Floats
+    offset: Floats  # (E,) logits of the start
+    scaled: NDArray[np.float32]  # (E, 2 C) products and distances, each with mean 0 and deviation 1 on train
+    label: NDArray[np.int8]  # (E,)
+    weight: Floats  # (E,) of the exemplars, 1 on average
 
     def take(self, rows: NDArray[np.int64]) -> "_Inputs":
         return _Inputs(self.offset[rows], self.scaled[rows], self.label[rows], self.weight[rows])
@@ -207,34 +200,18 @@ def fit_start(
     """Fit the parts in their order, each of which needs those before it; return lines for standard error."""
     train, known = sets["train"], features["train"]
     validation = None if sets["validation"] is train else sets["validation"]
-    unseen = features["validation"]
+    held_out: dict[str, Any] = {"validation": validation, "validation_features": features["validation"]}
     power = share = None
     is_new = not only_scale and _is_new(verifier)
     use_requested_centre(verifier, train, known, has_learned_features)
     if is_new and not has_learned_features:
         assume_centre(verifier, train, known)
     if not only_scale:
-        power = fit_whitening(
-            verifier,
-            train,
-            known,
-            seed,
-            validation=validation,
-            validation_features=unseen,
-            assumed=assumed_power(verifier.backbone),
-        )
+        power = fit_whitening(verifier, train, known, seed, assumed=assumed_power(verifier.backbone), **held_out)
     if is_new:
-        share = fit_share(verifier, train, known, seed, validation=validation, validation_features=unseen)
-    fit_scale_and_sharpness(
-        verifier,
-        train,
-        known,
-        seed,
-        validation=validation,
-        validation_features=unseen,
-        only_scale=only_scale,
-        keep_centre=power is not None,
-    )
+        share = fit_share(verifier, train, known, seed, **held_out)
+    keep_centre = power is not None
+    fit_scale_and_sharpness(verifier, train, known, seed, only_scale=only_scale, keep_centre=keep_centre, **held_out)
     has_map = is_new and _fit_map(verifier, sets, features, seed)
     if with_head:
         fit_head(verifier, train, known, seed)
