@@ -1,4 +1,4 @@
-"""Create objects by name: one registry class for poolings and backbones."""
+"""Names and what they stand for: registries of poolings and backbones, lazy exports of a room, renamed modules."""
 
 import inspect
 import sys

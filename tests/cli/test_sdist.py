@@ -47,7 +47,7 @@ def test_it_builds_the_wheel_and_its_tests_run(unpacked: Path, tmp_path: Path) -
         "no:cacheprovider",
         "tests/files",
         "tests/bags",
-        "tests/test_imports.py",
+        "tests/test_runtime.py",
     ]
     done = subprocess.run(words, cwd=unpacked, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""The token pooling of a sentence encoder, as declared in its own files."""
+"""The backbone ``hf:NAME``: a transformer of Hugging Face, for images or texts."""
 
 import json
 import warnings
@@ -23,8 +23,6 @@ from miv.backbones.hf_images import ImageReader
 from miv.backbones.hf_text import TOKENIZER_NAME, TextReader
 from miv.backbones.names import register_backbone
 from miv.errors import MIVError, MIVWarning, unknown_name
-
-# The token pooling of a sentence encoder, as declared in its own files.
 
 POOLING_NAME = "1_Pooling/config.json"  # as in sentence-transformers
 _KNOWN: tuple[TokenPooling, ...] = ("mean", "cls")

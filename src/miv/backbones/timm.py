@@ -1,4 +1,4 @@
-"""Read ``timm`` networks from files: a checkpoint, or a folder in the format that ``timm`` saves for the hub."""
+"""The backbone ``timm:NAME``: a network of timm, from the hub, a checkpoint, or a folder that timm saved."""
 
 import pickle
 from collections.abc import Mapping
@@ -17,8 +17,6 @@ from miv.errors import MIVError
 from miv.files.cache import folders_near
 from miv.files.json import read_json_object
 from miv.files.weights import load_weights
-
-# Read ``timm`` networks from files: a checkpoint, or a folder in the format that ``timm`` saves for the hub.
 
 LOCAL_FOLDER = "local-dir:"
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")

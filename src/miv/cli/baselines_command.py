@@ -34,7 +34,7 @@ def baselines(
     cache: SetsCacheOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Score plain methods on your data: the baselines that a trained verifier has to beat.
+    """Score the baselines on your data: plain methods that a trained verifier has to beat.
 
     nearest is the cosine of the query and its nearest target, and mean is the mean cosine. centred is nearest after the
     mean of the train features is subtracted. logistic is a logistic regression on both cosines and on the nearest

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from miv.cli.app import CacheOption, JsonOption, app, print_json
-from miv.errors import MIVError
+from miv.errors import MIVError, warn
 
 
 @app.command("calibrate")
@@ -70,7 +70,7 @@ def calibrate(
     if goal is not None and rates:
         raise MIVError(f"Got --goal {goal} and --{rates[0].partition('=')[0]}. Give either --goal, or --far and --frr.")
     if unlike is not None:
-        typer.echo("Warning: --unlike is now called --out-of-distribution.", err=True)
+        warn("--unlike is now called --out-of-distribution.")
     result = calibrate_verifier(
         model,
         data,

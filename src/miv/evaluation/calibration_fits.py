@@ -1,4 +1,4 @@
-"""Fit scalings to labels, and choose one by its log loss on held-out exemplars."""
+"""What a calibration fits: a scaling by its held-out log loss, witness rules, and the calibration error that remains."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""An operating point as text tables."""
+"""What a calibration writes: text tables, curves, and a section of the model card."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

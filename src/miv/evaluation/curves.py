@@ -1,4 +1,4 @@
-"""ROC and precision–recall curves as pictures."""
+"""Curves as pictures: ROC, precision–recall, and metrics by epoch."""
 
 import csv
 import math

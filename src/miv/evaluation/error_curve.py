@@ -1,4 +1,4 @@
-"""All distinct thresholds with their errors, for the exemplars as they are and resampled."""
+"""Error rates at every distinct threshold, with confidence bounds over clusters and for new clusters."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

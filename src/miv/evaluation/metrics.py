@@ -1,4 +1,4 @@
-"""Does the bag hold something of the query's class? AUROC, accuracy, macro precision, recall and F1."""
+"""Metrics of bags: AUROC (also weighted, with its error), accuracy, precision, recall, F1, attention entropy, groups."""
 
 import math
 from typing import Any, Literal, NamedTuple

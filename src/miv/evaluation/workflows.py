@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from miv.backbones.cache import embed_exemplars
-from miv.data import ExemplarSet, load_split
+from miv.data import SPLITS, ExemplarSet, load_split
 from miv.data.folder import is_set
 from miv.errors import MIVError, MIVWarning, unknown_name
 from miv.evaluation.audit_report import AuditReport, audit_models, check_suffix
@@ -33,9 +33,6 @@ from miv.verifier.decisions import OPERATING_POINT_NAME, OperatingPoint, Witness
 from miv.verifier.explain import METHODS, check_method
 from miv.verifier.network import Verifier
 from miv.verifier.saving import is_folder
-
-if TYPE_CHECKING:
-    from typing import Any
 
 StrPath = str | PathLike[str]
 Exemplars = ExemplarSet | Mapping[str, ExemplarSet] | StrPath
@@ -106,7 +103,7 @@ def calibrate(
         )
     check_point_card(folder)
 
-    chosen = _open(exemplars, split)
+    chosen = open_one(exemplars, split)
     progress, features_in = _progress(verbose), feature_folder(None if cache is None else Path(cache))
     answers, notes = _saved_predictions(model, chosen)
     needs_shares = method != "attention" and chosen.witness is not None
@@ -221,7 +218,7 @@ def audit(
     for file in files:
         check_suffix(file)
         refuse_existing(file, overwrite=overwrite)
-    chosen = _open(exemplars, split)
+    chosen = open_one(exemplars, split)
     if isinstance(models, Mapping):
         names, verifiers = list(models), dict(models)
     else:
@@ -301,14 +298,31 @@ def _name_of(exemplars: Exemplars, split: str) -> str:
     return Path(exemplars).resolve().name if single else split  # type: ignore[arg-type]
 
 
-def _open(exemplars: Exemplars, split: str) -> ExemplarSet:
+def open_one(exemplars: Exemplars, split: str) -> ExemplarSet:
+    """Return one set: the given one, or the named split of several sets or of a folder."""
     if isinstance(exemplars, ExemplarSet):
         return exemplars
-    if not isinstance(exemplars, Mapping):
-        return load_split(Path(exemplars), split, verify=True)
-    if split not in exemplars:
-        raise unknown_name("split", split, exemplars)
-    return exemplars[split]
+    if isinstance(exemplars, Mapping):
+        sets = checked_splits(exemplars)
+        if split not in sets:
+            raise unknown_name("split", split, sets)
+        return sets[split]
+    if not isinstance(exemplars, str | PathLike):
+        raise MIVError(
+            f"The exemplars are a {type(exemplars).__name__}. Expected an ExemplarSet, a dict of them by split, or the "
+            "path of a folder."
+        )
+    return load_split(Path(exemplars), split, verify=True)
+
+
+def checked_splits(sets: Mapping[str, ExemplarSet]) -> dict[str, ExemplarSet]:
+    """The sets in the order of their splits; a wrong name or type is an error."""
+    for split, exemplars in sets.items():
+        if split not in SPLITS:
+            raise unknown_name("split", str(split), SPLITS)
+        if not isinstance(exemplars, ExemplarSet):
+            raise MIVError(f"The split {split!r} is a {type(exemplars).__name__}. Expected an ExemplarSet.")
+    return {split: sets[split] for split in SPLITS if split in sets}
 
 
 def _train_split(exemplars: Exemplars) -> ExemplarSet:

@@ -8,17 +8,13 @@ if TYPE_CHECKING:
     from miv.training.baselines import METHODS as METHODS
     from miv.training.baselines import score_baselines as score_baselines
     from miv.training.config import TrainingConfig as TrainingConfig
-    from miv.training.evaluate import evaluate as evaluate
     from miv.training.train import TrainingRun as TrainingRun
-    from miv.training.train import train as train
 
 _HOMES = {
     "METHODS": "miv.training.baselines",
     "TrainingConfig": "miv.training.config",
     "TrainingRun": "miv.training.train",
-    "evaluate": "miv.training.evaluate",
     "score_baselines": "miv.training.baselines",
-    "train": "miv.training.train",
 }
 __all__ = sorted(_HOMES)
 __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

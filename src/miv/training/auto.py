@@ -19,7 +19,7 @@ from miv.poolings.cap import CrossAttentionPooling
 from miv.runtime import available_cores
 from miv.training.config import AUTO, TrainingConfig
 
-# The presets: the paper's settings for its three tasks, and ours for QMNIST. `auto` is in its own module.
+# The presets: the paper's settings for its three tasks, and ours for QMNIST.
 
 # Handwritten digits from scratch: a small network that keeps positions, first trained by contrast.
 CONTRAST_START: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Score every plain method on every split except train."""
+"""The baselines: nearest target, mean, centred, logistic regression, BM25, HOG and pixels, scored on every split but train."""
 
 import math
 import re
@@ -317,10 +317,7 @@ def _measure(exemplars: ExemplarSet, score: Floats | None, each: Floats) -> Figu
     return Figures(*(None if math.isnan(value) else value for value in measured))
 
 
-# The reference of a run of ``miv train``, on the features of its final verifier.
-
-
-def reference_of_run(
+def baselines_of_run(
     run: RunFolder,
     sets: Mapping[str, ExemplarSet],
     *,
@@ -328,7 +325,7 @@ def reference_of_run(
     device: torch.device | None = None,
     progress: Progress | None = None,
 ) -> Baselines:
-    """Score the plain methods on the features of a run's verifier, and keep the figures in ``reference.json``."""
+    """Score the baselines on the features of a run's verifier, and keep the figures in ``reference.json``."""
     verifier = Verifier.from_pretrained(run.path).to(device or torch.device("cpu"))
     plain = score_baselines(sets, verifier.backbone, cache=cache, progress=progress)
     plain = replace(plain, backbone=run.read_config().get("backbone"))

@@ -11,10 +11,11 @@ from miv.evaluation import evaluate as measure
 from miv.evaluation.curves import CURVE_FILES
 from miv.evaluation.predicting import explain, predict, with_contributions, withheld
 from miv.evaluation.runs import refuse_unfinished
+from miv.evaluation.workflows import open_one
 from miv.files.atomic import refuse_existing, refuse_existing_in
 from miv.files.cache import feature_folder
 from miv.runtime import RichProgress, SilentProgress
-from miv.training.train import GivenExemplars, TrainingRun, open_one
+from miv.training.train import GivenExemplars, TrainingRun
 from miv.verifier.explain import METHODS
 from miv.verifier.network import Verifier
 

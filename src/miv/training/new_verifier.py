@@ -1,4 +1,4 @@
-"""The verifier that a run starts with, if it does not start from an earlier one."""
+"""The verifier that a run starts with, new or from an earlier run: backbone, precision, rates, rule for references."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""One training stage as Lightning sees it: a module."""
+"""One training stage as a Lightning module: augmentation, embedding a step in bounded memory, the trial on halves."""
 
 import math
 import time

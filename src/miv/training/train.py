@@ -14,13 +14,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from miv.data import SPLITS, ExemplarSet, load_split, load_splits
+from miv.data import ExemplarSet, load_splits
 from miv.data.folder import folders_beside
 from miv.data.splits import hold_out
 from miv.errors import MIVError, MIVWarning, StoppedByUser, unknown_name
 from miv.evaluation import Evaluation, Predictions
 from miv.evaluation.baselines import Baselines
 from miv.evaluation.runs import RunFolder
+from miv.evaluation.workflows import checked_splits
 from miv.files.atomic import bring_back
 from miv.files.cache import cache_folder
 from miv.files.instances import check_name
@@ -28,7 +29,7 @@ from miv.runtime import Progress, RichProgress, SilentProgress, interruption_of
 from miv.tasks import build_once, list_tasks
 from miv.training.auto import HEAD, choose
 from miv.training.auto import preset as settings_of_preset
-from miv.training.baselines import reference_of_run
+from miv.training.baselines import baselines_of_run
 from miv.training.checkpoint import refuse_if_locked
 from miv.training.config import AUTO, TrainingConfig, read_settings
 from miv.training.model_card import advice, check_card, write_card
@@ -62,7 +63,7 @@ def open_splits(
     if isinstance(given, ExemplarSet):
         return _divided(given, validation_fraction, seed)
     if isinstance(given, Mapping):
-        return _checked(given)
+        return checked_splits(given)
     if not isinstance(given, str | PathLike):
         raise MIVError(f"The exemplars are a {type(given).__name__}. {_EXPECTED}")
     if not is_task:
@@ -77,20 +78,6 @@ def open_splits(
     return build_once(str(given), task_options, built, progress)
 
 
-def open_one(given: GivenExemplars, split: str) -> ExemplarSet:
-    """Return one set: the given one, or the named split of several sets or of a folder."""
-    if isinstance(given, ExemplarSet):
-        return given
-    if isinstance(given, Mapping):
-        sets = _checked(given)
-        if split not in sets:
-            raise unknown_name("split", split, sets)
-        return sets[split]
-    if not isinstance(given, str | PathLike):
-        raise MIVError(f"The exemplars are a {type(given).__name__}. {_EXPECTED}")
-    return load_split(Path(given), split, verify=True)
-
-
 def _divided(exemplars: ExemplarSet, validation_fraction: float, seed: int) -> dict[str, ExemplarSet]:
     if not 0 < validation_fraction < 1:
         raise MIVError(f"validation_fraction is {validation_fraction}. Expected more than 0, and less than 1.")
@@ -101,15 +88,6 @@ def _divided(exemplars: ExemplarSet, validation_fraction: float, seed: int) -> d
             "Give at least two exemplars of each label, or a dict with train and validation."
         )
     return sets
-
-
-def _checked(given: Mapping[str, ExemplarSet]) -> dict[str, ExemplarSet]:
-    for split, exemplars in given.items():
-        if split not in SPLITS:
-            raise unknown_name("split", str(split), SPLITS)
-        if not isinstance(exemplars, ExemplarSet):
-            raise MIVError(f"The split {split!r} is a {type(exemplars).__name__}. Expected an ExemplarSet.")
-    return {split: given[split] for split in SPLITS if split in given}
 
 
 # The result of training: the verifier, its metrics, and the folder with everything else.
@@ -313,7 +291,7 @@ def train(
         if is_first_process():
             draw_run(run)
             if baselines:
-                plain = reference_of_run(
+                plain = baselines_of_run(
                     run, sets, cache=machine.cache, device=machine.find_device(), progress=progress
                 )
             write_card(run.verifier, chosen.pooling, evaluations, plain)

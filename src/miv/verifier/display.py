@@ -1,4 +1,4 @@
-"""Show a verdict in a terminal and in a notebook."""
+"""Show a verdict as text, and as HTML with pictures in a notebook."""
 
 import re
 from collections.abc import Collection, Sequence

@@ -124,7 +124,7 @@ class Verifier(
         backbone_options: options of the backbone, such as ``{"size": "large"}``.
         instances: form of the training images, such as ``{"kind": "image", "height": 28, "width": 28,
             "mode": "L"}``, so that image files can be converted to it; ``"steps"`` may list how, as in
-            ``miv.io.image_steps``.
+            ``miv.files.images``.
         start: ``similar`` scales features to one length and starts with a cosine similarity, which helps with few
             exemplars; ``paper`` uses the authors' LayerNorm and weights with random signs. The default is ``similar``;
             a pooling given as a module keeps its own start.

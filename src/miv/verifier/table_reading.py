@@ -1,4 +1,4 @@
-"""Instances named on the command line: files, folders, tables, texts, vectors."""
+"""Instances named by files, folders, tables, texts or vectors."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Read a table of exemplars and write a table of verdicts: one row per exemplar, or one row per instance."""
+"""From a table of exemplars to a table of verdicts: one row per exemplar, or one row per instance."""
 
 import csv
 import re
