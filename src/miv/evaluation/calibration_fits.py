@@ -1,4 +1,4 @@
-"""What a calibration fits: a scaling by its held-out log loss, witness rules, and the calibration error that remains."""
+"""What a calibration fits: a scaling by its held-out log loss, witness rules, and the remaining calibration error."""
 
 import math
 from dataclasses import dataclass

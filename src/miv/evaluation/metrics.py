@@ -1,4 +1,4 @@
-"""Metrics of bags: AUROC (also weighted, with its error), accuracy, precision, recall, F1, attention entropy, groups."""
+"""Metrics of bags: AUROC (also weighted, and its error), accuracy, precision, recall, F1, attention entropy, groups."""
 
 import math
 from typing import Any, Literal, NamedTuple
