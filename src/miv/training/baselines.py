@@ -1,4 +1,4 @@
-"""The baselines: nearest target, mean, centred, logistic regression, BM25, HOG and pixels, scored on held-out splits."""
+"""The baselines: nearest target, mean, centred, logistic regression, BM25, HOG, pixels, scored on held-out splits."""
 
 import math
 import re
