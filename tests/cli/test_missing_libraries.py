@@ -35,7 +35,6 @@ REFUSED = {
     "report": (["report", RUN, "--data", DATA], PARQUET),
     "evaluate": (["evaluate", RUN, DATA], PARQUET),
     "reference": (["reference", DATA], PARQUET),
-    "reproduce-cells": (["reproduce", "qmnist", "headed", "--report-only", "--results", RESULTS], PARQUET),
     "gallery": (["gallery", "create", "archive", "miv/digits"], GALLERY),
     "reproduce-train": (["reproduce", "qmnist", "headed", "--raw", "."], TRAINING),
     "serve": (["serve", "miv/digits"], "miv serve needs FastAPI and uvicorn. Run `pip install 'miv[serve]'`."),

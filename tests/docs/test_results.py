@@ -39,7 +39,7 @@ def test_the_card_of_the_shipped_verifier_has_the_figures_of_its_operating_point
 
 
 @pytest.mark.parametrize(
-    ("data", "title"), [("qmnist", "In short"), ("twins", "In short"), ("twins", "Unit tests of the pooling")]
+    ("data", "title"), [("qmnist", "Summary"), ("twins", "Summary"), ("twins", "Unit tests of the pooling")]
 )
 def test_the_page_of_the_audits_has_the_tables_of_their_figures(data: str, title: str) -> None:
     document = json.loads((RESULTS / f"audit-{data}.json").read_text(encoding="utf-8"))

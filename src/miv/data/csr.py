@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miv.files.json import Floats, Integers, Mask
+from miv.files.arrays import Floats, Integers, Mask
 
 
 def borders(sizes: ArrayLike) -> Integers:

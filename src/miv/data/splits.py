@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from miv.data import csr
 from miv.data.exemplars import ExemplarSet
 from miv.errors import MIVError, unknown_name, warn
-from miv.files.json import Integers
+from miv.files.arrays import Integers
 
 SPLITS = ("train", "validation", "test")
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from miv.data import ExemplarSet, csr
 from miv.errors import MIVError
 from miv.evaluation.evaluation import TITLES
-from miv.files.json import Floats, finite_number, read_json_object, write_json
+from miv.files.arrays import Floats
+from miv.files.json import finite_number, read_json_object, write_json
 from miv.runtime import aligned_table
 
 _NUMBERS = 1 << 22  # processed together: 16 MB of float32

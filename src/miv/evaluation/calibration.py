@@ -27,7 +27,7 @@ from miv.evaluation.error_curve import CONFIDENCE, ErrorCurve, false_accept_tail
 from miv.evaluation.goals import EqualErrors, Goal, parse_goal
 from miv.evaluation.out_of_distribution import limit_text
 from miv.evaluation.predictions import Predictions
-from miv.files.json import Floats, Integers, Labels, Mask
+from miv.files.arrays import Floats, Integers, Labels, Mask
 from miv.verifier.decisions import ConformalRule, OperatingPoint, StatedRule, WitnessesBy, WitnessRule
 from miv.verifier.out_of_distribution import OutOfDistributionLimit
 

@@ -11,7 +11,7 @@ from miv.data import csr
 from miv.errors import MIVError, unknown_name
 from miv.evaluation.clusters import clusters_of, draws_of, folds_of
 from miv.evaluation.predictions import Predictions
-from miv.files.json import Floats, Integers, Labels, Mask
+from miv.files.arrays import Floats, Integers, Labels, Mask
 from miv.verifier.decisions import ConformalRule, witness_score
 from miv.verifier.scalings import SCALINGS, Identity, Isotonic, Platt, Scaling, Temperature
 

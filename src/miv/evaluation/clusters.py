@@ -7,7 +7,7 @@ import numpy as np
 
 from miv.errors import MIVError, unknown_name
 from miv.evaluation.predictions import Predictions
-from miv.files.json import Integers, Labels
+from miv.files.arrays import Integers, Labels
 
 ClusterBy = Literal["class", "query_id", "query", "group"]
 

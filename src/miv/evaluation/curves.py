@@ -251,8 +251,11 @@ def _draw(axes: "Axes", metric: str, lines: dict[str, Points], changes: dict[flo
 
 # The curves of a finished run, from the files in its folder.
 
-with needs_extra("train", "Drawing curves", "matplotlib"):  # fail before training, not after it
-    import matplotlib as matplotlib
+
+def check_drawing() -> None:
+    """Raise an error without matplotlib, so that training fails before its work, not after it."""
+    with needs_extra("train", "Drawing curves", "matplotlib"):
+        import matplotlib as matplotlib
 
 
 def draw_run(run: RunFolder) -> list[Path]:

@@ -9,7 +9,7 @@ import numpy as np
 from miv.data import csr
 from miv.errors import MIVError
 from miv.evaluation.clusters import draws_of
-from miv.files.json import Floats, Integers, Labels
+from miv.files.arrays import Floats, Integers, Labels
 
 # Confidence in an error rate when errors on exemplars of one cluster are correlated.
 

@@ -12,7 +12,7 @@ from miv.evaluation.clusters import chosen_clusters, cluster_words, clusters_of
 from miv.evaluation.metrics import GroupRow, classification_metrics, entropy_metrics, group_table
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.witnesses import RANKED_BY, WITNESS_METRICS, UndefinedWitness, witness_metrics, witness_rankings
-from miv.files.json import Integers, Mask
+from miv.files.arrays import Integers, Mask
 from miv.runtime import aligned_table
 from miv.verifier.decisions import OperatingPoint
 

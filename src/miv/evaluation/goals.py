@@ -9,7 +9,7 @@ import numpy as np
 
 from miv.errors import MIVError
 from miv.evaluation.error_curve import CONFIDENCE, ClusterModel, ErrorCurve, ErrorEvidence, upper_bound
-from miv.files.json import Floats, Integers
+from miv.files.arrays import Floats, Integers
 
 
 class Goal(ABC):

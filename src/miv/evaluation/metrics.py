@@ -10,7 +10,7 @@ from sklearn.metrics import precision_recall_fscore_support, roc_auc_score
 from miv.data import csr
 from miv.data.columns import as_strings, check_length, describe
 from miv.errors import MIVError, unknown_name
-from miv.files.json import Floats
+from miv.files.arrays import Floats
 
 # Checks of metric inputs; each error says what was given and what was expected.
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from miv.backbones.cache import embed_pool
 from miv.data import ExemplarSet
 from miv.errors import MIVError
-from miv.files.json import Floats
+from miv.files.arrays import Floats
 from miv.runtime import Progress
 from miv.verifier.out_of_distribution import LIMIT_NAME, OutOfDistributionLimit
 

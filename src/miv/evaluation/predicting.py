@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from miv.backbones.cache import embed_instances
 from miv.data import ExemplarSet
 from miv.evaluation.predictions import Predictions
-from miv.files.json import Floats, Mask
+from miv.files.arrays import Floats, Mask
 from miv.runtime import ProcessShare, Progress
 from miv.verifier.decisions import WitnessesBy
 from miv.verifier.engine import (

@@ -14,8 +14,8 @@ from miv.evaluation.baselines import Baselines, Figures
 from miv.evaluation.predicting import withheld
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.runs import RunFolder, refuse_unfinished
+from miv.files.arrays import Floats, Mask
 from miv.files.cache import feature_folder
-from miv.files.json import Floats, Mask
 from miv.runtime import Progress, SilentProgress
 from miv.tasks import build_once, list_tasks
 from miv.verifier.decisions import ConformalRule, OperatingPoint

@@ -15,7 +15,7 @@ from miv.evaluation.evaluation import evaluate
 from miv.evaluation.metrics import auroc
 from miv.evaluation.predicting import explain, predict
 from miv.evaluation.predictions import Predictions
-from miv.files.json import Floats, Integers, Mask
+from miv.files.arrays import Floats, Integers, Mask
 from miv.runtime import Progress, SilentProgress
 from miv.verifier.network import Verifier
 

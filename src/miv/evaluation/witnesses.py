@@ -11,7 +11,7 @@ from miv.data import csr
 from miv.errors import MIVError, unknown_name
 from miv.evaluation.metrics import as_borders, as_labels, as_scores, as_witnesses, auroc_influence, centred
 from miv.evaluation.predictions import Predictions
-from miv.files.json import Floats, Integers
+from miv.files.arrays import Floats, Integers
 
 # What a random order of instances gives in the mean: the rank of the first witness, and average precision.
 

@@ -8,9 +8,6 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from miv.errors import MIVError, unknown_name
 from miv.files.atomic import whole_file
 
@@ -116,11 +113,6 @@ def _expect(fits: bool, value: Any, expected: str, place: str, path: tuple[str, 
 
 
 # Validated numbers, and small dataclasses as JSON objects with their name.
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Labels = NDArray[np.int8]
-Mask = NDArray[np.bool_]
 
 
 def finite_number(

@@ -24,7 +24,7 @@ from miv.evaluation import Predictions, evaluate
 from miv.evaluation.predicting import with_contributions
 from miv.evaluation.runs import RunFolder
 from miv.evaluation.witnesses import RANKED_METRICS, influence
-from miv.files.json import Floats
+from miv.files.arrays import Floats
 from miv.reproduction.grids import WITNESSES, Cell, are_compared, find_setup
 from miv.reproduction.jobs import Job, JobFolders, raw_folder
 from miv.reproduction.results import FORMAT, VERSION, find_result, write_result

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from miv.data import ExemplarSet, InstancePool, csr
 from miv.errors import MIVError
-from miv.files.json import Integers
+from miv.files.arrays import Integers
 
 Draw = Literal["geometric", "uniform"]
 

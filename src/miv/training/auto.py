@@ -13,7 +13,7 @@ from miv.errors import MIVError, unknown_name
 from miv.evaluation import auroc
 from miv.evaluation.baselines import cosines, mean_direction
 from miv.evaluation.metrics import auroc_error
-from miv.files.json import Floats
+from miv.files.arrays import Floats
 from miv.poolings import POOLINGS
 from miv.poolings.cap import CrossAttentionPooling
 from miv.runtime import available_cores

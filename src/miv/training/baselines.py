@@ -20,8 +20,8 @@ from miv.errors import MIVError, unknown_name
 from miv.evaluation import auroc, witness_metrics
 from miv.evaluation.baselines import Baselines, Cosines, Figures, cosines, mean_direction, unit_queries, unit_rows
 from miv.evaluation.runs import RunFolder
+from miv.files.arrays import Floats
 from miv.files.cache import cache_folder
-from miv.files.json import Floats
 from miv.runtime import Progress
 from miv.training.auto import should_standardise
 from miv.verifier.network import Verifier

@@ -14,7 +14,7 @@ from miv.data.splits import query_groups
 from miv.evaluation import auroc
 from miv.evaluation.baselines import mean_direction, unit_rows
 from miv.evaluation.metrics import auroc_error
-from miv.files.json import Floats
+from miv.files.arrays import Floats
 from miv.poolings.nearest import NearestPooling
 from miv.poolings.similar import AlignedNorm
 from miv.training.auto import FEW_CHANNELS

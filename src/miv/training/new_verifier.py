@@ -31,7 +31,6 @@ from miv.poolings.pooling_base import POOLINGS
 from miv.runtime import Progress
 from miv.training.auto import check_pooling
 from miv.training.config import TrainingConfig
-from miv.training.stage_module import ENOUGH
 from miv.verifier.decisions import OperatingPoint
 from miv.verifier.engine import reference_logits
 from miv.verifier.network import Verifier
@@ -288,6 +287,8 @@ def fit_reference_rule(
     verifier has stays unless another is better by more than a standard error of the difference: on a few bags, the best
     of many is chance.
     """
+    from miv.training.stage_module import ENOUGH  # needs Lightning, which a plain install lacks
+
     if not exemplars.has_references or exemplars.label.min() == exemplars.label.max():
         return None
     if features is None:

@@ -19,8 +19,9 @@ from miv.evaluation import Evaluation, Predictions, evaluate
 from miv.evaluation.metrics import auroc_within_chance
 from miv.evaluation.predicting import predict
 from miv.evaluation.runs import TRIAL, RunFolder
+from miv.files.arrays import Floats
 from miv.files.atomic import whole_folder
-from miv.files.json import Floats, write_json
+from miv.files.json import write_json
 from miv.poolings.similar import ScaledProduct
 from miv.runtime import ProcessShare, Progress, SilentProgress
 from miv.training.checkpoint import BEST, START, StageState, locked, refuse_if_locked

@@ -15,7 +15,7 @@ from miv.data import ExemplarSet, csr
 from miv.data.batches import embedded, make_batch, rows_together
 from miv.evaluation.baselines import mean_direction
 from miv.evaluation.metrics import weighted_auroc
-from miv.files.json import Floats
+from miv.files.arrays import Floats
 from miv.poolings import Pooling
 from miv.poolings.cap import CrossAttentionPooling
 from miv.poolings.cap_tokens import SHARE, CapTokensPooling, MatchedProduct

@@ -16,7 +16,7 @@ from miv.data import ExemplarSet, csr
 from miv.data.batches import embedded, make_batch, rows_together
 from miv.data.splits import query_groups
 from miv.evaluation.metrics import weighted_auroc
-from miv.files.json import Floats
+from miv.files.arrays import Floats
 from miv.poolings.similar import AlignedNorm, ScaledProduct
 from miv.runtime import evaluating
 from miv.training.centring import assume_centre, assumed_power, fit_whitening, use_requested_centre

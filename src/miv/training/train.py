@@ -30,7 +30,6 @@ from miv.tasks import build_once, list_tasks
 from miv.training.auto import HEAD, choose
 from miv.training.auto import preset as settings_of_preset
 from miv.training.baselines import baselines_of_run
-from miv.training.checkpoint import refuse_if_locked
 from miv.training.config import AUTO, TrainingConfig, read_settings
 from miv.training.model_card import advice, check_card, write_card
 from miv.training.new_verifier import EarlierVerifier
@@ -212,10 +211,12 @@ def train(
         The run: its ``verifier``, ``evaluations``, ``reference``, ``config`` and ``folder``.
     """
     # Not before a training: they need the libraries of miv[train], and `from miv import *` does not.
-    from miv.evaluation.curves import draw_run
+    from miv.evaluation.curves import check_drawing, draw_run
+    from miv.training.checkpoint import refuse_if_locked
     from miv.training.machine import Machine, is_first_process, set_threads
     from miv.training.run import train as run_training
 
+    check_drawing()
     if reference is not None:
         warnings.warn(MIVWarning("The parameter reference of miv.train is now baselines."), stacklevel=2)
         baselines = reference

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from miv.data import csr
 from miv.errors import MIVError, unknown_name
-from miv.files.json import Floats, Mask, Tagged, finite_number, from_document, read_json_object, write_json
+from miv.files.arrays import Floats, Mask
+from miv.files.json import Tagged, finite_number, from_document, read_json_object, write_json
 from miv.verifier.scalings import Identity, Scaling, Temperature, scaling_from
 
 # The three answers of a verifier: yes, no and unsure.

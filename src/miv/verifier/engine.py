@@ -13,7 +13,7 @@ from torch import Tensor
 from miv.bags import Bags
 from miv.data import csr
 from miv.errors import MIVError, MIVWarning
-from miv.files.json import Floats
+from miv.files.arrays import Floats
 from miv.runtime import Progress, SilentProgress, evaluating
 from miv.verifier.decisions import OperatingPoint, StatedRule
 from miv.verifier.explain import as_shares, check_method, contributions, explain_features

@@ -11,7 +11,7 @@ from torch.nn import functional
 from miv.bags import Bags
 from miv.data import csr
 from miv.errors import MIVError, unknown_name
-from miv.files.json import Floats
+from miv.files.arrays import Floats
 from miv.poolings import Pooling
 from miv.poolings.msa import EncoderLayer, SelfAttentionPooling
 from miv.poolings.pooling_base import check_count

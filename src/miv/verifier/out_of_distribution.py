@@ -14,8 +14,9 @@ from safetensors.numpy import save_file
 
 from miv.data import csr
 from miv.errors import MIVError
+from miv.files.arrays import Floats, Mask
 from miv.files.atomic import whole_file
-from miv.files.json import Floats, Mask, finite_number
+from miv.files.json import finite_number
 
 LIMIT_NAME = "unlike.safetensors"
 _FORMAT = "miv-unlike"

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miv.errors import MIVError
-from miv.files.json import Floats, Tagged, finite_number, from_document
+from miv.files.arrays import Floats
+from miv.files.json import Tagged, finite_number, from_document
 
 
 class Scaling(Tagged, ABC):

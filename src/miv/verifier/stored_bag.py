@@ -12,8 +12,9 @@ from numpy.lib import format as numpy_format
 from numpy.typing import NDArray
 
 from miv.errors import MIVError
+from miv.files.arrays import Floats
 from miv.files.instances import is_file, is_folder
-from miv.files.json import Floats, read_json_object, write_json
+from miv.files.json import read_json_object, write_json
 from miv.files.weights import add_weights
 from miv.poolings import Rows
 from miv.registry import options_of

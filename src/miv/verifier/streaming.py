@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from miv.errors import MIVError
+from miv.files.arrays import Floats, Mask
 from miv.files.atomic import whole_folder
 from miv.files.images import Fit
-from miv.files.json import Floats, Mask
 from miv.poolings import POOLINGS, PartialBag, Rows, form_of
 from miv.runtime import Progress, SilentProgress, evaluating
 from miv.verifier.chunks import BagChunks, ChunkReader, check_chunk, check_queries, check_width, query_features

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from miv.data import csr
 from miv.data.pool import InstancePool
 from miv.errors import MIVError
-from miv.files.json import Floats, Integers, Mask
+from miv.files.arrays import Floats, Integers, Mask
 from miv.verifier.decisions import Decision, WitnessesBy, decision_of, decisions_of, threshold_words
 from miv.verifier.out_of_distribution import OutOfDistribution
 
