@@ -39,10 +39,7 @@ def vector_exemplars(count: int, size: int = 5, seed: int = 0) -> list[dict[str,
     """Exemplars of vectors as JSON."""
     rng = np.random.default_rng(seed)
     return [
-        {
-            "query": rng.standard_normal(CHANNELS).tolist(),
-            "bag": rng.standard_normal((size, CHANNELS)).tolist(),
-        }
+        {"query": rng.standard_normal(CHANNELS).tolist(), "bag": rng.standard_normal((size, CHANNELS)).tolist()}
         for _ in range(count)
     ]
 

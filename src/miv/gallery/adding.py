@@ -1,5 +1,6 @@
 """Add bags: read them, embed what the gallery does not know yet, and commit it piece by piece."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -28,6 +29,9 @@ from miv.verifier.verifying import query_features as features_of_queries
 _PART_MEMBERS: dict[InstanceKind, int] = {"image": 1024, "text": 8192, "features": 1 << 16}
 _LONGEST_NAME = 1000
 _LONGEST_TEXT = 200  # characters of a text that serve as its name
+_TOGETHER = 1024  # instances embedded between two commits: seconds of work
+_BAGS_COPIED = 4096
+_ROWS_TOGETHER = 4096  # temporaries of this size stay in the cache
 
 
 class GivenBag(NamedTuple):
@@ -43,7 +47,7 @@ class ReadBags:
     """Some bags that were read, and whose instances may still have to be embedded."""
 
     names: list[str]
-    digests: list[bytes]  # 16 bytes for each instance, equal if the content is equal
+    digests: list[bytes]  # of each instance, equal if the content is equal
     members: list[NDArray[np.int64]]  # for each bag, the rows of its members among the instances
     instance_names: list[list[str]]
     features: Callable[[NDArray[np.int64]], Rows]  # of the instances at some rows
@@ -106,27 +110,17 @@ def _member_names(bag: GivenBag, kind: InstanceKind) -> list[str]:
     if bag.instance_names is not None:
         names = [str(name) for name in bag.instance_names]
         if len(names) != len(bag.instances):
-            raise MIVError(
-                f"The bag {bag.name!r} has {len(bag.instances)} instances and {len(names)} instance names. "
-                "Expected one name per instance."
-            )
+            counts = f"{len(bag.instances)} instances and {len(names)} instance names"
+            raise MIVError(f"The bag {bag.name!r} has {counts}. Expected one name per instance.")
     elif kind == "image":
-        names = [str(one) if isinstance(one, str | PathLike) else _file_of(one) for one in bag.instances]
+        files = [getattr(image, "filename", "") if isinstance(image, Image.Image) else image for image in bag.instances]
+        names = [str(file) if isinstance(file, str | PathLike) else "" for file in files]
     elif kind == "text":
         names = [str(one)[:_LONGEST_TEXT] for one in bag.instances]
     else:
         names = [""] * len(bag.instances)
     # File names that are not UTF-8 hold half letters, which no Arrow text can.
     return [name[:_LONGEST_NAME].encode(errors="replace").decode() for name in names]
-
-
-def _file_of(given: Any) -> str:
-    return str(getattr(given, "filename", "") or "") if isinstance(given, Image.Image) else ""
-
-
-_TOGETHER = 1024  # instances embedded between two commits: seconds of work
-_BAGS_COPIED = 4096
-_ROWS_TOGETHER = 4096  # temporaries of this size stay in the cache
 
 
 class Adding:
@@ -158,7 +152,7 @@ class Adding:
 
     def copy(self, source: Snapshot) -> None:
         """Add the bags of another gallery with the same backbone."""
-        hashes, bags = source.hashes, np.flatnonzero(source.is_live)
+        bags = np.flatnonzero(source.is_live)
         with torch.inference_mode(), evaluating(self.verifier), self.progress.step("Copying bags") as advance:
             for start in range(0, len(bags), _BAGS_COPIED):
                 part = bags[start : start + _BAGS_COPIED]
@@ -167,7 +161,7 @@ class Adding:
                 self._add_part(
                     ReadBags(
                         names=[source.name(int(bag)) for bag in part],
-                        digests=[digest.ljust(files.HASH_BYTES, b"\0") for digest in hashes[used].tolist()],
+                        digests=source.hashes.take(used).to_pylist(),
                         members=np.split(places, ptr[1:-1]),
                         instance_names=[source.instance_names(int(bag)) for bag in part],
                         features=lambda rows, used=used: source.features.take(used[rows]),  # type: ignore[misc]
@@ -177,33 +171,33 @@ class Adding:
                 advance(len(part))
 
     def _add_part(self, read: ReadBags) -> int:
-        known, digests = self.store.known_instances, read.digests
-        first = {digest: place for place, digest in reversed(list(enumerate(digests)))}
-        unknown = np.flatnonzero(known.rows(digests) < 0)
-        new = unknown[[first[digests[place]] == place for place in unknown]]
+        digests = read.digests
+        unknown = np.flatnonzero(self.store.snapshot.numbers(digests) < 0)
+        new = np.array(sorted({digests[place]: place for place in unknown[::-1]}.values()), np.int64)
         pieces = [new] if read.is_embedded else np.split(new, np.arange(_TOGETHER, len(new), _TOGETHER))
         for piece in pieces[:-1]:
             self._commit([digests[row] for row in piece], read.features(piece), [], [], [])
         last = pieces[-1]
         features = read.features(last) if len(last) else np.zeros((0, self.store.manifest.channels), np.float32)
         hashes = [digests[row] for row in last]
-        rows = known.rows_with(hashes, digests)
-        members = [rows[places] for places in read.members]
+        next_numbers = {digest: len(self.store.snapshot.features) + place for place, digest in enumerate(hashes)}
+        known = zip(digests, self.store.snapshot.numbers(digests), strict=True)
+        numbers = np.array([next_numbers.get(digest, number) for digest, number in known], np.int64)
+        members = [numbers[places] for places in read.members]
         chosen = self._chosen(read.names, members, read.instance_names)
         if len(last) or chosen:
-            names, chosen_members = [read.names[number] for number in chosen], [members[number] for number in chosen]
-            instance_names = [read.instance_names[number] for number in chosen]
-            self._commit(hashes, features, names, chosen_members, instance_names)
+            columns = ([column[bag] for bag in chosen] for column in (read.names, members, read.instance_names))
+            self._commit(hashes, features, *columns)
             merge_small(self.store)
         return len(chosen)
 
     def _chosen(self, names: list[str], members: list[NDArray[np.int64]], instance_names: list[list[str]]) -> list[int]:
         """Bags to write: not those that are there with the same instances and, to replace, the same names of them."""
-        snapshot, chosen, seen = self.store.snapshot, [], set()
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise MIVError(f"There are two bags named {twice[0]!r}. Expected different names.")
+        snapshot, chosen = self.store.snapshot, []
         for number, name in enumerate(names):
-            if name in seen:
-                raise MIVError(f"There are two bags named {name!r}. Expected different names.")
-            seen.add(name)
             there = snapshot.number_of.get(name)
             if there is not None:
                 before = snapshot.members[snapshot.ptr[there] : snapshot.ptr[there + 1]]
@@ -211,10 +205,8 @@ class Adding:
                 if np.array_equal(before, members[number]) and same_names:
                     continue
                 if not self.replace:
-                    raise MIVError(
-                        f"The gallery has a bag named {name!r} with other instances. Choose another name, or replace "
-                        "it: `miv gallery replace`, or Gallery.replace in Python."
-                    )
+                    remedy = "Choose another name, or replace it: `miv gallery replace`, or Gallery.replace in Python."
+                    raise MIVError(f"The gallery has a bag named {name!r} with other instances. {remedy}")
             chosen.append(number)
         return chosen
 
@@ -231,16 +223,14 @@ class Adding:
         columns = [files.pa.array(hashes, files.pa.binary(files.HASH_BYTES)), files.row_column(features)]
         instances = files.pa.record_batch(columns, schema=files.instance_schema(manifest.channels))
         schema = files.kept_schema(manifest.width)
-        kept = (
-            files.pa.record_batch([files.row_column(rows)], schema=schema)
-            for rows in _stored_rows(self.form, features, members, snapshot)
-        )
+        stored = _stored_rows(self.form, features, members, snapshot)
+        kept = (files.pa.record_batch([files.row_column(rows)], schema=schema) for rows in stored)
         replaced = [snapshot.number_of[name] for name in names if name in snapshot.number_of]
         entry = store.write_segment([instances], [files.bag_batch(names, members, instance_names)], kept)
         changes: dict[str, Any] = {"segments": (*manifest.segments, entry)}
         if replaced:
             changes["removed"] = store.write_removed(np.append(snapshot.removed, replaced))
-        store.commit(manifest.changed(**changes), new_hashes=hashes)
+        store.commit(manifest.changed(**changes))
 
 
 def _stored_rows(

@@ -101,14 +101,6 @@ def column_rows(column: Any, width: int) -> NDArray[np.float32]:
     return np.asarray(values[column.offset : column.offset + len(column)])
 
 
-def column_hashes(column: Any) -> NDArray[Any]:
-    """A column of digests as an array of 16 bytes each, which NumPy can sort."""
-    start = column.offset * HASH_BYTES
-    content = column.buffers()[1]
-    taken = b"" if content is None else content.to_pybytes()[start : start + len(column) * HASH_BYTES]
-    return np.frombuffer(taken, f"S{HASH_BYTES}")
-
-
 def bag_batch(names: list[str], members: list[NDArray[np.int64]], instance_names: list[list[str]]) -> Any:
     """Bags as a record batch."""
     sizes, joined = [len(bag) for bag in members], np.concatenate([np.zeros(0, np.int64), *members])
@@ -251,8 +243,8 @@ class GalleryManifest:
         del document["recall"]  # of an index that earlier versions had, and still expect to be described
         removed = document.pop("removed")
         try:
-            document["segments"] = tuple(SegmentEntry(**entry) for entry in document["segments"])
-            manifest = cls(**document, removed=None if removed is None else Removed(**removed))
+            segments = tuple(SegmentEntry(**entry) for entry in document.pop("segments"))
+            manifest = cls(**document, segments=segments, removed=None if removed is None else Removed(**removed))
         except TypeError as error:  # a key too many
             raise MIVError(f"{path}: {error}. {DAMAGED}") from error
         manifest._check(path)

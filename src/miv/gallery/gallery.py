@@ -177,15 +177,10 @@ class Gallery:
         with self._store.writing():
             numbers = [self._number(name) for name in dict.fromkeys(names)]
             removed = self._store.write_removed(np.append(self._store.snapshot.removed, numbers))
-            self._store.commit(self._store.manifest.changed(removed=removed), new_hashes=[])
+            self._store.commit(self._store.manifest.changed(removed=removed))
 
     def search(
-        self,
-        query: Any,
-        top: int = 10,
-        *,
-        witnesses: WitnessMethod | None = None,
-        resize: Fit | None = None,
+        self, query: Any, top: int = 10, *, witnesses: WitnessMethod | None = None, resize: Fit | None = None
     ) -> Hits:
         """Find the bags that most likely hold something of the query's class.
 

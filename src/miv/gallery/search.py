@@ -283,8 +283,7 @@ def exact_logits(prepared: StoredQueries, snapshot: Snapshot) -> NDArray[np.floa
     ptr = snapshot.ptr if snapshot.per != "bag" else np.arange(snapshot.bags + 1)
     first = 0
     while first < snapshot.bags:
-        after = int(np.searchsorted(ptr, ptr[first] + prepared.rows_together, side="right")) - 1
-        last = snapshot.without_copy(first, max(first + 1, after))
+        last = max(first + 1, int(np.searchsorted(ptr, ptr[first] + prepared.rows_together, side="right")) - 1)
         rows = snapshot.kept_between(first, last)
         parts.append(prepared.logits(rows, snapshot.ptr[first : last + 1] - snapshot.ptr[first]))
         first = last

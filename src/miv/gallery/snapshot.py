@@ -89,13 +89,6 @@ class Segment:
             raise MIVError(f"{self.path / BAGS} has an empty bag, or other counts than the manifest. {files.DAMAGED}")
         return all_sizes, all_members
 
-    @property
-    def hashes(self) -> NDArray[Any]:
-        """Hashes of the instances."""
-        return np.concatenate(
-            [np.zeros(0, "S16"), *(files.column_hashes(batch.column(0)) for batch in self.instance_batches)]
-        )
-
     @cached_property
     def names(self) -> list[str]:
         """Names of the bags."""
@@ -131,23 +124,18 @@ def write_segment(
 class Snapshot:
     """Bags ``0`` to ``B - 1``, some of them removed, over instances ``0`` to ``U - 1``.
 
-    ``known`` are segments that are already mapped, by name; ``per`` is what a kept row belongs to.
+    ``known`` are segments that are already mapped; ``per`` is what a kept row belongs to.
     """
 
-    def __init__(
-        self, folder: Path, manifest: GalleryManifest, per: str, known: dict[str, Segment] | None = None
-    ) -> None:
+    def __init__(self, folder: Path, manifest: GalleryManifest, per: str, known: Sequence[Segment] = ()) -> None:
         self.folder, self.manifest, self.per = folder, manifest, per
-        known = known or {}
-        self.segments = [
-            known[entry.name] if entry.name in known else Segment(folder, entry, manifest, per)
-            for entry in manifest.segments
-        ]
+        mapped = {segment.entry.name: segment for segment in known if segment.entry in manifest.segments}
+        self.segments = [mapped.get(e.name) or Segment(folder, e, manifest, per) for e in manifest.segments]
         pieces = [piece for segment in self.segments for piece in segment.features]
         kept_pieces = [piece for segment in self.segments for piece in segment.kept]
         self.features = RowStore(pieces, manifest.channels)
         self.kept = RowStore(kept_pieces, manifest.width or manifest.channels)
-        self.first_bag = csr.borders([entry.bags for entry in manifest.segments])
+        self.bags = sum(entry.bags for entry in manifest.segments)  # B, with the removed ones
         none = np.zeros(0, np.int64)
         self.ptr = csr.borders(np.concatenate([none, *(segment.sizes for segment in self.segments)]))
         self.members = np.concatenate([none, *(segment.members for segment in self.segments)])
@@ -157,7 +145,7 @@ class Snapshot:
         self.is_live[self.removed] = False
 
     @classmethod
-    def open(cls, folder: Path, per: str | None, known: dict[str, Segment] | None = None) -> "Snapshot":
+    def open(cls, folder: Path, per: str | None, known: Sequence[Segment] = ()) -> "Snapshot":
         """Open what the manifest lists now; if a writer has just replaced files, read the manifest again.
 
         If ``per`` is ``None``, kept rows are not opened, so the verifier need not be known.
@@ -171,11 +159,6 @@ class Snapshot:
             except FileNotFoundError as error:
                 missing = error
         raise MIVError(f"{missing.filename or missing} is missing. {files.DAMAGED}") from missing
-
-    @property
-    def bags(self) -> int:
-        """``B``, with the removed ones."""
-        return int(self.first_bag[-1])
 
     @cached_property
     def removed(self) -> NDArray[np.int64]:
@@ -213,9 +196,17 @@ class Snapshot:
         raise IndexError(bag)
 
     @property
-    def hashes(self) -> NDArray[Any]:
-        """Hashes of all instances."""
-        return np.concatenate([np.zeros(0, f"S{files.HASH_BYTES}"), *(segment.hashes for segment in self.segments)])
+    def hashes(self) -> Any:
+        """Hashes of all instances, a column."""
+        batches = [batch for segment in self.segments for batch in segment.instance_batches]
+        return files.pa.chunked_array([batch.column(0) for batch in batches], files.pa.binary(files.HASH_BYTES))
+
+    def numbers(self, digests: list[bytes]) -> NDArray[np.int64]:
+        """The number of the instance with each digest, or -1."""
+        from pyarrow.compute import index_in
+
+        wanted = files.pa.array(digests, files.pa.binary(files.HASH_BYTES))
+        return np.asarray(index_in(wanted, self.hashes).fill_null(-1), np.int64)
 
     @property
     def live_members(self) -> NDArray[np.bool_]:
@@ -228,20 +219,6 @@ class Snapshot:
             return self.kept.between(first, last)
         start, end = int(self.ptr[first]), int(self.ptr[last])
         return self.kept.between(start, end) if self.per == "member" else self.kept.take(self.members[start:end])
-
-    def without_copy(self, first: int, last: int) -> int:
-        """The end of the bags from ``first``, at most ``last``, whose kept rows can be read without a copy.
-
-        Rows that follow each other are copied only if they lie in two pieces, so the bags before the border of a piece
-        go first, then the bag on the border alone.
-        """
-        ptr = self.ptr if self.per != "bag" else np.arange(self.bags + 1)
-        start, end = int(ptr[first]), int(ptr[last])
-        row, final = (self.members[start], self.members[end - 1]) if self.per == "instance" else (start, end - 1)
-        border = int(self.kept.borders[np.searchsorted(self.kept.borders, row, side="right")])
-        if final - row != end - start - 1 or border > final:
-            return last
-        return max(first + 1, int(np.searchsorted(ptr, start + border - row, side="right")) - 1)
 
     def features_of(self, bags: NDArray[np.int64]) -> tuple[Rows, NDArray[np.int64]]:
         """Features and borders of some bags, in their order."""

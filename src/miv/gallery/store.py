@@ -2,7 +2,7 @@
 
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -51,39 +51,6 @@ def remove_unlisted(folder: Path, manifest: GalleryManifest) -> None:
                 path.unlink()
 
 
-class KnownInstances:
-    """Finds the number of an instance; those in the snapshot are sorted once, later ones are in a dict."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        hashes = snapshot.hashes
-        self._order = np.argsort(hashes, kind="stable")
-        self._sorted: NDArray[Any] = hashes[self._order]
-        self._later: dict[bytes, int] = {}
-        self._count = len(hashes)
-
-    def add(self, digests: Sequence[bytes]) -> None:
-        """Note instances that were committed, in their order."""
-        for digest in digests:
-            self._later.setdefault(digest, self._count)
-            self._count += 1
-
-    def rows(self, digests: Sequence[bytes]) -> NDArray[np.int64]:
-        """The number of each instance, or -1."""
-        rows = np.array([self._later.get(digest, -1) for digest in digests], np.int64)
-        if len(self._sorted):
-            wanted = np.frombuffer(b"".join(digests), self._sorted.dtype)
-            place = np.minimum(np.searchsorted(self._sorted, wanted), len(self._sorted) - 1)
-            is_there = self._sorted[place] == wanted
-            rows[is_there] = self._order[place[is_there]]
-        return rows
-
-    def rows_with(self, new: Sequence[bytes], digests: Sequence[bytes]) -> NDArray[np.int64]:
-        """The number of each instance, if the ``new`` ones are committed next."""
-        next_rows = {digest: self._count + place for place, digest in enumerate(new)}
-        rows = zip(digests, self.rows(digests), strict=True)
-        return np.array([next_rows.get(digest, -1) if row < 0 else row for digest, row in rows], np.int64)
-
-
 class OpenGallery:
     """The current snapshot, and commits by the one writer; ``per`` is what a kept row belongs to."""
 
@@ -91,7 +58,6 @@ class OpenGallery:
         self.folder, self._per = folder, per
         self._stamp = self._stamp_now()
         self.snapshot = Snapshot.open(folder, per)
-        self._known: KnownInstances | None = None
 
     @property
     def manifest(self) -> GalleryManifest:
@@ -102,8 +68,8 @@ class OpenGallery:
         """See what other processes have committed since."""
         stamp = self._stamp_now()
         if stamp != self._stamp:
-            self._open()
-            self._stamp, self._known = stamp, None
+            self.snapshot = Snapshot.open(self.folder, self._per, self.snapshot.segments)
+            self._stamp = stamp
         return self.snapshot
 
     @contextmanager
@@ -123,13 +89,6 @@ class OpenGallery:
             remove_unlisted(self.folder, GalleryManifest.load(self.folder))
             self.refresh()
             yield
-
-    @property
-    def known_instances(self) -> KnownInstances:
-        """The instances by hash; kept over commits of this process."""
-        if self._known is None:
-            self._known = KnownInstances(self.snapshot)
-        return self._known
 
     def require_same(self) -> None:
         """Raise an error if the gallery is no longer the one that this writer locked: its lock protects no other."""
@@ -157,30 +116,13 @@ class OpenGallery:
             files.write_batches(temporary, files.removed_schema(), [batch])
         return Removed(path.name, len(numbers), path.stat().st_size)
 
-    def commit(self, manifest: GalleryManifest, new_hashes: Sequence[bytes] | None = None) -> None:
-        """List new files; ``new_hashes`` are those of added instances, ``None`` if instances were renumbered."""
-        before = self.snapshot
+    def commit(self, manifest: GalleryManifest) -> None:
+        """Replace the manifest, which lists new files."""
         self.require_same()
         manifest.save(self.folder)
-        self._stamp = self._stamp_now()
-        self._open()
-        if new_hashes is None:
-            self._known = None
-        elif self._known is not None:
-            self._known.add(new_hashes)
-        names = before.__dict__.get("number_of")
-        if names is not None and new_hashes is not None and self.manifest.removed == before.manifest.removed:
-            for segment in self.snapshot.segments[len(before.segments) :]:
-                names.update(zip(segment.names, range(before.bags, before.bags + len(segment.names)), strict=True))
-            self.snapshot.__dict__["number_of"] = names  # of a cached property
+        self.refresh()
         self.require_same()
         remove_unlisted(self.folder, manifest)
-
-    def _open(self) -> None:
-        known = {segment.entry.name: segment for segment in self.snapshot.segments if segment.entry.bytes}
-        entries = {entry.name: entry for entry in GalleryManifest.load(self.folder).segments}
-        same = {name: segment for name, segment in known.items() if entries.get(name) == segment.entry}
-        self.snapshot = Snapshot.open(self.folder, self._per, same)
 
     def _stamp_now(self) -> tuple[int, int, int] | None:
         try:
@@ -202,7 +144,7 @@ def merge_small(store: OpenGallery) -> None:
             (batch for segment in merged for batch in segment.bag_batches),
             (batch for segment in merged for batch in segment.kept_batches),
         )
-        store.commit(store.manifest.changed(segments=(*store.manifest.segments[:-count], entry)), new_hashes=[])
+        store.commit(store.manifest.changed(segments=(*store.manifest.segments[:-count], entry)))
 
 
 def compact(store: OpenGallery) -> None:

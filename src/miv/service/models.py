@@ -17,15 +17,7 @@ from miv.evaluation.runs import refuse_unfinished
 from miv.files.json import card_about
 from miv.files.weights import find_verifier
 from miv.runtime import available_cores
-from miv.service.batching import (
-    Features,
-    ReadExemplar,
-    ReadRequest,
-    RequestBatcher,
-    bytes_of,
-    embedded,
-    verify_batch,
-)
+from miv.service.batching import Features, ReadExemplar, ReadRequest, RequestBatcher, bytes_of, embedded, verify_batch
 from miv.service.errors import RefusedRequest
 from miv.service.metrics import ServiceMetrics
 from miv.service.settings import ServiceSettings

@@ -13,15 +13,7 @@ from miv.checking.sentences import Sentence
 from miv.checking.sources import read_answer, read_sources
 from miv.errors import collect_warnings
 from miv.service.batching import ReadRequest
-from miv.service.bodies import (
-    CheckAnswer,
-    CheckRequest,
-    KeptBag,
-    VerifyAnswer,
-    VerifyForm,
-    VerifyRequest,
-    json_body,
-)
+from miv.service.bodies import CheckAnswer, CheckRequest, KeptBag, VerifyAnswer, VerifyForm, VerifyRequest, json_body
 from miv.service.errors import RefusedRequest, error_responses
 from miv.service.models import LoadedModel
 from miv.service.reading import is_small, media_type, read_exemplars, read_form, read_json
@@ -85,12 +77,7 @@ def _read(asked: VerifyRequest | VerifyForm, model: LoadedModel, service: Runnin
     else:
         exemplars = [(one.query, bag_of(one.bag)) for one in asked.exemplars]
     return read_exemplars(
-        model.verifier,
-        service.limits,
-        exemplars,
-        witnesses=asked.witnesses,
-        heads=asked.heads,
-        resize=asked.resize,
+        model.verifier, service.limits, exemplars, witnesses=asked.witnesses, heads=asked.heads, resize=asked.resize
     )
 
 
