@@ -67,15 +67,10 @@ def test_a_service_on_all_addresses_answers_to_each_but_not_to_other_names(tmp_p
         assert {host: client.get("/", headers={"Host": host}).status_code for host in hosts} == hosts
 
 
-def test_a_browser_at_an_unknown_name_reads_what_to_do(client: TestClient) -> None:
-    other = {"Host": "Miv.Other.org:8000", "Accept": "text/html,*/*"}
-    page = client.get("/", headers=other)
-    assert (page.status_code, page.headers["content-type"]) == (400, "text/html; charset=utf-8")
-    assert "Miv.Other.org:8000" in page.text
-    assert "--allowed-host miv.other.org" in page.text
-    assert "<b>" not in client.get("/", headers={**other, "Host": "<b>evil</b>"}).text
-    assert "--allowed-host" in client.get("/v1/models", headers=other).json()["error"]["message"]
-    assert "192.0.2.2" in client.get("/", headers={"Host": "192.0.2.2"}).json()["error"]["message"]
+def test_an_unknown_name_is_refused_with_the_option_that_allows_it(client: TestClient) -> None:
+    refused = client.get("/", headers={"Host": "Miv.Other.org:8000"}).json()["error"]["message"]
+    assert "Miv.Other.org:8000" in refused
+    assert "--allowed-host miv.other.org" in refused
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,14 @@
 """Errors of the service: a status and a message in one form, ``{"error": {"status", "message"}}``."""
 
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from html import escape
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
@@ -16,8 +16,6 @@ from miv.errors import MIVError
 from miv.verifier.reading import USE_RESIZE
 
 logger = logging.getLogger(__name__)
-
-
 _HEADERS = {
     401: {"WWW-Authenticate": "Bearer"},
     413: {"Connection": "close"},  # the rest of the body is not read
@@ -54,34 +52,9 @@ def error_response(status: int, message: str) -> JSONResponse:
     return JSONResponse({"error": {"status": status, "message": text}}, status, _HEADERS.get(status))
 
 
-def error_page(status: int, message: str) -> HTMLResponse:
-    """The answer to a person who opens the page in a browser, and is refused."""
-    words = escape(message[:_LONGEST])
-    return HTMLResponse(
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>miv: not answered</title>'
-        f"<h1>miv cannot answer here</h1><p>{words}</p></html>",
-        status,
-    )
-
-
-_MEANINGS = {
-    400: "The request is not HTTP or JSON as expected, or its header Host is unknown.",
-    401: "The token is missing or wrong.",
-    403: "The request comes from a page of another site.",
-    404: "There is no such model, sample or address.",
-    405: "The address does not have this method.",
-    409: "Conflict: already exists, or was modified concurrently.",
-    413: "The request is larger than a limit.",
-    415: "The body is not of an expected content type.",
-    422: "The request has the right form, but its content cannot be used.",
-    503: "The service is starting, busy or too slow. Try again after the seconds in Retry-After.",
-}
-
-
 def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The documented answers to refused requests, for ``responses=`` of a route; some can always happen."""
-    every = sorted({400, 401, 403, *statuses})
-    return {status: {"model": ErrorAnswer, "description": _MEANINGS[status]} for status in every}
+    return {status: {"model": ErrorAnswer} for status in sorted({400, 401, 403, *statuses})}
 
 
 def add_error_handlers(app: FastAPI) -> None:
@@ -106,13 +79,9 @@ def add_error_handlers(app: FastAPI) -> None:
 def first_problem(problems: list[Any]) -> str:
     """The first problem that pydantic found, in words."""
     first = problems[0]
-    where = ".".join(str(part) for part in first["loc"] if not _is_branch(part))
-    return f"{where or 'The body'}: {first['msg']}. See /openapi.json for what is expected."
-
-
-def _is_branch(part: object) -> bool:
-    """Whether a part of a place names a branch of a union, which means nothing to a reader."""
-    return isinstance(part, str) and ("[" in part or part in {"str", "body"} or part[:1].isupper())
+    # Branches of unions mean nothing to a reader; they are named after types.
+    parts = [str(part) for part in first["loc"] if not re.search(r"^[A-Z]|\[|^(str|body)$", str(part))]
+    return f"{'.'.join(parts) or 'The body'}: {first['msg']}. See /openapi.json for what is expected."
 
 
 @contextmanager

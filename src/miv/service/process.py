@@ -19,7 +19,6 @@ from fastapi import FastAPI
 from prometheus_client.multiprocess import mark_process_dead
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
-from uvicorn.supervisors.multiprocess import Process
 
 from miv.errors import MIVError
 from miv.runtime import Terminated
@@ -47,19 +46,17 @@ def web_address(listening: socket.socket, *, everywhere: bool) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _announce(event: str, settings: ServiceSettings, address: str, words: str, **fields: Any) -> None:
-    """Log an event for programs, and print it for a person."""
-    logger.info(event, extra={"fields": {"address": address, "models": settings.models, **fields}})
+def _announce(settings: ServiceSettings, address: str, seconds: float | None) -> None:
+    """Say that the service listens, or that it is ready after so many seconds: in the log, and to a person."""
+    event, models = "listening" if seconds is None else "ready", ", ".join(settings.models)
+    fields = {"address": address, "models": settings.models}
+    words = f"Loading {models}…"
+    if seconds is not None:
+        fields["seconds"] = round(seconds, 1)
+        words = f"Ready: {models} ({seconds:.1f} s). Open {address} in a browser; Ctrl-C stops it."
+    logger.info(event, extra={"fields": fields})
     if sys.stderr.isatty():
         print(words, file=sys.stderr, flush=True)
-
-
-def _announce_ready(settings: ServiceSettings, address: str, seconds: float) -> None:
-    words = f"Ready: {', '.join(settings.models)} ({seconds:.1f} s). Open {address} in a browser; Ctrl-C stops it."
-    _announce("ready", settings, address, words, seconds=round(seconds, 1))
-
-
-_ORPHAN_SECONDS = 1.0  # between two looks at the supervisor
 
 
 def end_orphaned_worker(supervisor: int) -> None:
@@ -67,25 +64,24 @@ def end_orphaned_worker(supervisor: int) -> None:
 
     def watch() -> None:
         while os.getppid() == supervisor:
-            time.sleep(_ORPHAN_SECONDS)
+            time.sleep(1)
         os.kill(os.getpid(), signal.SIGTERM)
         shutil.rmtree(os.environ[SHARED_FOLDER], ignore_errors=True)  # its owner cannot any more
 
     threading.Thread(target=watch, name="supervisor", daemon=True).start()
 
 
-_ANSWER_SECONDS = 60  # a worker that has started and then does not answer its supervisor for so long is killed
+_ANSWER_SECONDS = 300  # a worker that does not answer its supervisor for so long is killed; starting may take a minute
 
 
 def run_service(settings: ServiceSettings) -> None:
     """Serve until SIGTERM or Ctrl-C, then finish what is running; a model that cannot be loaded is an error."""
     served_names(settings.models)  # a wrong one is an error before anything is opened
     configure_logs()
-    listening = _listen(settings.host, settings.port)
-    with listening:
+    with _listen(settings.host, settings.port) as listening:
         address = web_address(listening, everywhere=settings.listens_everywhere)
-        _announce("listening", settings, address, f"Loading {', '.join(settings.models)}…")
-        ready = partial(_announce_ready, settings, address)
+        _announce(settings, address, None)
+        ready = partial(_announce, settings, address)
         if settings.workers == 1:
             _run_alone(settings, listening, ready)
         else:
@@ -118,54 +114,14 @@ def _run_workers(settings: ServiceSettings, listening: socket.socket, ready: Cal
 
 
 class _Supervisor(Multiprocess):
-    """Restarts dead workers; also takes them out of the metrics that count only living ones.
-
-    A worker may take any time to start: on a busy machine, one that is killed for being slow is as slow the next time.
-    Only a worker that has started must go on answering.
-    """
-
-    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
-        super().__init__(config, sockets)
-        self._asked: dict[int | None, float] = {}  # when each worker that starts was first asked whether it has
-        self._owing: set[int | None] = set()  # workers that still owe an answer
-        self._started: set[int | None] = set()
+    """Restarts dead workers; also takes them out of the metrics that count only living ones."""
 
     def keep_subprocess_alive(self) -> None:
         before = {process.pid for process in self.processes}
-        starting = [process for process in self.processes if self._is_starting(process)]
-        self.processes = [process for process in self.processes if process not in starting]
         super().keep_subprocess_alive()
-        self.processes += starting
         for pid in before - {process.pid for process in self.processes}:
             logger.warning("worker died", extra={"fields": {"worker": pid}})
             mark_process_dead(pid)
-            self._started.discard(pid)
-            self._owing.discard(pid)
-            self._asked.pop(pid, None)
-
-    def _is_starting(self, worker: Process) -> bool:
-        """Whether a worker runs and has not started yet.
-
-        It is asked again only after its answer: answers that wait in the pipe would hide later that it hangs.
-        """
-        pid, connection = worker.pid, worker.parent_conn
-        if pid in self._started or not worker.process.is_alive():
-            return False
-        try:
-            if pid not in self._owing:
-                connection.send(b"ping")
-                self._owing.add(pid)
-            began = self._asked.setdefault(pid, time.monotonic())
-            if not connection.poll(0):
-                return True
-            self._owing.discard(pid)
-            if not connection.recv():
-                return True
-        except (OSError, EOFError):  # it is just ending
-            return False
-        self._started.add(pid)
-        logger.info("worker started", extra={"fields": {"worker": pid, "seconds": round(time.monotonic() - began, 1)}})
-        return False
 
 
 def _worker_app(settings: ServiceSettings, ready: Callable[[float], None], supervisor: int) -> FastAPI:
@@ -198,14 +154,9 @@ def _listen(host: str, port: int) -> socket.socket:
     """A socket that all workers share."""
     try:
         addresses = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, address = addresses[0]
-        listening = socket.socket(family, kind, protocol)
-        try:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind(address)
-        except OSError:
-            listening.close()
-            raise
+        family, _, _, _, address = addresses[0]
+        both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        listening = socket.create_server(address, family=family, dualstack_ipv6=both)
     except (OSError, OverflowError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise MIVError(f"Cannot listen on {host} port {port}: {reason}. Choose another --host or --port.") from error

@@ -55,7 +55,6 @@ def check_json_size(content: bytes, limits: Limits) -> None:
 
 
 Body = TypeVar("Body", bound=BaseModel)
-_AT_ONCE = 300_000  # bytes of JSON that are read in about a millisecond, so that a thread would cost more
 
 
 def media_type(request: Request) -> str:
@@ -63,26 +62,17 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def is_small(request: Request) -> bool:
-    """Whether the body is so small that a thread would cost more than it saves."""
-    length = request.headers.get("content-length", "")
-    return length.isdigit() and int(length) <= _AT_ONCE
-
-
 async def read_json(request: Request, body: type[Body]) -> Body:
     """Read the body of a request as JSON; anything else is refused with a message."""
     if media_type(request) != "application/json":
         raise RefusedRequest(415, "The content type is not application/json. Send JSON with that content type.")
     content, limits = await request.body(), service_of(request).limits
-    if not is_small(request):
-        return await asyncio.to_thread(parse_json, content, body, limits)
-    return parse_json(content, body, limits)
 
+    def parsed() -> Body:
+        check_json_size(content, limits)
+        return _validated(lambda: body.model_validate_json(content))
 
-def parse_json(content: bytes, body: type[Body], limits: Limits) -> Body:
-    """Parse JSON. NaN, half letters and deep nesting are errors."""
-    check_json_size(content, limits)
-    return _validated(lambda: body.model_validate_json(content))
+    return await asyncio.to_thread(parsed)
 
 
 def _validated(validate: Callable[[], Body]) -> Body:

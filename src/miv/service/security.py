@@ -17,7 +17,7 @@ from uuid import uuid4
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from miv.service.errors import RefusedRequest, error_page, error_response
+from miv.service.errors import RefusedRequest, error_response
 from miv.service.metrics import REQUESTS, ServiceMetrics
 from miv.service.settings import ServiceSettings
 
@@ -238,9 +238,7 @@ class _Answer:
         if self._has_started:
             self.status = status  # for the log; the connection is cut
             return
-        is_page = scope["method"] == "GET" and scope["path"] == "/"
-        wants_page = is_page and "text/html" in Headers(scope=scope).get("accept", "")
-        response = error_page(status, message) if wants_page else error_response(status, message)
+        response = error_response(status, message)
         if status != 401 and scope["method"] not in {"GET", "HEAD"}:
             response.headers["Connection"] = "close"  # the rest of the body is not read
         await response(scope, _no_more, self.send)

@@ -16,7 +16,7 @@ from miv.service.batching import ReadRequest
 from miv.service.bodies import CheckAnswer, CheckRequest, KeptBag, VerifyAnswer, VerifyForm, VerifyRequest, json_body
 from miv.service.errors import RefusedRequest, error_responses
 from miv.service.models import LoadedModel
-from miv.service.reading import is_small, media_type, read_exemplars, read_form, read_json
+from miv.service.reading import media_type, read_exemplars, read_form, read_json
 from miv.service.settings import Limits
 from miv.service.state import RunningService, model_of, service_of
 
@@ -50,10 +50,7 @@ async def verify(request: Request) -> JSONResponse:
     if kept and name is None:
         name = await asyncio.to_thread(service.model_of_kept, kept)
     model = model_of(request, name)
-    if model.kind == "features" and is_small(request) and not kept:
-        read = _read(asked, model, service)
-    else:  # decoding images and reading kept bags takes a while, in which other requests go on
-        read = await asyncio.to_thread(_read, asked, model, service)
+    read = await asyncio.to_thread(_read, asked, model, service)
     verdicts = await model.run(read, read.bytes)
     service.metrics.exemplars.labels(model.name).inc(len(verdicts))
     return JSONResponse({"model": model.name, "verdicts": verdicts})
