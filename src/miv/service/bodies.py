@@ -11,8 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import models_json_schema
 
 from miv import __version__
+from miv.checking.results import Citation, Outcome
 from miv.files.images import Fit
-from miv.verifier.verdict import WitnessMethod
+from miv.files.instances import InstanceKind
+from miv.verifier.decisions import Decision
+from miv.verifier.verdict import Witness, WitnessMethod
 
 # fail_fast: a million wrong items give one error, not a million.
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -116,16 +119,6 @@ class KeepRequest(PutBagRequest):
     model: ModelName = None
 
 
-class KeptBagAnswer(BaseModel):
-    """A kept bag."""
-
-    id: str = Field(examples=["0123456789abcdef0123456789abcdef"], description="For the bag of /v1/verify.")
-    model: str
-    size: int
-    created: str
-    expires: str
-
-
 class NewGalleryRequest(StrictBody):
     """A gallery to create."""
 
@@ -139,7 +132,6 @@ class SearchRequest(StrictBody):
     query: Query
     top: int = Field(10, strict=True, ge=1, le=1000, description="Number of bags to return.")
     witnesses: Witnesses = None
-    prefilter: bool = Field(False, strict=True, description="No effect: every search compares all bags.")
     resize: Resize = None
 
 
@@ -210,7 +202,7 @@ class ServedModel(BaseModel):
 
     name: str = Field(examples=["miv/digits"])
     about: str | None = Field(description="What it decides, in a sentence of its model card.")
-    kind: Literal["image", "text", "features"]
+    kind: InstanceKind
     image: ServedImageForm | None
     channels: int | None = Field(description="Length of a vector.")
     pooling: str
@@ -232,22 +224,15 @@ class ModelsAnswer(BaseModel):
     version: str
 
 
-class WitnessAnswer(BaseModel):
-    """An instance that explains the verdict."""
-
-    index: int
-    score: float
-
-
 class VerdictAnswer(BaseModel):
     """The document of ``Verdict``, with the size of the bag."""
 
     verdict: bool
-    decision: Literal["yes", "no", "unsure"]
+    decision: Decision
     probability: float
     threshold: float
     lower_threshold: float | None
-    witnesses: list[WitnessAnswer]
+    witnesses: list[Witness]
     witnesses_by: str
     shares: list[float] | None
     attention: list[float] | None
@@ -272,7 +257,7 @@ class SampleAnswer(BaseModel):
     """A query and a bag, or an answer and its sources."""
 
     title: str
-    kind: Literal["image", "text", "features"]
+    kind: InstanceKind
     query: Any = None
     bag: list[Any] | None = None
     answer: str | None = None
@@ -284,23 +269,13 @@ class CheckedSentenceAnswer(BaseModel):
 
     text: str
     paragraph: int
-    outcome: Literal["supported", "unsure", "unsupported", "not checked"]
+    outcome: Outcome
     probability: float | None
     citations: list[int]
     nearest: list[int]
     probabilities: list[float]
     words_read: int | None
     item: str
-
-
-class CitationAnswer(BaseModel):
-    """A source sentence that is a witness."""
-
-    number: int
-    source: str
-    sentence: int
-    text: str
-    line: int
 
 
 class SourceAnswer(BaseModel):
@@ -319,8 +294,8 @@ class CheckAnswer(BaseModel):
     unsupported_below: float
     counts: dict[str, int]
     sentences: list[CheckedSentenceAnswer]
-    citations: list[CitationAnswer]
-    nearest: list[CitationAnswer]
+    citations: list[Citation]
+    nearest: list[Citation]
     sources: list[SourceAnswer]
     warnings: list[str] = Field(description="What a reader should know, such as a source that was left out.")
 

@@ -5,8 +5,9 @@ import io
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -57,21 +58,36 @@ class ServiceConnection:
             self._headers["Authorization"] = f"Bearer {token}"
         self._idle: list[HTTPConnection] = []  # as many as requests have run at once
 
-    def request(
-        self, method: str, path: str, body: Any = None, *, repeatable: bool = True, again_when_busy: bool = True
-    ) -> Any:
+    def request(self, method: str, path: str, body: Any = None, *, repeatable: bool = True) -> Any:
         """Send a request and return the document of the answer, ``None`` if it is empty.
 
-        If sending it twice does no harm, it is ``repeatable``: sent again if the connection is lost. A service that is
-        too slow answers with 503 and may still carry it out, so not every request is sent ``again_when_busy``.
+        It is sent again if the service is busy or the connection is lost, unless sending it twice does harm.
         """
         content, headers = None, self._headers
         if body is not None:
             content, headers = _as_json(body), {**headers, "Content-Type": "application/json"}
-        until, is_first = time.monotonic() + self._patience, True
-        busy = (429, 503) if again_when_busy else (429,)
+        until, lost, is_first = time.monotonic() + self._patience, 0, True
+        busy = (429, 503) if repeatable else (429,)
         while True:
-            response, answer = self._send(method, path, content, headers, repeatable)
+            connection = self._connection_type(*self._address, timeout=self._timeout)
+            if repeatable:  # the service may be closing an idle connection just now
+                with suppress(IndexError):
+                    connection = self._idle.pop()  # one step, so that two threads never get the same one
+            try:
+                connection.request(method, f"{self._base}{path}", content, headers)
+                response = connection.getresponse()
+                answer = response.read()
+            except (OSError, HTTPException) as error:
+                connection.close()
+                if isinstance(error, TimeoutError):
+                    seconds = f"{self._timeout:g} seconds"
+                    raise MIVError(f"{self.url} did not answer within {seconds}. Send less, or wait longer.") from error
+                lost, is_first = lost + 1, False
+                if lost > _LOST or not repeatable or isinstance(error, ConnectionRefusedError):
+                    reason = error or type(error).__name__
+                    raise MIVError(f"Could not reach {self.url}: {reason}. Is `miv serve` running there?") from error
+                continue
+            self._idle.append(connection)
             if method == "DELETE" and response.status == 404 and not is_first:
                 return None  # the earlier request was carried out after all
             wait = response.headers.get("Retry-After", "")
@@ -86,34 +102,6 @@ class ServiceConnection:
         while self._idle:
             self._idle.pop().close()
 
-    def _send(
-        self, method: str, path: str, content: bytes | None, headers: dict[str, str], repeatable: bool
-    ) -> tuple[HTTPResponse, bytes]:
-        attempts = 0
-        while True:
-            try:
-                connection = self._idle.pop()  # one step, so that two threads never get the same one
-            except IndexError:
-                connection = self._connection_type(*self._address, timeout=self._timeout)
-            is_new = connection.sock is None
-            try:
-                connection.request(method, f"{self._base}{path}", content, headers)
-                response = connection.getresponse()
-                answer = response.read()
-            except (OSError, HTTPException) as error:
-                connection.close()
-                attempts += 1
-                if isinstance(error, TimeoutError):
-                    seconds = f"{self._timeout:g} seconds"
-                    raise MIVError(f"{self.url} did not answer within {seconds}. Send less, or wait longer.") from error
-                # A service closes connections that were idle; nothing was done then.
-                if attempts > _LOST or isinstance(error, ConnectionRefusedError) or (is_new and not repeatable):
-                    reason = error or type(error).__name__
-                    raise MIVError(f"Could not reach {self.url}: {reason}. Is `miv serve` running there?") from error
-            else:
-                self._idle.append(connection)
-                return response, answer
-
 
 def _as_json(body: Any) -> bytes:
     try:
@@ -123,21 +111,17 @@ def _as_json(body: Any) -> bytes:
 
 
 def _document(status: int, answer: bytes, url: str) -> Any:
-    if 200 <= status < 300 and not answer:
-        return None
+    is_success = 200 <= status < 300
     try:
-        document = json.loads(answer)
-    except (ValueError, RecursionError):
-        document = None
-    if 200 <= status < 300 and document is not None:
-        return document
-    error = document.get("error") if isinstance(document, dict) else None
-    if isinstance(error, dict) and isinstance(error.get("message"), str):
-        raise ServiceError(status, error["message"])
-    raise ServiceError(status, f"{url} did not answer as `miv serve` does. Check the address.")
+        document = json.loads(answer) if answer or not is_success else None
+        if is_success:
+            return document
+        message = document["error"]["message"]
+    except (ValueError, RecursionError, TypeError, KeyError):
+        message = f"{url} did not answer as `miv serve` does. Check the address."
+    raise ServiceError(status, message)
 
 
-_MOST_BYTES = 32_000_000  # of a file; a service takes no more by default
 _NETPBM = (b"P1", b"P2", b"P3", b"P4", b"P5", b"P6")  # which no browser sends, so the service does not read it
 
 
@@ -173,37 +157,27 @@ def _sent(instance: Any, kind: InstanceKind, place: str) -> Any:
             raise MIVError(f"{place} is a {type(instance).__name__}. Expected a text: this model reads texts.")
         return str(instance)
     if isinstance(instance, str | PathLike):
-        return {"image": _base64(_file(Path(instance), place)), "name": Path(instance).name[:300]}
-    if isinstance(instance, Image.Image):
-        return {"image": _base64(_png(instance))}
-    pixels = np.asarray(instance)
-    if pixels.dtype != np.uint8 or not (pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3)):
-        raise MIVError(
-            f"{place} is {pixels.dtype} {pixels.shape}. Expected an image: a file, a Pillow image, or an array "
-            "(H, W) or (H, W, 3) of uint8."
-        )
-    return {"image": _base64(_png(Image.fromarray(pixels)))}
-
-
-def _file(path: Path, place: str) -> bytes:
-    try:
-        size = path.stat().st_size
-        if size > _MOST_BYTES:
-            raise MIVError(f"{place}: {path} has {size:,} bytes. Expected at most {_MOST_BYTES:,}.")
-        content = path.read_bytes()
-    except OSError as error:
-        raise MIVError(f"{place}: could not read {path}: {error.strerror or error}.") from error
-    return _png(Image.fromarray(read_image(path, colour=True))) if content[:2] in _NETPBM else content
+        path = Path(instance)
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise MIVError(f"{place}: could not read {path}: {error.strerror or error}.") from error
+        if content[:2] in _NETPBM:
+            content = _png(Image.fromarray(read_image(path, colour=True)))
+        return {"image": base64.b64encode(content).decode(), "name": path.name[:300]}
+    if not isinstance(instance, Image.Image):
+        pixels = np.asarray(instance)
+        if pixels.dtype != np.uint8 or not (pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3)):
+            expected = "an image: a file, a Pillow image, or an array (H, W) or (H, W, 3) of uint8"
+            raise MIVError(f"{place} is {pixels.dtype} {pixels.shape}. Expected {expected}.")
+        instance = Image.fromarray(pixels)
+    return {"image": base64.b64encode(_png(instance)).decode()}
 
 
 def _png(image: Image.Image) -> bytes:
     file = io.BytesIO()
     image.save(file, "PNG", compress_level=1)
     return file.getvalue()
-
-
-def _base64(content: bytes) -> str:
-    return base64.b64encode(content).decode()
 
 
 def verdict_of(document: dict[str, Any]) -> Verdict:
@@ -279,10 +253,8 @@ class RemoteGallery:
         instances = sent_bag(bag, self._kind)
         if instance_names is not None:
             if len(instance_names) != len(instances) or self._kind == "features":
-                raise MIVError(
-                    f"There are {len(instances)} instances and {len(instance_names)} instance names. Expected one name "
-                    "per image or text."
-                )
+                counts = f"{len(instances)} instances and {len(instance_names)} instance names"
+                raise MIVError(f"There are {counts}. Expected one name per image or text.")
             instances = [
                 {**(instance if isinstance(instance, dict) else {"text": instance}), "name": label}
                 for instance, label in zip(instances, instance_names, strict=True)
@@ -291,28 +263,16 @@ class RemoteGallery:
 
     def remove(self, name: str) -> None:
         """Remove a bag."""
-        self._connection.request("DELETE", self._bag_path(name), repeatable=False)
+        self._connection.request("DELETE", self._bag_path(name))
 
     def search(
-        self,
-        query: Any,
-        top: int = 10,
-        *,
-        prefilter: bool = False,
-        witnesses: WitnessMethod | None = None,
-        resize: Fit | None = None,
+        self, query: Any, top: int = 10, *, witnesses: WitnessMethod | None = None, resize: Fit | None = None
     ) -> dict[str, Any]:
         """The bags that most likely hold something of the query's class: the document of ``miv gallery search --json``.
 
-        The arguments are those of ``Gallery.search``; ``prefilter`` is of services of earlier versions.
+        The arguments are those of ``Gallery.search``.
         """
-        body = _body(
-            query=sent_query(query, self._kind),
-            top=top,
-            prefilter=prefilter or None,
-            witnesses=witnesses,
-            resize=resize,
-        )
+        body = _body(query=sent_query(query, self._kind), top=top, witnesses=witnesses, resize=resize)
         return self._connection.request("POST", f"{self._path}/search", body)
 
     def info(self) -> dict[str, Any]:
@@ -414,7 +374,7 @@ class Client:
         """Let the service keep the features of a bag, so that further queries need not send and embed it again."""
         name, kind = self._model(model)
         body = _body(model=name, bag=sent_bag(bag, kind), resize=resize)
-        return RemoteBag(**self._connection.request("POST", "/v1/bags", body, repeatable=False))
+        return RemoteBag(**self.request("POST", "/v1/bags", body))
 
     def is_kept(self, bag: RemoteBag) -> bool:
         """Whether the service still has a bag."""
@@ -428,7 +388,7 @@ class Client:
 
     def forget(self, bag: RemoteBag) -> None:
         """Remove a kept bag from the service."""
-        self._connection.request("DELETE", f"/v1/bags/{bag.id}", repeatable=False)
+        self.request("DELETE", f"/v1/bags/{bag.id}")
 
     def galleries(self) -> list[dict[str, Any]]:
         """The galleries, with the model and the counts of each."""
@@ -447,7 +407,7 @@ class Client:
         """Create an empty gallery for a model."""
         model, kind = self._model(model)
         body = _body(model=model, name=name)
-        self._connection.request("POST", "/v1/galleries", body, repeatable=False, again_when_busy=False)
+        self._connection.request("POST", "/v1/galleries", body, repeatable=False)
         return RemoteGallery(self._connection, name, kind)
 
     def request(self, method: str, path: str, body: Any = None) -> Any:

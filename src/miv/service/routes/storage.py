@@ -19,7 +19,6 @@ from miv.service.bodies import (
     GalleryAnswer,
     ImageInstance,
     KeepRequest,
-    KeptBagAnswer,
     ListedGallery,
     NewGalleryRequest,
     PutBagAnswer,
@@ -29,6 +28,7 @@ from miv.service.bodies import (
     TextInstance,
     json_body,
 )
+from miv.service.client import RemoteBag
 from miv.service.errors import RefusedRequest, error_responses
 from miv.service.models import LoadedModel
 from miv.service.reading import InstanceReader, is_several, read_json
@@ -59,7 +59,7 @@ def prepare(service: RunningService) -> None:
     "/v1/bags",
     tags=["kept bags"],
     status_code=201,
-    response_model=KeptBagAnswer,
+    response_model=RemoteBag,
     responses=error_responses(404, 413, 415, 422, 503),
     openapi_extra=json_body(KeepRequest, _EXAMPLE),
 )
@@ -76,7 +76,7 @@ async def keep(request: Request) -> JSONResponse:
     return JSONResponse(kept.document(), 201)
 
 
-@router.get("/v1/bags/{id}", tags=["kept bags"], response_model=KeptBagAnswer, responses=error_responses(404, 503))
+@router.get("/v1/bags/{id}", tags=["kept bags"], response_model=RemoteBag, responses=error_responses(404, 503))
 async def describe(request: Request, id: str) -> JSONResponse:  # noqa: A002 - the name in the address
     """Whether a bag is still kept."""
     found = await asyncio.to_thread(service_of(request).kept_bags.find, id)
