@@ -119,8 +119,7 @@ def flat_bag_batch(names: Any, sizes: ArrayLike, members: NDArray[np.int64], ins
 def _record_batches(content: Any, schema: Any) -> Iterator[Any]:
     """Yield the record batches of a mapped file without a copy; another schema or compressed content is an error.
 
-    The messages are read one after the other, as a stream, and not by the list at the end of the file: so each one is
-    checked before pyarrow would unpack it, which for a few bytes can take all memory.
+    Each message is checked before pyarrow would unpack it, which for a few bytes can take all memory.
     """
     if content.slice(0, len(_MAGIC)).to_pybytes() != _MAGIC:
         raise pa.ArrowInvalid("it is not an Arrow file")

@@ -73,10 +73,8 @@ class Gallery:
         )
         source = None if like is None else cls.open(like)._store
         if source is not None and source.manifest.backbone != manifest.backbone:
-            raise MIVError(
-                f"The verifier of the gallery {like} has another backbone, so its features do not fit. Create the "
-                "gallery without --like, and add the bags from their files again: miv gallery add"
-            )
+            remedy = "Create the gallery without --like, and add the bags from their files again: miv gallery add"
+            raise MIVError(f"The verifier of the gallery {like} has another backbone. {remedy}")
         with whole_folder(folder) as temporary:
             verifier.save_pretrained(temporary / VERIFIER)
             manifest.save(temporary)
@@ -99,14 +97,10 @@ class Gallery:
         manifest = GalleryManifest.load(folder)
         source = verifier if verifier is not None else folder / VERIFIER
         loaded = source if isinstance(source, Verifier) else Verifier.from_pretrained(source)
-        fingerprint = verifier_fingerprint(loaded)
-        if fingerprint != manifest.fingerprint:
+        if verifier_fingerprint(loaded) != manifest.fingerprint:
             name = str(source) if isinstance(source, str | Path) else "VERIFIER"
-            raise MIVError(
-                f"The gallery {folder} was made with the verifier {manifest.fingerprint[:12]}, and this is "
-                f"{fingerprint[:12]}: what the gallery stores does not fit it. Open the gallery with its own verifier, "
-                f"or make a new one: miv gallery create NEW {name} --like {folder}"
-            )
+            remedy = f"Open it with its own, or make a new gallery: miv gallery create NEW {name} --like {folder}"
+            raise MIVError(f"What the gallery {folder} stores does not fit another verifier. {remedy}")
         return cls(folder, loaded)
 
     def add(
@@ -238,9 +232,8 @@ class Gallery:
     def _number(self, name: str) -> int:
         number_of = self._store.refresh().number_of
         if check_bag_name(name) not in number_of:
-            raise (
-                unknown_name("bag", name, number_of) if len(number_of) < 50 else MIVError(f"There is no bag {name!r}.")
-            )
+            few = len(number_of) < 50
+            raise unknown_name("bag", name, number_of) if few else MIVError(f"There is no bag {name!r}.")
         return number_of[name]
 
     def _write(self, bags: Iterable[GivenBag], resize: Fit | None, progress: Progress | None, *, replace: bool) -> int:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from miv.data import csr
 from miv.errors import MIVError
+from miv.files.json import NUMBER, check_shape
 from miv.gallery.snapshot import Snapshot
 from miv.poolings import StoredForm, StoredQueries
 from miv.runtime import evaluating
@@ -29,9 +30,6 @@ class Chance:
 
     The false-accept rate :math:`r` of one bag is that of the negatives on which the verifier was calibrated, counted so
     that it is never 0: a probability above all ``n`` negatives has :math:`r = 1 / (n + 1)`.
-
-    Args:
-        point: the operating point of the verifier.
     """
 
     def __init__(self, point: OperatingPoint) -> None:
@@ -62,51 +60,37 @@ class Chance:
     def words(self, probability: float | None, bags: int) -> str:
         """What to tell about the best hit."""
         if not self._is_calibrated:
-            return (
-                "The verifier is not calibrated, so the probabilities are rough, and nothing can be said about chance "
-                "hits. Run `miv calibrate`."
-            )
+            return "The verifier is not calibrated: probabilities and chance hits are unknown. Run `miv calibrate`."
         if probability is None:
             return "The gallery is empty."
         chance, rate = self.of(probability, bags), self.rate(probability)
         if chance is None or rate is None:
-            return (
-                "The calibration does not say how often a bag without the query's class gets so high a probability. "
-                "Calibrate again with `miv calibrate`."
-            )
+            return "The calibration does not say how likely a chance hit is. Calibrate again with `miv calibrate`."
         if rate[1] and chance > 0.99:
-            return (
-                f"Among {bags:,} bags without the query's class, the best might look this good by chance: the data of "
-                "the calibration have too few negatives to rule that out."
-            )
-        at_most = "at most " if rate[1] else ""
-        return (
-            f"If none of the {bags:,} bags held the query's class, the best would look this good with probability "
-            f"{at_most}{'above 0.99' if chance > 0.99 else f'{chance:.2g}'}."
-        )
+            return f"The calibration data have too few negatives to rule out a chance hit among {bags:,} bags."
+        words = ("at most " if rate[1] else "") + ("above 0.99" if chance > 0.99 else f"{chance:.2g}")
+        return f"If no bag of {bags:,} held the query's class, the best would look this good with probability {words}."
+
+
+_TAIL = {"effective_negatives": NUMBER, "probability": [NUMBER], "count": [int]}
 
 
 def _tail_of(measured: dict[str, Any]) -> tuple[float, list[float], list[int]] | None:
     """Effective number of negatives, and the probability that 1, 2, ... of them reach, if the file has them."""
     tail = measured.get("false_accepts")
-    if not isinstance(tail, dict):
+    try:
+        check_shape(tail, _TAIL, "false_accepts", "")
+    except MIVError:
         return None
-    negatives, reached, counts = tail.get("effective_negatives"), tail.get("probability"), tail.get("count")
-    if not isinstance(reached, list) or not isinstance(counts, list) or not 0 < len(reached) == len(counts):
-        return None
-    if not _are_numbers([negatives, *reached, *counts]) or negatives is None or min(negatives, *counts) <= 0:
-        return None
-    return float(negatives), reached, counts
+    negatives, reached, counts = tail["effective_negatives"], tail["probability"], tail["count"]
+    is_sound = 0 < len(reached) == len(counts) and min(negatives, *counts) > 0
+    return (float(negatives), reached, counts) if is_sound else None
 
 
 def _rate_of(measured: dict[str, Any]) -> float | None:
     rates = measured.get("false_accept_rate")
     rate = rates.get("at_most", rates.get("value")) if isinstance(rates, dict) else None
-    return float(rate) if rate is not None and _are_numbers([rate]) and 0 <= rate <= 1 else None
-
-
-def _are_numbers(values: list[Any]) -> bool:
-    return all(isinstance(n, int | float) and not isinstance(n, bool) and math.isfinite(n) for n in values)
+    return float(rate) if isinstance(rate, int | float) and 0 <= rate <= 1 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +104,10 @@ class HitWitness:
 
 @dataclass(frozen=True, eq=False)
 class Hit:
-    """A bag of the gallery.
+    """A bag of the gallery, with its witnesses, largest share first, and its verdict as ``answer``.
 
-    Args:
-        name: of the bag.
-        witnesses: the instances that show the query's class, largest share first.
-        chance: probability that the best of as many bags without the query's class would reach this probability;
-            ``None`` if the calibration does not say.
-        answer: the verdict as ``Verifier.verify`` gives it, with shares and attention of all instances.
+    ``chance`` is the probability that the best of as many bags without the query's class would reach this probability,
+    or ``None`` if the calibration does not say.
     """
 
     name: str
@@ -175,19 +155,12 @@ class Hit:
 
 @dataclass(frozen=True, eq=False)
 class Hits(Sequence[Hit]):
-    """The best bags, best first, with the thresholds of the verifier.
-
-    Args:
-        hits: the bags.
-        bags: number of bags in the gallery.
-        point: the operating point of the verifier.
-        references: number of references of the query.
-    """
+    """The best bags, best first, with the thresholds of the verifier."""
 
     hits: tuple[Hit, ...]
-    bags: int
-    point: OperatingPoint
-    references: int
+    bags: int  # in the gallery
+    point: OperatingPoint  # of the verifier
+    references: int  # of the query
 
     @property
     def threshold(self) -> float:
@@ -261,20 +234,19 @@ def search(
         bags = np.flatnonzero(snapshot.is_live)
         logits = rule.combined(exact_logits(form.prepare(queries), snapshot)[:, bags])
         if not np.isfinite(logits).all():
-            raise MIVError(
-                f"The verifier's logit for the bag {snapshot.name(int(bags[np.argmin(np.isfinite(logits))]))!r} is NaN "
-                "or infinite. The query or the bag has numbers far outside the range of the training data, or the "
-                "gallery is damaged."
-            )
+            name = snapshot.name(int(bags[np.argmin(np.isfinite(logits))]))
+            causes = "The query or the bag is far outside the range of the training data, or the gallery is damaged."
+            raise MIVError(f"The verifier's logit for the bag {name!r} is NaN or infinite. {causes}")
         best = bags[best_places(logits, top)]
         features, ptr = snapshot.features_of(best)
         verdicts = verdicts_on(verifier, references, features, ptr, by) if len(best) else None
-    chance, live = Chance(verifier.operating_point), int(snapshot.is_live.sum())
-    hits = []
-    if verdicts is not None:
-        order = np.argsort(-verdicts.logit, kind="stable")
-        hits = [_hit(snapshot, int(best[place]), verdicts[place], chance, live) for place in order]
-    return Hits(tuple(hits), live, verifier.operating_point, len(references))
+    chance, hits = Chance(verifier.operating_point), []
+    for place in [] if verdicts is None else np.argsort(-verdicts.logit, kind="stable"):
+        verdict, bag = verdicts[place], int(best[place])
+        names = snapshot.instance_names(bag)
+        witnesses = tuple(HitWitness(w.index, w.score, names[w.index]) for w in verdict.witnesses)
+        hits.append(Hit(snapshot.name(bag), witnesses, chance.of(verdict.probability, len(bags)), verdict))
+    return Hits(tuple(hits), len(bags), verifier.operating_point, len(references))
 
 
 def exact_logits(prepared: StoredQueries, snapshot: Snapshot) -> NDArray[np.float32]:
@@ -292,19 +264,7 @@ def exact_logits(prepared: StoredQueries, snapshot: Snapshot) -> NDArray[np.floa
 
 def best_places(logits: NDArray[np.floating[Any]], top: int) -> NDArray[np.int64]:
     """Places of the ``top`` greatest logits, greatest first; of equal ones, the first added bag first."""
-    if top < len(logits):
-        least = np.partition(logits, len(logits) - top)[len(logits) - top]
-        above, equal = np.flatnonzero(logits > least), np.flatnonzero(logits == least)
-        places = np.sort(np.concatenate([above, equal[: top - len(above)]]))
-    else:
-        places = np.arange(len(logits))
-    return np.asarray(places[np.argsort(-logits[places], kind="stable")])
-
-
-def _hit(snapshot: Snapshot, bag: int, verdict: Verdict, chance: Chance, bags: int) -> Hit:
-    names = snapshot.instance_names(bag)
-    witnesses = tuple(HitWitness(w.index, w.score, names[w.index]) for w in verdict.witnesses)
-    return Hit(snapshot.name(bag), witnesses, chance.of(verdict.probability, bags), verdict)
+    return np.argsort(-logits, kind="stable")[:top]
 
 
 def verdicts_on(

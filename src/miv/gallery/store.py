@@ -33,11 +33,7 @@ class GalleryReplaced(MIVError):  # noqa: N818 - named after what is wrong
 
 
 def remove_unlisted(folder: Path, manifest: GalleryManifest) -> None:
-    """Remove the files that no manifest lists any more, or that a killed writer never listed.
-
-    Readers that have mapped them keep them until they end. Where the system does not allow to remove such files, they
-    stay until the next change.
-    """
+    """Remove the files that no manifest lists any more, or that a killed writer never listed, if the system lets us."""
     listed = {entry.name for entry in manifest.segments}
     with suppress(OSError):
         remove_unfinished(folder / SEGMENTS)
@@ -81,10 +77,8 @@ class OpenGallery:
             try:
                 lock = FileLock(path).acquire(timeout=0)  # released when the process ends for any reason
             except Timeout:
-                raise GalleryBusy(
-                    f"Another process is writing to the gallery {self.folder}. Wait until it has ended, and try again. "
-                    "Searching works meanwhile."
-                ) from None
+                remedy = "Wait until it has ended, and try again. Searching works meanwhile."
+                raise GalleryBusy(f"Another process is writing to the gallery {self.folder}. {remedy}") from None
         with lock:
             remove_unlisted(self.folder, GalleryManifest.load(self.folder))
             self.refresh()
@@ -95,10 +89,8 @@ class OpenGallery:
         if self._stamp_now() == self._stamp:
             return
         GalleryManifest.require(self.folder)
-        raise GalleryReplaced(
-            f"The gallery {self.folder} was removed while it was written to, and there is another one of that name, "
-            "which is left as it is. Look at it, and repeat the change if it still makes sense."
-        )
+        happened = "was removed while it was written to, and there is another one of that name, which is left as it is"
+        raise GalleryReplaced(f"The gallery {self.folder} {happened}. Look at it before you repeat the change.")
 
     def write_segment(self, instances: Batches, bags: Batches, kept: Batches) -> SegmentEntry:
         """Write a segment; ``commit`` must list it."""

@@ -1,8 +1,4 @@
-"""One thread per model: requests that wait while it works are batched.
-
-LitServe batches by the number of requests and a timeout, not by their instances, in processes of its own that a queue
-feeds with pickled requests.
-"""
+"""One thread per model: requests that wait while it works are batched."""
 
 import asyncio
 import threading
@@ -12,7 +8,7 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +18,9 @@ from miv.data import InstancePool, csr
 from miv.runtime import Advance, Progress
 from miv.service.errors import RefusedRequest
 from miv.verifier.engine import EmbeddedExemplars, attention_by_head, decide
+from miv.verifier.network import Verifier
 from miv.verifier.reading import ALONE, ErrorLocations
 from miv.verifier.verdict import WitnessMethod
-
-if TYPE_CHECKING:
-    from miv.verifier.network import Verifier
-
 
 Rows = NDArray[np.int64]
 Features = NDArray[np.float32]
@@ -73,7 +66,7 @@ def bytes_of(pool: InstancePool) -> int:
     return int(sum(map(len, pool.values)) if pool.kind == "text" else pool.values.nbytes)
 
 
-def embedded(verifier: "Verifier", pools: Sequence[InstancePool], progress: Progress | None = None) -> list[Features]:
+def embedded(verifier: Verifier, pools: Sequence[InstancePool], progress: Progress | None = None) -> list[Features]:
     """The features of each pool, computed in one batch."""
     values = pools[0].values if len(pools) == 1 else np.concatenate([pool.values for pool in pools])
     if verifier.backbone.is_identity:
@@ -85,7 +78,7 @@ def embedded(verifier: "Verifier", pools: Sequence[InstancePool], progress: Prog
 
 
 def verify_batch(
-    verifier: "Verifier", requests: Sequence[ReadRequest], progress: Progress | None = None
+    verifier: Verifier, requests: Sequence[ReadRequest], progress: Progress | None = None
 ) -> list[list[dict[str, Any]]]:
     """The documents of the verdicts, one list per request; ``progress`` may raise to end the work early."""
     features = embedded(verifier, [request.pool for request in requests], progress)
@@ -142,9 +135,8 @@ class _Job:
 class RequestBatcher:
     """Runs the work of one model, in the order of arrival, in one thread; the limits are those of ``Limits``.
 
-    ``verify`` answers the requests of a batch; its progress ends the work if no client of the batch waits any more.
-    ``start`` is called in the thread before anything else, ``waits`` with the number of waiting requests whenever it
-    changes, and ``taken`` with the number of requests of each batch.
+    ``verify`` answers the requests of a batch. ``start`` is called first in the thread, ``waits`` with the number of
+    waiting requests whenever it changes, and ``taken`` with the number of requests of each batch.
     """
 
     def __init__(
@@ -242,7 +234,7 @@ class RequestBatcher:
 
 
 class _NobodyWaits(Exception):  # noqa: N818 - named after what happened
-    """All clients of a batch have left, or their time is over."""
+    """All clients of a batch have left."""
 
 
 class _WhileClientsWait:

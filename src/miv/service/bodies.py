@@ -25,6 +25,19 @@ Label = Annotated[str | None, Field(max_length=300, description="A label to show
 AnyText = Annotated[str, Field(strict=True, description="A text; an empty one is refused.")]
 
 
+class ErrorDetails(BaseModel):
+    """Why a request was refused."""
+
+    status: int = Field(examples=[422])
+    message: str = Field(examples=["The bag is empty. Expected at least one instance."])
+
+
+class ErrorAnswer(BaseModel):
+    """The answer to every request that is refused."""
+
+    error: ErrorDetails
+
+
 class StrictBody(BaseModel):
     """A body without unknown fields."""
 
@@ -306,13 +319,22 @@ _ABOUT = "Multiple instance verification: does a bag hold something of the query
 OPEN = ("/healthz", "/readyz")  # documented addresses that need no token
 
 
-def json_body(body: type[BaseModel], example: Any, form: type[BaseModel] | None = None) -> dict[str, Any]:
-    """``openapi_extra=`` of a route that reads its body with ``read_json``; ``form`` documents a multipart form."""
-    _BODIES.update({one.__name__: one for one in (body, form) if one is not None})
-    content: dict[str, Any] = {"application/json": {"schema": _reference(body), "example": example}}
-    if form is not None:
-        content["multipart/form-data"] = {"schema": _reference(form)}
-    return {"requestBody": {"required": True, "content": content}}
+def documented(
+    tag: str, answer: Any, *statuses: int, body: type[BaseModel] | None = None, example: Any = None, form: Any = None
+) -> dict[str, Any]:
+    """Options of a route: its tag, the class of its answer, the statuses of refusals, and what ``read_json`` reads.
+
+    ``form`` is the class of a multipart form that can be sent instead of the body.
+    """
+    options: dict[str, Any] = {"tags": [tag], "response_model": answer}
+    if body is not None:
+        statuses += (413, 415, 422, 503)
+        content: dict[str, Any] = {"application/json": {"schema": _reference(body), "example": example}}
+        if form is not None:
+            content["multipart/form-data"] = {"schema": _reference(form)}
+        options["openapi_extra"] = {"requestBody": {"required": True, "content": content}}
+    refusals = sorted({400, 401, 403, *statuses})  # the first three can always happen
+    return {**options, "responses": {status: {"model": ErrorAnswer} for status in refusals}}
 
 
 def add_api_document(app: FastAPI, *, token: bool) -> None:
@@ -336,4 +358,5 @@ def add_api_document(app: FastAPI, *, token: bool) -> None:
 
 
 def _reference(body: type[BaseModel]) -> dict[str, str]:
+    _BODIES[body.__name__] = body
     return {"$ref": _REFERENCE.format(model=body.__name__)}

@@ -9,7 +9,6 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from miv.errors import MIVError
@@ -33,28 +32,10 @@ class RefusedRequest(MIVError):  # noqa: N818 - named after what happens
         self.status = status
 
 
-class ErrorDetails(BaseModel):
-    """Why a request was refused."""
-
-    status: int = Field(examples=[422])
-    message: str = Field(examples=["The bag is empty. Expected at least one instance."])
-
-
-class ErrorAnswer(BaseModel):
-    """The answer to every request that is refused."""
-
-    error: ErrorDetails
-
-
 def error_response(status: int, message: str) -> JSONResponse:
     """The answer to a refused request."""
     text = message if len(message) <= _LONGEST else f"{message[:_LONGEST]}…"
     return JSONResponse({"error": {"status": status, "message": text}}, status, _HEADERS.get(status))
-
-
-def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The documented answers to refused requests, for ``responses=`` of a route; some can always happen."""
-    return {status: {"model": ErrorAnswer} for status in sorted({400, 401, 403, *statuses})}
 
 
 def add_error_handlers(app: FastAPI) -> None:

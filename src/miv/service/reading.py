@@ -4,7 +4,7 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from fastapi import Request
@@ -23,12 +23,9 @@ from miv.service.settings import Limits
 from miv.service.state import service_of
 from miv.service.uploads import image_of_bytes
 from miv.verifier.engine import witnesses_by
+from miv.verifier.network import Verifier
 from miv.verifier.verdict import WitnessMethod
 from miv.verifier.verifying import bag_reader
-
-if TYPE_CHECKING:
-    from miv.verifier.network import Verifier
-
 
 _SPARE = 100_000  # parts that cost a few milliseconds, so that the parser explains what is wrong with them
 _STRINGS = 6  # per instance or exemplar: the keys and values of an image with a name, and a few more
@@ -109,12 +106,8 @@ async def read_form(request: Request, limits: Limits) -> VerifyForm:
             elif isinstance(value, str) and name in VerifyForm.model_fields and name not in {*files, *fields}:
                 fields[name] = value
             else:
-                what = "file" if isinstance(value, UploadFile) else "field"
-                raise RefusedRequest(
-                    422,
-                    f"The form has an unknown or repeated {what}. Expected files query and bag, and fields model, "
-                    "witnesses, heads and resize, each once.",
-                )
+                expected = "Expected files query and bag, and fields model, witnesses, heads and resize, each once."
+                raise RefusedRequest(422, f"The form has an unknown or repeated file or field. {expected}")
     finally:
         await form.close()
     for name, contents in files.items():
@@ -134,7 +127,7 @@ GivenInstance = Instance | bytes
 class InstanceReader:
     """Collects the instances of one request, each distinct image and text once."""
 
-    def __init__(self, verifier: "Verifier", limits: Limits, resize: Fit | None = None) -> None:
+    def __init__(self, verifier: Verifier, limits: Limits, resize: Fit | None = None) -> None:
         self._verifier, self._limits = verifier, limits
         self.kind = verifier.backbone.kind
         self._reader = bag_reader(verifier, resize)
@@ -158,8 +151,7 @@ class InstanceReader:
     def pool(self) -> InstancePool:
         """The distinct instances of the request."""
         pool = self._reader.take_new()
-        if pool is None:
-            raise MIVError("There are no instances. Expected at least one.")
+        assert pool is not None  # noqa: S101 - bodies have at least one instance
         return pool
 
     def _vector_rows(self, given: Sequence[GivenInstance], place: str) -> Rows:
@@ -194,16 +186,12 @@ class InstanceReader:
 
     def _other_kind(self, one: Any, place: str) -> MIVError:
         given = "a vector" if isinstance(one, list) else "a text" if isinstance(one, str | TextInstance) else "an image"
-        form = {
-            "image": 'an image, {"image": "<base64>"}',
-            "text": "a text",
-            "features": "a vector, a list of numbers",
-        }[self.kind]
-        return MIVError(f"{place} is {given}. Expected what this model takes: {form}.")
+        forms = {"image": 'an image, {"image": "<base64>"}', "text": "a text", "features": "a list of numbers"}
+        return MIVError(f"{place} is {given}. Expected what this model takes: {forms[self.kind]}.")
 
 
 def read_exemplars(
-    verifier: "Verifier",
+    verifier: Verifier,
     limits: Limits,
     exemplars: Sequence[tuple[Any, Sequence[GivenInstance] | Features]],
     *,
@@ -227,11 +215,9 @@ def read_exemplars(
         converted.append(ReadExemplar(asked, several, members))
     pooled = sum(pooled_instances(by, exemplar) for exemplar in converted)
     if pooled > limits.pooled:
-        raise RefusedRequest(
-            413,
-            f"Witnesses by {by} would pool {pooled:,} instances. Expected at most {limits.pooled:,}: choose attention "
-            "or none, or send smaller bags or fewer exemplars.",
-        )
+        remedy = "choose attention or none, or send smaller bags or fewer exemplars."
+        most = f"Expected at most {limits.pooled:,}: {remedy}"
+        raise RefusedRequest(413, f"Witnesses by {by} would pool {pooled:,} instances. {most}")
     return ReadRequest(reader.pool(), converted, by, heads)
 
 

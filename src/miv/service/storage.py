@@ -43,6 +43,11 @@ from miv.service.models import LoadedModel
 logger = logging.getLogger(__name__)
 Rows = NDArray[np.float32]
 _LOCK_SECONDS = 10.0  # to wait for a lock; storing a bag takes milliseconds, creating a gallery copies a verifier
+_FORMAT = "miv-kept-bag-1"
+_MOST_DAYS = 36_500  # later dates cannot be written
+_DAY = 86_400
+_MOST_BAGS = 10_000  # every new bag looks at all files: some hundredths of a second for this many
+_BAG_FILE = re.compile(r"[0-9a-f]{32}\.safetensors")
 
 
 @contextmanager
@@ -53,14 +58,6 @@ def _locked(path: Path, busy: str) -> Iterator[None]:
         raise RefusedRequest(503, busy) from None
     with lock:
         yield
-
-
-_FORMAT = "miv-kept-bag-1"
-_MOST_DAYS = 36_500  # later dates cannot be written
-_DAY = 86_400
-_MOST_BAGS = 10_000  # every new bag looks at all files: some hundredths of a second for this many
-_IDENTIFIER = re.compile(r"[0-9a-f]{32}")
-_ENDING = ".safetensors"
 
 
 @dataclass(frozen=True)
@@ -107,34 +104,17 @@ def _digest(features: Rows, about: dict[str, str]) -> str:
 
 
 class BagStore:
-    """The stored bags of a folder, one file each, limited by age, bytes and count.
+    """The stored bags of a folder, one file each. Older ones, and the oldest beyond the limits, are removed.
 
-    Args:
-        folder: created if it is missing, readable only by its user; ``None`` is ``kept-bags`` in the user's cache.
-        days: a bag is removed when it is older.
-        most_bytes: when all files together have more, the oldest are removed.
-        most_bags: as ``most_bytes``, for the number of files.
-
-    >>> import tempfile, numpy as np
-    >>> bags = BagStore(tempfile.mkdtemp(), days=1)
-    >>> kept = bags.keep(np.eye(3), "fingerprint", "miv/digits")
-    >>> len(kept.features), bags.features(kept.id, "fingerprint").shape
-    (3, (3, 3))
+    The folder is created if it is missing, readable only by its user; ``None`` is ``kept-bags`` in the user's cache.
     """
 
     def __init__(
-        self,
-        folder: str | Path | None = None,
-        *,
-        days: float = 7.0,
-        most_bytes: int = 1_000_000_000,
-        most_bags: int = _MOST_BAGS,
+        self, folder: Path | None = None, *, days: float = 7.0, most_bytes: int = 10**9, most_bags: int = _MOST_BAGS
     ) -> None:
         if not 0 < days <= _MOST_DAYS or most_bytes < 1 or most_bags < 1:
-            raise MIVError(
-                f"Got {days} days, {most_bytes} bytes and {most_bags} bags. Expected numbers above 0, and at most "
-                f"{_MOST_DAYS:,} days."
-            )
+            limits = f"{days} days, {most_bytes} bytes and {most_bags} bags"
+            raise MIVError(f"Got {limits}. Expected numbers above 0, and at most {_MOST_DAYS:,} days.")
         self.folder = cache_folder() / "kept-bags" if folder is None else Path(folder)
         self.days, self.most_bytes, self.most_bags = days, most_bytes, most_bags
         if folder is not None:  # so that a wrong one is an error at the start
@@ -144,11 +124,8 @@ class BagStore:
         """Store the features ``(N, C)`` of a bag; the oldest bags make room for it."""
         content = _packed(features, fingerprint, model)
         if len(content) > self.most_bytes:
-            raise RefusedRequest(
-                413,
-                f"The bag has {len(content):,} bytes as features. Expected at most {self.most_bytes:,}: start the "
-                "server with a larger --keep-bytes, or keep a smaller bag.",
-            )
+            most = f"Expected at most {self.most_bytes:,}: start the server with a larger --keep-bytes"
+            raise RefusedRequest(413, f"The bag has {len(content):,} bytes as features. {most}, or keep a smaller bag.")
         name = secrets.token_hex(16)
         path = self._path(name)
         with self._locked():
@@ -179,10 +156,8 @@ class BagStore:
         """The features ``(N, C)`` of a bag, for the backbone that computed them."""
         bag = self.find(name)
         if bag.fingerprint != fingerprint:
-            raise MIVError(
-                f"The bag {name} was kept for {bag.model}, whose features do not fit this verifier. Ask "
-                f"{bag.model}, or keep the bag again for this verifier."
-            )
+            fits_not = f"The bag {name} was kept for {bag.model}, whose features do not fit this verifier"
+            raise MIVError(f"{fits_not}. Ask {bag.model}, or keep the bag again for this verifier.")
         return bag.features
 
     def remove(self, name: str) -> None:
@@ -202,38 +177,35 @@ class BagStore:
 
     def _path(self, name: str) -> Path:
         """The file of a bag; a name that this class did not make never becomes part of a path."""
-        if not _IDENTIFIER.fullmatch(name):
+        file = f"{name}.safetensors"
+        if not _BAG_FILE.fullmatch(file):
             raise self._missing(name)
-        return self.folder / f"{name}{_ENDING}"
+        return self.folder / file
 
     def _create_folder(self) -> None:
         with readable_disk_errors(self.folder):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def _missing(self, name: str) -> RefusedRequest:
-        return RefusedRequest(
-            404,
-            f"There is no kept bag {name[:80]!r}. Bags are kept for {self.days:g} days at most, and the oldest make "
-            "room for new ones. Keep it again.",
-        )
+        kept = f"Bags are kept for {self.days:g} days at most, and the oldest make room for new ones"
+        return RefusedRequest(404, f"There is no kept bag {name[:80]!r}. {kept}. Keep it again.")
 
     def _make_room(self, size: int, count: int) -> None:
         """Remove old bags until ``count`` more files of ``size`` bytes in total fit; the caller has the lock."""
         files = []
-        with os.scandir(self.folder) as entries:
-            for entry in entries:
-                if original_name(entry.name, PART):  # under the lock, nobody is writing it any more
-                    Path(entry.path).unlink(missing_ok=True)
-                elif entry.name.endswith(_ENDING) and _IDENTIFIER.fullmatch(entry.name.removesuffix(_ENDING)):
-                    with suppress(FileNotFoundError):  # removed by its user just now
-                        status = entry.stat(follow_symlinks=False)
-                        files.append((status.st_mtime_ns, status.st_size, entry.path))
-        oldest = (time.time() - self.days * _DAY) * 1e9
+        for path in self.folder.iterdir():
+            if original_name(path.name, PART):  # under the lock, nobody is writing it any more
+                path.unlink(missing_ok=True)
+            elif _BAG_FILE.fullmatch(path.name):
+                with suppress(FileNotFoundError):  # removed by its user just now
+                    status = path.lstat()
+                    files.append((status.st_mtime, status.st_size, path))
+        oldest = time.time() - self.days * _DAY
         total, left = size + sum(size for _, size, _ in files), count + len(files)
         for changed, freed, path in sorted(files):
             if changed >= oldest and total <= self.most_bytes and left <= self.most_bags:
                 break
-            Path(path).unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
             total, left = total - freed, left - 1
 
     @contextmanager
@@ -261,10 +233,6 @@ class GalleryRegistry:
 
     Every request looks at the files, so what other processes add or remove is seen at once. The methods that take a
     model must run in the thread of that model.
-
-    Args:
-        folder: of the galleries; created if it is missing.
-        most_bytes: maximum size of all galleries together.
     """
 
     def __init__(self, folder: Path, most_bytes: int) -> None:
@@ -300,15 +268,11 @@ class GalleryRegistry:
             raise
         except RefusedRequest as error:
             return {"name": name, "model": None, "bags": 0, "instances": 0, "bytes": 0, "problem": str(error)}
+        counts = {"bags": manifest.live_bags, "instances": instances, "bytes": manifest.bytes}
         model = models.get(manifest.fingerprint)
-        return {
-            "name": name,
-            "model": None if model is None else model.name,
-            "bags": manifest.live_bags,
-            "instances": instances,
-            "bytes": manifest.bytes,
-            "problem": None if model is not None else self._other_verifier(name),
-        }
+        if model is None:
+            return {"name": name, "model": None, **counts, "problem": self._other_verifier(name)}
+        return {"name": name, "model": model.name, **counts, "problem": None}
 
     def model_of(self, name: str, models: Mapping[str, LoadedModel]) -> LoadedModel:
         """The served model that made a gallery; any other would misread what it stores."""
@@ -321,11 +285,8 @@ class GalleryRegistry:
     def create(self, name: str, model: LoadedModel) -> None:
         """Create an empty gallery with a copy of the model's verifier."""
         if not _GALLERY_NAME.fullmatch(name):
-            raise RefusedRequest(
-                422,
-                f"The name of a gallery is {name[:80]!r}. Expected 1 to 100 letters from a to z, digits, -, _ or ., "
-                "with a letter or digit first.",
-            )
+            expected = "Expected 1 to 100 letters from a to z, digits, -, _ or ., with a letter or digit first"
+            raise RefusedRequest(422, f"The name of a gallery is {name[:80]!r}. {expected}.")
         with storage_errors("The gallery", "created"), _locked(self.folder / ".miv-galleries.lock", _CREATING):
             # Gallery.create replaces an empty folder; under the lock, nobody else makes one of this name.
             if (self.folder / name).exists():
@@ -360,9 +321,9 @@ class GalleryRegistry:
         """Counts and sizes, and the names of the first bags."""
         with self._guarded(name, "read"):
             gallery = self._gallery(name, model)
-            counts = {key: value for key, value in gallery.info().items() if key != "folder"}
-            of_all = {"name": name, "model": model.name, "problem": None}
-            return {**counts, **of_all, "names": gallery.names[:_NAMES_SHOWN]}
+            about = {**gallery.info(), "name": name, "model": model.name, "problem": None}
+            del about["folder"]
+            return {**about, "names": gallery.names[:_NAMES_SHOWN]}
 
     @contextmanager
     def _writing(self, name: str, model: LoadedModel) -> Iterator[Gallery]:
@@ -370,8 +331,7 @@ class GalleryRegistry:
             try:
                 yield self._gallery(name, model)
             except GalleryBusy:
-                message = f"Another process is writing to the gallery {name}. Try again in a second."
-                raise RefusedRequest(503, message) from None
+                raise RefusedRequest(503, f"Another process writes to the gallery {name}. Try again later.") from None
             except GalleryReplaced:
                 message = f"The gallery {name} was replaced by another meanwhile. Look at it before you ask again."
                 raise RefusedRequest(409, message) from None
@@ -427,11 +387,9 @@ class GalleryRegistry:
                 logger.warning("The gallery %s could not be compacted: %s", name, type(error).__name__)
         total = self._bytes()
         if total + needed > self._most_bytes:
-            raise RefusedRequest(
-                413,
-                f"The galleries have {total:,} bytes and need {needed:,} more. Expected at most {self._most_bytes:,}. "
-                "Remove bags, or start the server with a larger --gallery-bytes.",
-            )
+            message = f"The galleries have {total:,} bytes and need {needed:,} more. Expected at most"
+            remedy = "Remove bags, or start the server with a larger --gallery-bytes."
+            raise RefusedRequest(413, f"{message} {self._most_bytes:,}. {remedy}")
 
     def _bytes(self) -> int:
         return sum(bytes_below(self.folder / name) for name in self.names())
@@ -453,17 +411,14 @@ class GalleryRegistry:
         return bool(_GALLERY_NAME.fullmatch(path.name)) and not path.is_symlink() and (path / MANIFEST_NAME).is_file()
 
     def _other_verifier(self, name: str) -> str:
-        return (
-            f"No model of this server made the gallery {name}, and what it stores fits no other. Serve the model that "
-            f"made it, or rebuild it for MODEL on the server: miv gallery create NEW MODEL --like {name}"
-        )
+        remedy = f"Serve that model, or rebuild the gallery for MODEL: miv gallery create NEW MODEL --like {name}"
+        return f"The model that made the gallery {name} is not served, and what it stores fits no other. {remedy}"
 
 
 def bytes_below(folder: Path) -> int:
     """Size of all files in a folder; those that vanish meanwhile do not count."""
     total = 0
-    for place, _, files in os.walk(folder):
-        for name in files:
-            with suppress(OSError):
-                total += (Path(place) / name).lstat().st_size
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            total += path.lstat().st_size if not path.is_dir() else 0
     return total

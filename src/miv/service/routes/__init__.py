@@ -4,7 +4,7 @@ To add addresses, add a file to this folder with a ``router``; nothing else chan
 
     router = APIRouter()
 
-    @router.post("/v1/things", responses=error_responses(413, 415, 422, 503), openapi_extra=json_body(ThingRequest, {}))
+    @router.post("/v1/things", **documented("things", ThingAnswer, 404, body=ThingRequest, example={}))
     async def make_thing(request: Request) -> JSONResponse:
         asked = await read_json(request, ThingRequest)        # 4xx with a message for anything else
         model = model_of(request, asked.model)                 # 404, or 503 while it is loaded

@@ -7,26 +7,24 @@ import mimetypes
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from numpy.typing import NDArray
 from PIL import Image
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
 from miv import __version__
-from miv.service.bodies import ModelsAnswer, SampleAnswer
-from miv.service.errors import RefusedRequest, error_response, error_responses
+from miv.service.bodies import ModelsAnswer, SampleAnswer, documented
+from miv.service.errors import RefusedRequest, error_response
 from miv.service.models import LoadedModel
 from miv.service.state import model_of, service_of
 from miv.tasks.digits_twin import Hands
 from miv.tasks.signatures_twin import Signer
-
-if TYPE_CHECKING:
-    from miv.verifier.network import Verifier
+from miv.verifier.network import Verifier
 
 _FOLDER = Path(__file__).parent.parent / "page"
 _FILES = {path.relative_to(_FOLDER).as_posix(): path for path in _FOLDER.rglob("*") if path.is_file()}
@@ -64,13 +62,13 @@ class HealthAnswer(BaseModel):
     status: str
 
 
-@router.get("/healthz", tags=["health"], responses=error_responses())
-async def healthz() -> HealthAnswer:
+@router.get("/healthz", **documented("health", HealthAnswer))
+async def healthz() -> JSONResponse:
     """Whether the process runs."""
-    return HealthAnswer(status="alive")
+    return JSONResponse({"status": "alive"})
 
 
-@router.get("/readyz", tags=["health"], response_model=HealthAnswer, responses=error_responses(503))
+@router.get("/readyz", **documented("health", HealthAnswer, 503))
 async def readyz(request: Request) -> JSONResponse:
     """Whether all models are loaded and warmed up."""
     if not service_of(request).models.are_ready:
@@ -78,18 +76,13 @@ async def readyz(request: Request) -> JSONResponse:
     return JSONResponse({"status": "ready"})
 
 
-@router.get(
-    "/metrics",
-    tags=["health"],
-    response_class=Response,
-    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **error_responses()},
-)
+@router.get("/metrics", response_class=PlainTextResponse, **documented("health", None))
 async def metrics(request: Request) -> Response:
     """Counts and times of requests, in Prometheus' text format."""
     return Response(await asyncio.to_thread(service_of(request).metrics.text), media_type=CONTENT_TYPE_LATEST)
 
 
-@router.get("/v1/models", tags=["models"], response_model=ModelsAnswer, responses=error_responses(503))
+@router.get("/v1/models", **documented("models", ModelsAnswer, 503))
 async def models(request: Request) -> JSONResponse:
     """All models with what they take and promise, and the limits of requests."""
     service = service_of(request)
@@ -139,9 +132,7 @@ def _promise(model: LoadedModel) -> str | None:
     return "; ".join(words)
 
 
-@router.get(
-    "/v1/samples/{sample}", tags=["samples"], response_model=SampleAnswer, responses=error_responses(404, 422, 503)
-)
+@router.get("/v1/samples/{sample}", **documented("samples", SampleAnswer, 404, 422, 503))
 async def sample(
     request: Request, sample: str, model: Annotated[str | None, Query(description="A name from /v1/models.")] = None
 ) -> JSONResponse:
@@ -159,14 +150,14 @@ class _Sample(NamedTuple):
 
     id: str
     title: str
-    make: "Callable[[Verifier], dict[str, Any]]"
+    make: Callable[[Verifier], dict[str, Any]]
     use: Literal["verify", "check"] = "verify"
 
 
 _LARGEST_DIGIT = 40  # pixels
 
 
-def _samples(verifier: "Verifier") -> tuple[_Sample, ...]:
+def _samples(verifier: Verifier) -> tuple[_Sample, ...]:
     """The samples of the kind that a verifier takes: digits for small square images, signatures for others."""
     kind, form = verifier.backbone.kind, verifier.instances
     if kind == "image" and form is not None and (form.height != form.width or form.height > _LARGEST_DIGIT):
@@ -174,7 +165,7 @@ def _samples(verifier: "Verifier") -> tuple[_Sample, ...]:
     return _SAMPLES[kind]
 
 
-def _digits(witnesses: int, references: int, size: int, verifier: "Verifier") -> dict[str, Any]:
+def _digits(witnesses: int, references: int, size: int, verifier: Verifier) -> dict[str, Any]:
     rng = np.random.default_rng(10)
     hands = Hands.draw(8, rng)
     # The same digit throughout, as in the task of the shipped model; the first writer is the query's.
@@ -183,7 +174,7 @@ def _digits(witnesses: int, references: int, size: int, verifier: "Verifier") ->
     return _exemplar([_picture(image, verifier) for image in images], references, rng)
 
 
-def _signatures(witnesses: int, references: int, verifier: "Verifier") -> dict[str, Any]:
+def _signatures(witnesses: int, references: int, verifier: Verifier) -> dict[str, Any]:
     rng = np.random.default_rng(7)
     signer, *others = (Signer.draw("joined", rng) for _ in range(5))
     own = signer.sign(references + witnesses, 64, 1.0, rng)
@@ -193,7 +184,7 @@ def _signatures(witnesses: int, references: int, verifier: "Verifier") -> dict[s
     return _exemplar([_picture(image, verifier) for image in images], references, rng)
 
 
-def _vectors(witnesses: int, verifier: "Verifier") -> dict[str, Any]:
+def _vectors(witnesses: int, verifier: Verifier) -> dict[str, Any]:
     rng = np.random.default_rng(7)
     query = rng.standard_normal(verifier.backbone.channels)
     near = query + 0.1 * rng.standard_normal((witnesses, len(query)))
@@ -208,7 +199,7 @@ def _exemplar(instances: list[Any], references: int, rng: np.random.Generator) -
     return {"query": query[0] if references == 1 else query, "bag": bag}
 
 
-def _picture(image: NDArray[np.uint8], verifier: "Verifier") -> dict[str, str]:
+def _picture(image: NDArray[np.uint8], verifier: Verifier) -> dict[str, str]:
     """A PNG file in base64, of the size and mode of the verifier's images."""
     picture, form = Image.fromarray(image), verifier.instances
     if form is not None:

@@ -26,10 +26,10 @@ from miv.service.bodies import (
     SearchAnswer,
     SearchRequest,
     TextInstance,
-    json_body,
+    documented,
 )
 from miv.service.client import RemoteBag
-from miv.service.errors import RefusedRequest, error_responses
+from miv.service.errors import RefusedRequest
 from miv.service.models import LoadedModel
 from miv.service.reading import InstanceReader, is_several, read_json
 from miv.service.state import RunningService, model_of, service_of
@@ -37,7 +37,9 @@ from miv.service.storage import GalleryRegistry
 
 router = APIRouter()
 _TIDY_SECONDS = 600.0  # old bags go even if nobody keeps new ones
-_EXAMPLE = {"model": "runs/vectors", "bag": [[0.2, 0.8], [0.9, 0.1]]}
+_PUT_EXAMPLE = {"bag": [[0.2, 0.8], [0.9, 0.1]]}
+_NEW_EXAMPLE = {"name": "letters", "model": "miv/digits"}
+_KEEP_EXAMPLE = {"model": "runs/vectors", **_PUT_EXAMPLE}
 
 
 def prepare(service: RunningService) -> None:
@@ -56,12 +58,7 @@ def prepare(service: RunningService) -> None:
 
 
 @router.post(
-    "/v1/bags",
-    tags=["kept bags"],
-    status_code=201,
-    response_model=RemoteBag,
-    responses=error_responses(404, 413, 415, 422, 503),
-    openapi_extra=json_body(KeepRequest, _EXAMPLE),
+    "/v1/bags", status_code=201, **documented("kept bags", RemoteBag, 404, body=KeepRequest, example=_KEEP_EXAMPLE)
 )
 async def keep(request: Request) -> JSONResponse:
     """Keep a bag as features; the uploads themselves are not kept."""
@@ -76,14 +73,14 @@ async def keep(request: Request) -> JSONResponse:
     return JSONResponse(kept.document(), 201)
 
 
-@router.get("/v1/bags/{id}", tags=["kept bags"], response_model=RemoteBag, responses=error_responses(404, 503))
+@router.get("/v1/bags/{id}", **documented("kept bags", RemoteBag, 404, 503))
 async def describe(request: Request, id: str) -> JSONResponse:  # noqa: A002 - the name in the address
     """Whether a bag is still kept."""
     found = await asyncio.to_thread(service_of(request).kept_bags.find, id)
     return JSONResponse(found.document())
 
 
-@router.delete("/v1/bags/{id}", tags=["kept bags"], status_code=204, responses=error_responses(404, 503))
+@router.delete("/v1/bags/{id}", status_code=204, **documented("kept bags", None, 404, 503))
 async def forget(request: Request, id: str) -> Response:  # noqa: A002
     """Remove a kept bag."""
     await asyncio.to_thread(service_of(request).kept_bags.remove, id)
@@ -100,7 +97,7 @@ register_url_convertor("anything", _Anything())
 _LONGEST_TEXT = 200  # characters of a text that serve as its name, as in `miv gallery add`
 
 
-@router.get("/v1/galleries", tags=["galleries"], response_model=GalleriesAnswer, responses=error_responses(404, 503))
+@router.get("/v1/galleries", **documented("galleries", GalleriesAnswer, 404, 503))
 async def galleries(request: Request) -> JSONResponse:
     """All galleries, with the model that searches each."""
     registry, models = await _registry_and_models(request)
@@ -110,11 +107,8 @@ async def galleries(request: Request) -> JSONResponse:
 
 @router.post(
     "/v1/galleries",
-    tags=["galleries"],
     status_code=201,
-    response_model=ListedGallery,
-    responses=error_responses(404, 409, 413, 415, 422, 503),
-    openapi_extra=json_body(NewGalleryRequest, {"name": "letters", "model": "miv/digits"}),
+    **documented("galleries", ListedGallery, 404, 409, body=NewGalleryRequest, example=_NEW_EXAMPLE),
 )
 async def create(request: Request) -> JSONResponse:
     """Create an empty gallery for a model."""
@@ -125,13 +119,7 @@ async def create(request: Request) -> JSONResponse:
     return JSONResponse(await asyncio.to_thread(registry.listed, asked.name, models), 201)
 
 
-@router.get(
-    "/v1/galleries/{gallery}",
-    name="describe",
-    tags=["galleries"],
-    response_model=GalleryAnswer,
-    responses=error_responses(404, 409, 503),
-)
+@router.get("/v1/galleries/{gallery}", **documented("galleries", GalleryAnswer, 404, 409, 503))
 async def describe_gallery(request: Request, gallery: str) -> JSONResponse:
     """Counts and sizes of a gallery, and the names of its first 1,000 bags."""
     registry, model = await _registry_and_model(request, gallery)
@@ -140,10 +128,7 @@ async def describe_gallery(request: Request, gallery: str) -> JSONResponse:
 
 @router.put(
     "/v1/galleries/{gallery}/bags/{bag:anything}",
-    tags=["galleries"],
-    response_model=PutBagAnswer,
-    responses=error_responses(404, 409, 413, 415, 422, 503),
-    openapi_extra=json_body(PutBagRequest, {"bag": [[0.2, 0.8], [0.9, 0.1]]}),
+    **documented("galleries", PutBagAnswer, 404, 409, body=PutBagRequest, example=_PUT_EXAMPLE),
 )
 async def put(request: Request, gallery: str, bag: str) -> JSONResponse:
     """Add a bag, or replace the bag of that name."""
@@ -159,9 +144,8 @@ async def put(request: Request, gallery: str, bag: str) -> JSONResponse:
 
 @router.delete(
     "/v1/galleries/{gallery}/bags/{bag:anything}",
-    tags=["galleries"],
     status_code=204,
-    responses=error_responses(404, 409, 422, 503),
+    **documented("galleries", None, 404, 409, 422, 503),
 )
 async def remove(request: Request, gallery: str, bag: str) -> Response:
     """Remove a bag."""
@@ -172,10 +156,7 @@ async def remove(request: Request, gallery: str, bag: str) -> Response:
 
 @router.post(
     "/v1/galleries/{gallery}/search",
-    tags=["galleries"],
-    response_model=SearchAnswer,
-    responses=error_responses(404, 409, 413, 415, 422, 503),
-    openapi_extra=json_body(SearchRequest, {"query": [0.1, 0.9], "top": 3}),
+    **documented("galleries", SearchAnswer, 404, 409, body=SearchRequest, example={"query": [0.1, 0.9], "top": 3}),
 )
 async def search(request: Request, gallery: str) -> JSONResponse:
     """The bags that most likely hold something of the query's class."""

@@ -13,19 +13,16 @@ from miv.checking.sentences import Sentence
 from miv.checking.sources import read_answer, read_sources
 from miv.errors import collect_warnings
 from miv.service.batching import ReadRequest
-from miv.service.bodies import CheckAnswer, CheckRequest, KeptBag, VerifyAnswer, VerifyForm, VerifyRequest, json_body
-from miv.service.errors import RefusedRequest, error_responses
+from miv.service.bodies import CheckAnswer, CheckRequest, KeptBag, VerifyAnswer, VerifyForm, VerifyRequest, documented
+from miv.service.errors import RefusedRequest
 from miv.service.models import LoadedModel
 from miv.service.reading import media_type, read_exemplars, read_form, read_json
 from miv.service.settings import Limits
 from miv.service.state import RunningService, model_of, service_of
 
 router = APIRouter()
-VERIFY_EXAMPLE: dict[str, Any] = {
-    "model": "runs/vectors",
-    "exemplars": [{"query": [0.1, 0.9], "bag": [[0.2, 0.8], [0.9, 0.1]]}],
-}
-CHECK_EXAMPLE: dict[str, Any] = {
+VERIFY_EXAMPLE = {"model": "runs/vectors", "exemplars": [{"query": [0.1, 0.9], "bag": [[0.2, 0.8], [0.9, 0.1]]}]}
+CHECK_EXAMPLE = {
     "answer": "The harbour of Aldmere was built in 1842.",
     "sources": [{"name": "history.txt", "text": "Aldmere is a small town. Its harbour was finished in 1842."}],
 }
@@ -33,10 +30,7 @@ CHECK_EXAMPLE: dict[str, Any] = {
 
 @router.post(
     "/v1/verify",
-    tags=["verify"],
-    response_model=VerifyAnswer,
-    responses=error_responses(404, 413, 415, 422, 503),
-    openapi_extra=json_body(VerifyRequest, VERIFY_EXAMPLE, VerifyForm),
+    **documented("verify", VerifyAnswer, 404, body=VerifyRequest, example=VERIFY_EXAMPLE, form=VerifyForm),
 )
 async def verify(request: Request) -> JSONResponse:
     """Does each bag hold something of its query's class, and which of its instances show it?"""
@@ -46,8 +40,9 @@ async def verify(request: Request) -> JSONResponse:
         asked = await read_form(request, service.limits)
     else:
         asked = await read_json(request, VerifyRequest)
-    kept, name = _kept(asked), asked.model
-    if kept and name is None:
+    name = asked.model
+    if name is None and isinstance(asked, VerifyRequest):
+        kept = [exemplar.bag.kept for exemplar in asked.exemplars if isinstance(exemplar.bag, KeptBag)]
         name = await asyncio.to_thread(service.model_of_kept, kept)
     model = model_of(request, name)
     read = await asyncio.to_thread(_read, asked, model, service)
@@ -56,35 +51,22 @@ async def verify(request: Request) -> JSONResponse:
     return JSONResponse({"model": model.name, "verdicts": verdicts})
 
 
-def _kept(asked: VerifyRequest | VerifyForm) -> list[str]:
-    """The ids of the kept bags that are asked."""
-    exemplars = asked.exemplars if isinstance(asked, VerifyRequest) else []
-    return [one.bag.kept for one in exemplars if isinstance(one.bag, KeptBag)]
-
-
 def _read(asked: VerifyRequest | VerifyForm, model: LoadedModel, service: RunningService) -> ReadRequest:
-    # A bag that is named again is read once.
-    kept = cache(lambda bag: service.kept_bags.features(bag, model.backbone_fingerprint))
-
-    def bag_of(bag: Any) -> Any:
-        return kept(bag.kept) if isinstance(bag, KeptBag) else bag
+    @cache  # a bag that is named again is read once
+    def kept(bag: str) -> Any:
+        return service.kept_bags.features(bag, model.backbone_fingerprint)
 
     if isinstance(asked, VerifyForm):
         exemplars: list[Any] = [(asked.query[0] if len(asked.query) == 1 else asked.query, asked.bag)]
     else:
-        exemplars = [(one.query, bag_of(one.bag)) for one in asked.exemplars]
+        bags = [kept(one.bag.kept) if isinstance(one.bag, KeptBag) else one.bag for one in asked.exemplars]
+        exemplars = [(one.query, bag) for one, bag in zip(asked.exemplars, bags, strict=True)]
     return read_exemplars(
         model.verifier, service.limits, exemplars, witnesses=asked.witnesses, heads=asked.heads, resize=asked.resize
     )
 
 
-@router.post(
-    "/v1/check",
-    tags=["check"],
-    response_model=CheckAnswer,
-    responses=error_responses(404, 413, 415, 422, 503),
-    openapi_extra=json_body(CheckRequest, CHECK_EXAMPLE),
-)
+@router.post("/v1/check", **documented("check", CheckAnswer, 404, body=CheckRequest, example=CHECK_EXAMPLE))
 async def check_answer(request: Request) -> JSONResponse:
     """Is each sentence of an answer backed by the sources, and by which of their sentences?"""
     asked = await read_json(request, CheckRequest)
