@@ -1,16 +1,10 @@
-"""Services for tests: in this process, or in their own processes on a free port."""
+"""Services for tests in this process. ``benchmarks.serve_process`` has those in processes of their own."""
 
-import os
-import re
-import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +13,7 @@ import numpy as np
 import torch
 import uvicorn
 from fastapi.testclient import TestClient
+from numpy.typing import NDArray
 
 from miv.service import Client, ServiceSettings, create_app
 from miv.verifier.network import Verifier
@@ -33,6 +28,11 @@ def vectors_folder(parent: Path, name: str = "vectors", channels: int = CHANNELS
         parent / name
     )
     return parent / name
+
+
+def vectors(count: int, seed: int, channels: int = 4) -> NDArray[np.float32]:
+    """Vectors with few digits."""
+    return np.random.default_rng(seed).normal(size=(count, channels)).round(3).astype(np.float32)
 
 
 def vector_exemplars(count: int, size: int = 5, seed: int = 0) -> list[dict[str, Any]]:
@@ -51,53 +51,6 @@ def ready_client(*models: str | Path, **settings: Any) -> Iterator[TestClient]:
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
         wait_until_ready(client)
         yield client
-
-
-@dataclass
-class Served:
-    """A service in its own process."""
-
-    process: "subprocess.Popen[bytes]"
-    log: Path
-    address: str
-
-    @property
-    def workers(self) -> list[int]:
-        """The processes that answer requests."""
-        return sorted({int(one) for one in re.findall(r'"process": (\d+), "event": "Application startup', self.lines)})
-
-    @property
-    def lines(self) -> str:
-        return self.log.read_text()
-
-
-@contextmanager
-def serving(folder: Path, *arguments: str, seconds: float = 120.0, **environment: str) -> Iterator[Served]:
-    """``miv serve`` on a free port, ready; it is stopped at the end, if it still runs."""
-    log = folder / "serve.log"
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "miv", "serve", *arguments, "--port", "0"],
-            stderr=file,
-            env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
-        )
-    try:
-        until = time.monotonic() + seconds
-        while (found := re.search(r'"address": "(http://[^"]+)"', log.read_text())) is None:
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < until, log.read_text()
-            time.sleep(0.05)
-        with httpx.Client(base_url=found[1], timeout=seconds) as client:
-            wait_until_ready(client, seconds)
-        yield Served(process, log, found[1])
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                raise
 
 
 def wait_until_ready(client: Any, seconds: float = 60.0) -> None:
@@ -143,6 +96,6 @@ def running(app: Any) -> Iterator[str]:
 def served(*models: str, **settings: Any) -> Iterator[str]:
     """The address of a service whose models are loaded."""
     with running(create_app(ServiceSettings(models, threads=1, **settings))) as url:
-        with Client(url, patience=180) as client:
+        with Client(url, settings.get("token"), patience=180) as client:
             client.models()  # waits until they are loaded
         yield url

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from tests.service.browser.watched_page import picture, serious_findings, watched_page
-from tests.service.serving import serving
+from tests.service.serving import served
 
 pytestmark = pytest.mark.slow
 
 
 def test_the_page_asks_for_the_token(browser: Any, tmp_path: Path, screenshots: Path) -> None:
-    started = serving(tmp_path, "miv/digits", MIV_TOKEN="right-horse-battery")
-    with started as served, watched_page(browser, served.address, refused=3) as page:
+    started = served("miv/digits", keep=tmp_path, token="right-horse-battery")
+    with started as address, watched_page(browser, address, refused=3) as page:
         page.goto("/")
         field = page.get_by_label("Token of the server")
         field.wait_for()
