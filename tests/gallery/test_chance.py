@@ -1,13 +1,10 @@
 """The probability that the best of many bags is a hit by chance."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from miv import Gallery, Verifier
 from miv.evaluation import Predictions, calibrate
 from miv.gallery import Chance
 from miv.verifier.decisions import OperatingPoint
@@ -53,12 +50,3 @@ def test_an_older_calibration_knows_the_rate_at_its_threshold_only() -> None:
 def test_odd_figures_are_not_believed(damage: Any) -> None:
     point = OperatingPoint(Platt(1.0, 0.0), 0.5, "eer", measured={"false_accepts": damage, "false_accept_rate": 3})
     assert Chance(point).of(0.8, 10) is None
-
-
-def test_a_search_says_that_the_verifier_is_not_calibrated(tmp_path: Path) -> None:
-    gallery = Gallery.create(tmp_path / "gallery", Verifier("nearest", channels=2))
-    gallery.add("a", [[1.0, 0.0]])
-    hits = gallery.search([1.0, 0.0])
-    assert hits[0].chance is None
-    assert "not calibrated" in str(hits)
-    assert "not calibrated" in json.dumps(hits.document())

@@ -1,13 +1,10 @@
 """A gallery whose writer is killed at any moment, or that is damaged, or that another process writes to."""
 
 import json
-import multiprocessing
-import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -108,30 +105,6 @@ def test_embedding_goes_on_after_kill_9(tmp_path: Path) -> None:
     again = subprocess.run([*command, "0", "open"], capture_output=True, text=True, check=True).stdout.split("\n")
     assert again[-2] == "done 3000"
     assert sum(int(line) for line in again[:-2]) < 3000 - kept + 1024  # batches are padded
-
-
-def hold_lock(folder: Path, ready: Any) -> None:
-    with Gallery.open(folder)._store.writing():
-        ready.set()
-        time.sleep(60)
-
-
-def test_a_second_writer_is_refused_and_a_reader_is_not(tmp_path: Path) -> None:
-    gallery = small_gallery(tmp_path / "gallery")
-    context = multiprocessing.get_context("fork")
-    ready = context.Event()
-    process = context.Process(target=hold_lock, args=(tmp_path / "gallery", ready))
-    process.start()
-    try:
-        assert ready.wait(30)
-        with pytest.raises(MIVError, match=r"Another process is writing to the gallery .*Searching works meanwhile"):
-            gallery.add("three", vectors(2, 3))
-        assert len(Gallery.open(tmp_path / "gallery").search(vectors(1, 9)[0])) == 2
-    finally:
-        assert process.pid is not None
-        os.kill(process.pid, signal.SIGKILL)
-        process.join()
-    gallery.add("three", vectors(2, 3))  # the lock of a killed process is free
 
 
 def damaged_documents() -> list[Any]:

@@ -91,10 +91,3 @@ def test_empty_cells_are_an_error(tmp_path: Path, pattern: str, change: Any) -> 
     rewrite(tmp_path, pattern, change)
     with pytest.raises(MIVError, match="empty cells"):
         Gallery.open(tmp_path)
-
-
-def test_a_rewritten_file_with_the_same_content_is_read(tmp_path: Path) -> None:
-    gallery_in(tmp_path)
-    for pattern in ("segments/*/bags.arrow", "segments/*/instances.arrow", "segments/*/kept.arrow", "removed-*.arrow"):
-        rewrite(tmp_path, pattern, lambda batch: batch.columns)
-    assert Gallery.open(tmp_path).names == ["one"]

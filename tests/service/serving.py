@@ -35,13 +35,14 @@ def vectors(count: int, seed: int, channels: int = 4) -> NDArray[np.float32]:
     return np.random.default_rng(seed).normal(size=(count, channels)).round(3).astype(np.float32)
 
 
+def vector_lists(count: int, seed: int) -> Any:
+    return vectors(count, seed).tolist()
+
+
 def vector_exemplars(count: int, size: int = 5, seed: int = 0) -> list[dict[str, Any]]:
     """Exemplars of vectors as JSON."""
-    rng = np.random.default_rng(seed)
-    return [
-        {"query": rng.standard_normal(CHANNELS).tolist(), "bag": rng.standard_normal((size, CHANNELS)).tolist()}
-        for _ in range(count)
-    ]
+    rows = vectors(count * (size + 1), seed, CHANNELS).reshape(count, size + 1, CHANNELS).tolist()
+    return [{"query": query, "bag": bag} for query, *bag in rows]
 
 
 @contextmanager

@@ -68,20 +68,22 @@ def _try_everything(address: str, cases: int, modes: str = "positive negative") 
     return sent
 
 
-def _folders(parent: Path) -> dict[str, Path]:
-    (parent / "galleries").mkdir()
-    return {"galleries": parent / "galleries", "keep": parent / "kept"}
-
-
 def test_requests_made_from_the_document_are_answered(tmp_path: Path) -> None:
-    with served(str(vectors_folder(tmp_path, channels=1)), **_folders(tmp_path)) as address:
+    with served(
+        str(vectors_folder(tmp_path, channels=1)), galleries=tmp_path / "galleries", keep=tmp_path / "kept"
+    ) as address:
         assert _try_everything(address, 8, "positive") >= 10  # thousands, and wrong ones, in the slow test
 
 
 @pytest.mark.slow
 def test_five_thousand_requests_made_from_the_document(tmp_path: Path) -> None:
     cases = int(os.environ.get("MIV_CASES", "5000"))
-    with served(str(vectors_folder(tmp_path, channels=1)), "miv/digits", **_folders(tmp_path)) as address:
+    with served(
+        str(vectors_folder(tmp_path, channels=1)),
+        "miv/digits",
+        galleries=tmp_path / "galleries",
+        keep=tmp_path / "kept",
+    ) as address:
         sent = _try_everything(address, cases)
         print(f"{sent} requests")
         assert sent >= cases

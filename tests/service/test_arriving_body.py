@@ -47,21 +47,9 @@ async def test_work_is_cancelled_when_the_client_leaves() -> None:
     await asyncio.sleep(0)  # the task itself goes on
 
 
-async def test_work_that_ends_in_time_is_left_alone() -> None:
-    body, _ = body_of(part(10))
-    await asyncio.wait_for(body.answering(_read(body)), 5)
-    assert body.bytes == 10
-
-
 async def _read(body: LimitedBody) -> None:
     while (await body.receive()).get("more_body"):
         pass
-
-
-async def test_a_client_that_leaves_in_the_middle_of_its_body_is_gone() -> None:
-    body, _ = body_of(part(10, more=True), GONE)
-    with pytest.raises(ClientGone):
-        await body.answering(_read(body))
 
 
 @pytest.mark.parametrize(("total", "words", "status", "read"), [(1_000, "100 bytes", 413, 90), (70, "busy", 503, 60)])

@@ -4,18 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
 from miv import Verifier
 from miv.service import Limits
-from miv.service.reading import read_exemplars
 from tests.service.serving import ready_client
-
-
-def vectors(count: int, seed: int) -> Any:
-    return np.random.default_rng(seed).normal(size=(count, 4)).round(3).tolist()
+from tests.service.serving import vector_lists as vectors
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +51,6 @@ def test_a_kept_bag_counts_towards_the_limits_as_often_as_it_is_asked(models: li
             assert client.post("/v1/verify", json={"exemplars": exemplars}).status_code == status
 
 
-def test_a_bag_that_exemplars_share_is_held_once() -> None:
-    verifier, bag = Verifier("cap_vema", channels=4), np.zeros((50, 4), np.float32)
-    request = read_exemplars(verifier, Limits(), [(query, bag) for query in vectors(10, 2)])
-    assert request.bytes == bag.nbytes + 10 * 4 * 4
-
-
 def test_images_are_not_kept_but_their_features_are(tmp_path: Path) -> None:
     with ready_client("miv/digits", keep=tmp_path) as client:
         sample = client.get("/v1/samples/digits-present").json()
@@ -76,24 +65,15 @@ def test_images_are_not_kept_but_their_features_are(tmp_path: Path) -> None:
     assert one["attention"] == pytest.approx(other["attention"], rel=1e-4)
 
 
-def test_a_bag_survives_a_restart_and_is_shared_by_services(client: TestClient, models: list[str], kept: Path) -> None:
-    name = keep(client, vectors(3, 3))
-    with ready_client(*models, keep=kept) as other:
-        assert other.get(f"/v1/bags/{name}").json()["size"] == 3
-        assert other.delete(f"/v1/bags/{name}").status_code == 204
-    gone = client.get(f"/v1/bags/{name}")
-    assert gone.status_code == 404
-    assert "Keep it again" in gone.json()["error"]["message"]
-    assert client.delete(f"/v1/bags/{name}").status_code == 404
-    assert verify(client, vectors(1, 2)[0], {"kept": name}).status_code == 404
-
-
 def test_models_with_the_same_backbone_share_a_bag_and_others_refuse_it(client: TestClient) -> None:
     name = keep(client, vectors(3, 3))
+    assert client.get(f"/v1/bags/{name}").json()["size"] == 3
     assert verify(client, vectors(1, 2)[0], {"kept": name}, "two").status_code == 200
     refused = verify(client, [1.0, 0, 0, 0, 0, 0], {"kept": name}, "wide")
     assert refused.status_code == 422
     assert "was kept for one" in refused.json()["error"]["message"]
+    assert client.delete(f"/v1/bags/{name}").status_code == 204
+    assert [ask(f"/v1/bags/{name}").status_code for ask in (client.get, client.delete)] == [404, 404]
 
 
 @pytest.mark.parametrize(

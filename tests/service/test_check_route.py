@@ -96,18 +96,3 @@ def test_warnings_are_in_the_answer_each_time_and_not_in_the_log(
     lines = [json.loads(line) for line in log.splitlines()]
     assert "1 of 3 texts have more than 64 tokens" in next(line["words"] for line in lines if "words" in line)
     assert "SECRET" not in log
-
-
-def test_the_only_model_that_can_check_need_not_be_named(client: TestClient) -> None:
-    given = {"answer": "The pier is 90 m long.", "sources": [{"name": "a", "text": "The pier is 90 metres long."}]}
-    assert client.post("/v1/check", json=given).json()["verifier"] == "miv/evidence"
-    refused = client.post("/v1/check", json={**given, "model": "vectors"}).json()["error"]["message"]
-    assert refused == "The model vectors cannot check answers. Expected one of miv/evidence."
-
-
-def test_a_long_source_sentence_counts_as_often_as_it_is_read(client: TestClient) -> None:
-    answer = "Bees make sweet honey. " * 40  # 40 pairs with one source sentence
-    long = {"name": "one", "text": "Bees " + "and bees " * 200 + "make honey."}
-    response = client.post("/v1/check", json={"answer": answer, "sources": [long], "model": "miv/evidence"})
-    assert response.status_code == 413
-    assert "at most 60 pairs" in response.text

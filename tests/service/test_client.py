@@ -9,36 +9,25 @@ import pytest
 from PIL import Image
 
 from miv import MIVError, Verifier
-from miv.service import Client, ServiceError, ServiceSettings, create_app
+from miv.service import Client, ServiceError
 from miv.verifier.verdict import Verdict
 from tests.cli.packing import ROOT
 from tests.docs.page_blocks import read_blocks
-from tests.service.serving import free_port, running, served
+from tests.service.serving import free_port, served, vectors
 
 TOKEN = "a-token-for-tests"
 
 
-def vectors(count: int, seed: int) -> Any:
-    return np.random.default_rng(seed).normal(size=(count, 4)).astype(np.float32)
-
-
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models") / "vectors"
-    Verifier("cap_vema", channels=4).save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def url(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def url(model: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     kept = tmp_path_factory.mktemp("kept")
-    with served("miv/digits", str(folder), keep=kept / "bags", galleries=kept / "galleries") as url:
+    with served("miv/digits", model, keep=kept / "bags", galleries=kept / "galleries", token=TOKEN) as url:
         yield url
 
 
 @pytest.fixture
 def client(url: str) -> Iterator[Client]:
-    with Client(url) as client:
+    with Client(url, TOKEN) as client:
         yield client
 
 
@@ -60,10 +49,10 @@ def same(one: Verdict, other: Verdict) -> None:
     assert str(one).splitlines()[0] == str(other).splitlines()[0]
 
 
-def test_vectors_get_the_verdict_of_the_verifier(client: Client, folder: Path) -> None:
+def test_vectors_get_the_verdict_of_the_verifier(client: Client, model: str) -> None:
     for query in (vectors(1, 1)[0], vectors(3, 1)):  # several references are one query
         verdict = client.verify(query, vectors(5, 2), model="vectors")
-        same(verdict, Verifier.from_pretrained(folder).verify(query, vectors(5, 2)))
+        same(verdict, Verifier.from_pretrained(model).verify(query, vectors(5, 2)))
         assert verdict.attention is not None
         assert verdict.attention.shape == (5,)
     assert verdict.matches is not None
@@ -87,12 +76,6 @@ def test_images_can_be_arrays_pillow_images_files_or_a_folder(
         "folder": (images[0], tmp_path / "bag"),
     }[form]
     same(client.verify(query, bag, model="miv/digits"), Verifier.from_pretrained("miv/digits").verify(query, bag))
-
-
-def test_many_exemplars_are_one_request(client: Client) -> None:
-    found = client.verify_many(vectors(3, 1), [vectors(n, n) for n in (2, 3, 4)], model="vectors", witnesses="none")
-    assert [one.size for one in found] == [2, 3, 4]
-    assert {one.witnesses_by for one in found} == {"none"}
 
 
 def test_a_kept_bag_is_asked_again_and_forgotten(client: Client) -> None:
@@ -127,19 +110,9 @@ def test_a_gallery_is_filled_and_searched(client: Client, images: Any) -> None:
         client.gallery("digit")
 
 
-def test_an_answer_is_checked_against_its_sources(tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
-    with served("miv/evidence", keep=tmp_path) as url, Client(url) as client:
-        sample = client.request("GET", "/v1/samples/answer?model=miv/evidence")
-        sources = {one["name"]: one["text"] for one in sample["sources"]}
-        checked = client.check(sample["answer"], sources, citations=1)
-    outcomes = [one["outcome"] for one in checked["sentences"]]
-    assert outcomes == ["supported", "supported", "unsure", "unsupported"]
-    assert [len(one["citations"]) for one in checked["sentences"]] == [1, 1, 0, 0]  # the others have only a nearest one
-    assert {one["source"] for one in checked["citations"]} <= set(sources)
-
-
-def test_errors_say_what_to_do(client: Client, tmp_path: Path) -> None:
+def test_errors_say_what_to_do(client: Client, url: str, tmp_path: Path) -> None:
+    with pytest.raises(ServiceError, match="token"):
+        Client(url).models()
     with pytest.raises(MIVError, match=r"The service has 2 models. Expected model=, one of miv/digits, vectors"):
         client.verify([1.0], [[1.0]])
     with pytest.raises(MIVError, match=r"There is no model 'vector'. Did you mean 'vectors'"):
@@ -169,14 +142,6 @@ def test_an_address_is_checked() -> None:
     for url in ("localhost:8000", "ftp://localhost", "http://", "http://a/?a=1", "http://a:99999", "http://[::1"):
         with pytest.raises(MIVError, match="Expected one such as http://localhost:8000"):
             Client(url)
-
-
-def test_the_token_is_sent(folder: Path, tmp_path: Path) -> None:
-    with running(create_app(ServiceSettings((str(folder),), token=TOKEN, keep=tmp_path))) as url:
-        with Client(url, TOKEN) as client:
-            assert client.models()[0]["name"] == "vectors"
-        with pytest.raises(ServiceError, match="token"):
-            Client(url).models()
 
 
 # The Python of docs/serving.md runs against a service.

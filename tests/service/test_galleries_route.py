@@ -9,7 +9,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
@@ -17,17 +16,7 @@ from miv import Gallery, Verifier
 from miv.gallery import GalleryManifest, Snapshot, store
 from miv.service.storage import bytes_below
 from tests.service.serving import ready_client
-
-
-def vectors(count: int, seed: int) -> Any:
-    return np.random.default_rng(seed).normal(size=(count, 4)).round(3).tolist()
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models") / "vectors"
-    Verifier("cap_vema", channels=4).save_pretrained(folder)
-    return folder
+from tests.service.serving import vector_lists as vectors
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +25,8 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def client(model: Path, registry: Path) -> Iterator[TestClient]:
-    with ready_client(str(model), galleries=registry) as client:
+def client(model: str, registry: Path) -> Iterator[TestClient]:
+    with ready_client(model, galleries=registry) as client:
         yield client
 
 
@@ -85,17 +74,6 @@ def test_a_name_with_a_line_break_is_refused(client: TestClient) -> None:
         assert (refused.status_code, "line breaks" in message(refused)) == (422, True), name
 
 
-def test_the_list_counts_the_instances_that_bags_use_now(client: TestClient) -> None:
-    create(client, "counted")
-    put(client, "counted", "one", vectors(3, 1))
-    put(client, "counted", "two", vectors(2, 2))
-    put(client, "counted", "one", vectors(1, 3))
-    listed = {one["name"]: one for one in client.get("/v1/galleries").json()["galleries"]}["counted"]
-    described = client.get("/v1/galleries/counted").json()
-    assert listed["instances"] == described["instances"] == 3
-    assert described["unused_instances"] == 3
-
-
 def test_the_list_names_the_model_or_the_problem(client: TestClient, registry: Path) -> None:
     create(client, "listed")
     Gallery.create(registry / "foreign", Verifier("cap_vema", channels=8))
@@ -104,9 +82,8 @@ def test_the_list_names_the_model_or_the_problem(client: TestClient, registry: P
     (registry / "no gallery").mkdir()
     listed = {one["name"]: one for one in client.get("/v1/galleries").json()["galleries"]}
     assert "no gallery" not in listed
-    assert listed["listed"] == {
-        "name": "listed", "model": "vectors", "bags": 0, "instances": 0, "bytes": 0, "problem": None
-    }  # fmt: skip
+    counts = {"bags": 0, "instances": 0, "bytes": 0}
+    assert listed["listed"] == {"name": "listed", "model": "vectors", **counts, "problem": None}
     assert "damaged" in listed["damaged"]["problem"]
     command = "miv gallery create NEW MODEL --like foreign"
     assert command in listed["foreign"]["problem"]
@@ -133,40 +110,24 @@ def test_nothing_outside_the_folder_is_a_gallery(client: TestClient, registry: P
     assert "link" not in client.get("/v1/galleries").text
 
 
-def ask_verb(client: TestClient, gallery: str, verb: int) -> Any:
-    verbs = [
-        lambda: client.get(f"/v1/galleries/{gallery}"),
-        lambda: put(client, gallery, "one", vectors(3, 1)),
-        lambda: client.delete(f"/v1/galleries/{gallery}/bags/one"),
-        lambda: search(client, gallery, vectors(1, 9)[0]),
-    ]
-    return verbs[verb]()
-
-
-def every_verb(client: TestClient, gallery: str) -> list[Any]:
-    return [ask_verb(client, gallery, verb) for verb in range(4)]
+VERBS: list[Callable[[TestClient, str], Any]] = [
+    lambda client, gallery: client.get(f"/v1/galleries/{gallery}"),
+    lambda client, gallery: put(client, gallery, "one", vectors(3, 1)),
+    lambda client, gallery: client.delete(f"/v1/galleries/{gallery}/bags/one"),
+    lambda client, gallery: search(client, gallery, vectors(1, 9)[0]),
+]
 
 
 def test_a_gallery_that_is_not_there_is_404_for_every_verb(client: TestClient, registry: Path) -> None:
     for name in ("removed", "replaced"):
         create(client, name)
-        assert [one.status_code for one in every_verb(client, name)] == [200, 200, 204, 200]
+        assert [verb(client, name).status_code for verb in VERBS] == [200, 200, 204, 200]
         shutil.rmtree(registry / name)
     (registry / "replaced").write_text("a file")
     (registry / "empty").mkdir()
     for name in ("never", "removed", "replaced", "empty"):
-        for response in every_verb(client, name):
-            assert (response.status_code, message(response)) == (
-                404, f"There is no gallery '{name}'. GET /v1/galleries lists them."
-            )  # fmt: skip
-
-
-def test_words_of_a_request_do_not_make_a_gallery_damaged(model: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "v1"
-    with ready_client(str(model), galleries=folder) as client:
-        create(client, "whole")
-        refused = client.delete(f"/v1/galleries/whole/bags/{folder}/whole")
-        assert (refused.status_code, "There is no bag" in message(refused)) == (404, True)
+        for verb in VERBS:
+            assert verb(client, name).status_code == 404
 
 
 WRITING = [(GalleryManifest, "save"), (Snapshot, "open")]
@@ -204,7 +165,7 @@ def test_a_gallery_that_vanishes_during_requests_is_404_and_stays_away(
         create(client, name)
         put(client, name, "one", vectors(2, 1))
         with before_call(owner, function, number, partial((registry / name).rename, registry / f".{name}")) as vanished:
-            response = ask_verb(client, name, verb)
+            response = VERBS[verb](client, name)
         if not vanished[0]:  # it was called less often
             break
         assert response.status_code in {200, 204, 404}, response.text
@@ -213,17 +174,8 @@ def test_a_gallery_that_vanishes_during_requests_is_404_and_stays_away(
     assert 0 < number < 19
 
 
-def test_a_gallery_that_vanishes_while_all_are_listed_is_left_out(client: TestClient, registry: Path) -> None:
-    create(client, "leaving")
-    names = [one["name"] for one in client.get("/v1/galleries").json()["galleries"]]
-    place = names.index("leaving")
-    with before_call(GalleryManifest, "load", place, lambda: (registry / "leaving").rename(registry / ".leaving")):
-        listed = client.get("/v1/galleries").json()["galleries"]
-    assert [one["name"] for one in listed] == [*names[:place], *names[place + 1 :]]
-
-
 def test_a_gallery_that_is_replaced_during_a_request_is_left_as_it_is(
-    client: TestClient, registry: Path, model: Path
+    client: TestClient, registry: Path, model: str
 ) -> None:
     create(client, "replaced-soon")
 
@@ -236,16 +188,6 @@ def test_a_gallery_that_is_replaced_during_a_request_is_left_as_it_is(
     assert refused.status_code == 409
     assert message(refused).startswith("The gallery replaced-soon was replaced by another meanwhile.")
     assert client.get("/v1/galleries/replaced-soon").json()["names"] == ["other"]
-
-
-def test_a_gallery_that_lost_files_is_damaged(model: Path, tmp_path: Path) -> None:
-    with ready_client(str(model), galleries=tmp_path) as client:
-        create(client, "lossy")
-        put(client, "lossy", "one", vectors(3, 1))
-    shutil.rmtree(tmp_path / "lossy" / "segments")
-    with ready_client(str(model), galleries=tmp_path) as client:
-        refused = client.get("/v1/galleries/lossy")
-        assert (refused.status_code, "damaged" in message(refused)) == (409, True)
 
 
 def test_two_requests_create_a_gallery_once(client: TestClient) -> None:
@@ -274,8 +216,8 @@ def test_a_busy_gallery_is_503_with_retry_after(client: TestClient, registry: Pa
     assert put(client, "busy", "two", vectors(2, 2)).status_code == 200
 
 
-def test_full_galleries_take_no_more_until_bags_are_removed(model: Path, tmp_path: Path) -> None:
-    with ready_client(str(model), galleries=tmp_path, gallery_bytes=30_000) as client:
+def test_full_galleries_take_no_more_until_bags_are_removed(model: str, tmp_path: Path) -> None:
+    with ready_client(model, galleries=tmp_path, gallery_bytes=30_000) as client:
         create(client, "small")
         number = 0
         while (response := put(client, "small", str(number), vectors(20, number))).status_code == 200:
@@ -289,30 +231,6 @@ def test_full_galleries_take_no_more_until_bags_are_removed(model: Path, tmp_pat
         assert client.delete("/v1/galleries/small/bags/0").status_code == 204
         assert client.delete("/v1/galleries/small/bags/1").status_code == 204
         assert put(client, "small", "new", vectors(20, 99)).json()["bags"] == number - 1
-
-
-def test_a_folder_of_galleries_may_be_relative(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with ready_client(str(model), galleries=Path()) as client:
-        create(client, "here")
-        refused = put(client, "here", "a. secret" * 1_000, vectors(2, 1))
-        assert (refused.status_code, "characters" in message(refused)) == (422, True)
-        (tmp_path / "here" / "gallery.json").write_text("{")
-        assert client.get("/v1/galleries/here").status_code == 409
-    assert "secret" not in caplog.text
-    assert "damaged" in caplog.text
-
-
-def test_removed_bags_free_their_space(client: TestClient, registry: Path) -> None:
-    create(client, "freed")
-    gallery = Gallery.open(registry / "freed")
-    gallery.add_many({str(number): vectors(1, number) for number in range(70)})
-    gallery.remove(*map(str, range(69)))
-    assert gallery.info()["removed_bags"] == 69
-    put(client, "freed", "new", vectors(1, 99))
-    assert (gallery.info()["removed_bags"], gallery.info()["bags"]) == (0, 2)
 
 
 def test_a_wrong_bag_or_search_changes_nothing(client: TestClient, registry: Path) -> None:
@@ -329,21 +247,3 @@ def test_a_wrong_bag_or_search_changes_nothing(client: TestClient, registry: Pat
     for body in ({"query": [1.0, 2.0]}, {"query": [1.0] * 4, "top": 0}, {"top": 3}, {"query": "text"}):
         assert client.post("/v1/galleries/wrong/search", json=body).status_code == 422
     assert len(Gallery.open(registry / "wrong")) == 0
-
-
-def test_without_a_folder_there_are_no_galleries(model: Path) -> None:
-    with ready_client(str(model)) as client:
-        refused = client.get("/v1/galleries")
-    assert refused.status_code == 404
-    assert "--galleries FOLDER" in message(refused)
-
-
-def test_images_keep_their_names(tmp_path: Path) -> None:
-    with ready_client("miv/digits", galleries=tmp_path) as client:
-        sample = client.get("/v1/samples/digits-present").json()
-        create(client, "digits")
-        bag = [{"image": one["image"], "name": f"page {number}"} for number, one in enumerate(sample["bag"])]
-        assert put(client, "digits", "bag", bag).status_code == 200
-        [hit] = search(client, "digits", sample["query"]).json()["hits"]
-    assert hit["verdict"] is True
-    assert [one["name"] for one in hit["witnesses"]] == [f"page {one['index']}" for one in hit["witnesses"]]

@@ -7,21 +7,16 @@ import time
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from miv import MIVError
 from miv.service.errors import RefusedRequest
 from miv.service.storage import BagStore
 from tests.files.killing import kill_at_change, names_in
-
-
-def rows(count: int, seed: int = 0) -> Any:
-    return np.random.default_rng(seed).normal(size=(count, 4)).astype(np.float32)
+from tests.service.serving import vectors
 
 
 def files_in(folder: Path) -> list[str]:
@@ -29,9 +24,9 @@ def files_in(folder: Path) -> list[str]:
 
 
 def test_a_bag_is_found_again_by_another_process_and_can_be_removed(tmp_path: Path) -> None:
-    kept = BagStore(tmp_path / "kept").keep(rows(3), "abc", "miv/digits")
+    kept = BagStore(tmp_path / "kept").keep(vectors(3, 0), "abc", "miv/digits")
     again = BagStore(tmp_path / "kept")
-    assert np.array_equal(again.features(kept.id, "abc"), rows(3))
+    assert np.array_equal(again.features(kept.id, "abc"), vectors(3, 0))
     assert again.find(kept.id) == kept
     assert stat.S_IMODE((tmp_path / "kept").stat().st_mode) == 0o700  # only its user can read the folder
     document = kept.document()
@@ -57,7 +52,7 @@ def test_a_name_from_outside_is_never_a_path(tmp_path_factory: pytest.TempPathFa
 
 def test_an_old_bag_is_gone_and_its_file_too(tmp_path: Path) -> None:
     bags = BagStore(tmp_path, days=2)
-    old, new = bags.keep(rows(3), "abc", "m"), bags.keep(rows(4), "abc", "m")
+    old, new = bags.keep(vectors(3, 0), "abc", "m"), bags.keep(vectors(4, 0), "abc", "m")
     three_days_ago = time.time() - 3 * 86_400
     os.utime(tmp_path / f"{old.id}.safetensors", (three_days_ago, three_days_ago))
     with pytest.raises(RefusedRequest):
@@ -71,24 +66,19 @@ def test_the_oldest_bags_make_room(tmp_path: Path, limit: dict[str, int]) -> Non
     bags = BagStore(tmp_path, **limit)
     kept = []
     for number in range(8):
-        kept.append(bags.keep(rows(60, number), "abc", "m"))  # about 1,200 bytes
+        kept.append(bags.keep(vectors(60, number), "abc", "m"))  # about 1,200 bytes
         os.utime(tmp_path / f"{kept[-1].id}.safetensors", (time.time() - 100 + number,) * 2)
+    if "most_bytes" in limit:
+        with pytest.raises(RefusedRequest, match="--keep-bytes"):
+            bags.keep(vectors(1000, 0), "abc", "m")  # never fits
     assert files_in(tmp_path) == sorted(f"{one.id}.safetensors" for one in kept[-3:])
-
-
-def test_a_bag_that_never_fits_is_refused_and_removes_nothing(tmp_path: Path) -> None:
-    bags = BagStore(tmp_path, most_bytes=4_000)
-    kept = bags.keep(rows(60), "abc", "m")
-    with pytest.raises(RefusedRequest, match=r"Expected at most 4,000: start the server with a larger --keep-bytes"):
-        bags.keep(rows(1000), "abc", "m")
-    assert bags.find(kept.id) == kept
 
 
 def test_a_damaged_file_counts_as_gone(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     for number in range(24):
         bags = BagStore(tmp_path)
-        kept = bags.keep(rows(3), "abc", "miv/digits")
+        kept = bags.keep(vectors(3, 0), "abc", "miv/digits")
         path = tmp_path / f"{kept.id}.safetensors"
         content = bytearray(path.read_bytes())
         if number % 3:
@@ -103,18 +93,18 @@ def test_a_damaged_file_counts_as_gone(tmp_path: Path) -> None:
 
 def change(folder: Path) -> None:
     bags = BagStore(folder, most_bags=2)
-    bags.keep(rows(5, 1), "abc", "m")
-    bags.keep(rows(5, 2), "abc", "m")
+    bags.keep(vectors(5, 1), "abc", "m")
+    bags.keep(vectors(5, 2), "abc", "m")
 
 
 def test_a_kill_at_any_moment_leaves_whole_bags(tmp_path: Path) -> None:
     for number in count(1):
         folder = tmp_path / str(number)
-        before = BagStore(folder).keep(rows(5), "abc", "m")
+        before = BagStore(folder).keep(vectors(5, 0), "abc", "m")
         os.utime(folder / f"{before.id}.safetensors", (time.time() - 100,) * 2)
         killed = kill_at_change(number, change, folder)
         bags = BagStore(folder, most_bags=2)
-        last = bags.keep(rows(6), "abc", "m")  # the lock of a killed process is free, and what it left is cleared
+        last = bags.keep(vectors(6, 0), "abc", "m")  # the lock of a killed process is free, and what it left is cleared
         names = files_in(folder)
         assert len(names) <= 2
         assert f"{last.id}.safetensors" in names
@@ -127,9 +117,9 @@ def test_a_kill_at_any_moment_leaves_whole_bags(tmp_path: Path) -> None:
 def keep_many(folder: Path, seed: int) -> None:
     bags = BagStore(folder, most_bytes=20_000, most_bags=10)
     for number in range(8):
-        kept = bags.keep(rows(50, 1000 * seed + number), "abc", "m")
+        kept = bags.keep(vectors(50, 1000 * seed + number), "abc", "m")
         with suppress(RefusedRequest):  # the others kept ten newer ones meanwhile
-            assert np.array_equal(bags.features(kept.id, "abc"), rows(50, 1000 * seed + number))
+            assert np.array_equal(bags.features(kept.id, "abc"), vectors(50, 1000 * seed + number))
 
 
 def test_the_limits_hold_while_several_processes_keep_bags(tmp_path: Path) -> None:
@@ -146,23 +136,11 @@ def test_the_limits_hold_while_several_processes_keep_bags(tmp_path: Path) -> No
     assert len(files_in(tmp_path)) == 10
 
 
-def test_the_default_folder_is_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MIV_CACHE_DIR", str(tmp_path))
-    assert BagStore().folder == tmp_path / "kept-bags"
-
-
-def test_limits_are_above_zero(tmp_path: Path) -> None:
-    with pytest.raises(MIVError, match="Expected numbers above 0"):
-        BagStore(tmp_path, days=0)
-    with pytest.raises(MIVError, match="36,500 days"):
-        BagStore(tmp_path, days=1e9)
-
-
 def test_trouble_with_the_disk_is_503_and_does_not_name_the_folder(tmp_path: Path) -> None:
     bags = BagStore(tmp_path / "kept")
     (tmp_path / "kept").rmdir()
     (tmp_path / "kept").touch()
     with pytest.raises(RefusedRequest, match=r"could not be written on the server: .*Try again later") as caught:
-        bags.keep(rows(3), "abc", "m")
+        bags.keep(vectors(3, 0), "abc", "m")
     assert caught.value.status == 503
     assert str(tmp_path) not in str(caught.value)

@@ -1,7 +1,7 @@
 """A gallery: many bags on disk, searched by one query."""
 
 from miv.gallery.files import MANIFEST_NAME, GalleryManifest, require_arrow
-from miv.gallery.gallery import Gallery, used_instances
+from miv.gallery.gallery import Gallery
 from miv.gallery.search import Chance, Hit, Hits, HitWitness
 from miv.gallery.snapshot import Snapshot
 from miv.gallery.store import GalleryBusy, GalleryReplaced
@@ -18,5 +18,4 @@ __all__ = [
     "Hits",
     "Snapshot",
     "require_arrow",
-    "used_instances",
 ]

@@ -22,9 +22,8 @@ from miv.gallery.store import OpenGallery, merge_small
 from miv.poolings import StoredForm
 from miv.runtime import Progress, SilentProgress, evaluating
 from miv.verifier.network import Verifier
-from miv.verifier.reading import ALONE, ErrorLocations, check_bags, single_instances, with_folders
+from miv.verifier.reading import ErrorLocations, check_bags, with_folders
 from miv.verifier.verifying import Rows, bag_pool, bag_reader, embedded
-from miv.verifier.verifying import query_features as features_of_queries
 
 _PART_MEMBERS: dict[InstanceKind, int] = {"image": 1024, "text": 8192, "features": 1 << 16}
 _LONGEST_NAME = 1000
@@ -88,20 +87,11 @@ def read_bags(verifier: Verifier, bags: list[GivenBag], resize: Fit | None) -> R
     return ReadBags([bag.name for bag in bags], pool.digests(), members, names, features, backbone.is_identity)
 
 
-def query_features(verifier: Verifier, query: Any, resize: Fit | None) -> Rows:
-    """Features ``(R, C)`` of a query, or of several references: as ``Verifier.verify`` takes them."""
-    references, _, places = single_instances([query], verifier.query_kind, ALONE)
-    return features_of_queries(verifier, references, places, resize)
-
-
 def check_bag_name(name: object) -> str:
     """Return the name of a bag: a text that is not empty. It is data and never part of a path."""
-    if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME:
-        raise MIVError(f"The name of a bag is {str(name)[:80]!r}. Expected a text of 1 to {_LONGEST_NAME} characters.")
-    try:
-        name.encode()
-    except UnicodeEncodeError as error:
-        raise MIVError(f"The name of a bag, {name[:80]!r}, is not UTF-8. Choose another name.") from error
+    is_text = isinstance(name, str) and name.encode(errors="ignore").decode() == name
+    if not is_text or not str(name).strip() or len(str(name)) > _LONGEST_NAME:
+        raise MIVError(f"The name of a bag is {str(name)[:80]!r}. Expected 1 to {_LONGEST_NAME} characters of UTF-8.")
     return str(name)
 
 
@@ -124,10 +114,7 @@ def _member_names(bag: GivenBag, kind: InstanceKind) -> list[str]:
 
 
 class Adding:
-    """Adds bags to a gallery that this process has locked, piece by piece, so that a kill loses little.
-
-    With ``replace``, bags of the same name are replaced; otherwise one with other instances is an error.
-    """
+    """Adds bags piece by piece, so that a kill loses little; without ``replace``, another bag of a name is an error."""
 
     def __init__(
         self,
@@ -221,8 +208,8 @@ class Adding:
         """Write one segment of new instances and bags, then list it in the manifest."""
         store, manifest, snapshot = self.store, self.store.manifest, self.store.snapshot
         columns = [files.pa.array(hashes, files.pa.binary(files.HASH_BYTES)), files.row_column(features)]
-        instances = files.pa.record_batch(columns, schema=files.instance_schema(manifest.channels))
-        schema = files.kept_schema(manifest.width)
+        instances = files.pa.record_batch(columns, schema=files.schema(files.INSTANCES, manifest.channels))
+        schema = files.schema(files.KEPT, manifest.width)
         stored = _stored_rows(self.form, features, members, snapshot)
         kept = (files.pa.record_batch([files.row_column(rows)], schema=schema) for rows in stored)
         replaced = [snapshot.number_of[name] for name in names if name in snapshot.number_of]

@@ -14,6 +14,7 @@ from miv.errors import MIVError, needs_extra
 from miv.files.json import NUMBER, check_shape, read_json_object, write_json
 
 HASH_BYTES = 16
+INSTANCES, KEPT, BAGS, REMOVED = "instances.arrow", "kept.arrow", "bags.arrow", "removed"
 DAMAGED = "The gallery is damaged. Restore it from a copy, or create it again."
 _MAGIC = b"ARROW1\0\0"
 _HEADER, _COMPRESSION = 2, 3  # numbers of the fields in the tables Message and RecordBatch of Arrow's format
@@ -31,25 +32,12 @@ class _Arrow:
 pa: Any = _Arrow()
 
 
-def instance_schema(channels: int) -> Any:
-    """Distinct instances: the hash of their content, and their features."""
-    return pa.schema([("hash", pa.binary(HASH_BYTES)), ("features", pa.list_(pa.float32(), channels))])
-
-
-def kept_schema(width: int) -> Any:
-    """What is kept of each instance, member or bag."""
-    return pa.schema([("kept", pa.list_(pa.float32(), width))])
-
-
-def bag_schema() -> Any:
-    """Bags: their names, the numbers of their instances, and names of these."""
-    numbers, texts = pa.large_list(pa.int64()), pa.large_list(pa.string())
-    return pa.schema([("name", pa.string()), ("members", numbers), ("instance_names", texts)])
-
-
-def removed_schema() -> Any:
-    """Numbers of removed bags."""
-    return pa.schema([("bag", pa.int64())])
+def schema(file: str, width: int = 1) -> Any:
+    """The columns of a file; rows have ``width`` numbers."""
+    rows, texts = pa.list_(pa.float32(), width), pa.large_list(pa.string())
+    bags = [("name", pa.string()), ("members", pa.large_list(pa.int64())), ("instance_names", texts)]
+    instances = [("hash", pa.binary(HASH_BYTES)), ("features", rows)]
+    return pa.schema({INSTANCES: instances, KEPT: [("kept", rows)], BAGS: bags, REMOVED: [("bag", pa.int64())]}[file])
 
 
 def require_arrow() -> None:
@@ -113,14 +101,11 @@ def flat_bag_batch(names: Any, sizes: ArrayLike, members: NDArray[np.int64], ins
     borders = pa.array(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
     lists = [pa.array(members, pa.int64()), instance_names]
     columns = [names, *(pa.LargeListArray.from_arrays(borders, values) for values in lists)]
-    return pa.record_batch(columns, schema=bag_schema())
+    return pa.record_batch(columns, schema=schema(BAGS))
 
 
 def _record_batches(content: Any, schema: Any) -> Iterator[Any]:
-    """Yield the record batches of a mapped file without a copy; another schema or compressed content is an error.
-
-    Each message is checked before pyarrow would unpack it, which for a few bytes can take all memory.
-    """
+    """Yield the record batches of a mapped file; each is checked before it is unpacked, which can take all memory."""
     if content.slice(0, len(_MAGIC)).to_pybytes() != _MAGIC:
         raise pa.ArrowInvalid("it is not an Arrow file")
     messages = iter(pa.ipc.MessageReader.open_stream(pa.BufferReader(content.slice(len(_MAGIC)))))
@@ -160,7 +145,6 @@ MANIFEST_NAME = "gallery.json"
 _FORMAT, _FORMAT_VERSION = "miv-gallery", 1
 _SEGMENT_NAME = re.compile(r"segment-[0-9a-f]{16}")
 _REMOVED_NAME = re.compile(r"removed-[0-9a-f]{16}\.arrow")
-INSTANCES, KEPT, BAGS = "instances.arrow", "kept.arrow", "bags.arrow"
 _FILES = {INSTANCES, KEPT, BAGS, "index.arrow", "index.usearch"}  # the last two are no longer read
 _NO_GALLERY = "Expected a folder made by `miv gallery create`."
 _MOST = 1 << 40  # instances, channels and bytes of a gallery are far fewer

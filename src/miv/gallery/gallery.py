@@ -9,17 +9,18 @@ import numpy as np
 from miv.errors import MIVError, unknown_name
 from miv.files.atomic import readable_disk_errors, whole_folder
 from miv.files.images import Fit
-from miv.gallery.adding import Adding, GivenBag, check_bag_name, query_features
+from miv.gallery.adding import Adding, GivenBag, check_bag_name
 from miv.gallery.files import GalleryManifest, require_arrow
 from miv.gallery.search import Hits, search
-from miv.gallery.snapshot import Snapshot
 from miv.gallery.store import OpenGallery, compact
 from miv.poolings import form_of
 from miv.runtime import Progress
 from miv.verifier.engine import witnesses_by
 from miv.verifier.network import Verifier
+from miv.verifier.reading import ALONE, single_instances
 from miv.verifier.stored_bag import backbone_fingerprint, verifier_fingerprint
 from miv.verifier.verdict import WitnessMethod
+from miv.verifier.verifying import query_features
 
 VERIFIER = "verifier"
 
@@ -50,13 +51,10 @@ class Gallery:
     def create(
         cls, folder: str | Path, verifier: Verifier | str | Path, *, like: str | Path | None = None
     ) -> "Gallery":
-        """Create a gallery in a new folder, with a copy of the verifier.
+        """Create a gallery in a new or empty folder, with a copy of the verifier.
 
-        Args:
-            folder: must not exist yet, or be empty.
-            verifier: a verifier, or what ``Verifier.from_pretrained`` takes.
-            like: another gallery, whose bags are copied without embedding them again; its verifier must have the same
-                backbone.
+        ``like`` is another gallery, whose bags are copied without embedding them again; its verifier must have the same
+        backbone.
         """
         require_arrow()
         folder = Path(folder)
@@ -86,12 +84,7 @@ class Gallery:
 
     @classmethod
     def open(cls, folder: str | Path, verifier: Verifier | str | Path | None = None) -> "Gallery":
-        """Open a gallery.
-
-        Args:
-            folder: made by ``Gallery.create``.
-            verifier: to use instead of the gallery's own copy. Only its operating point may differ.
-        """
+        """Open a gallery. A verifier that replaces the gallery's own may differ in its operating point only."""
         require_arrow()
         folder = Path(folder)
         manifest = GalleryManifest.load(folder)
@@ -112,14 +105,10 @@ class Gallery:
         resize: Fit | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """Add a bag. Adding the same bag again changes nothing, so a killed command can be repeated.
+        """Add a bag as ``Verifier.verify`` takes it, under a new name, which is not a path.
 
-        Args:
-            name: of the bag; not a path, and unique in the gallery.
-            instances: a bag as ``Verifier.verify`` takes it: a list, an array, a folder, or for texts a ``.txt`` file.
-            instance_names: names to show for witnesses; by default the files of images, and the texts.
-            resize: as for ``Verifier.verify``.
-            progress: reports the progress.
+        Adding the same bag again changes nothing, so a killed command can be repeated. ``instance_names`` are shown for
+        witnesses; by default they are the files of images, and the texts.
         """
         self._write([GivenBag(name, instances, instance_names)], resize, progress, replace=False)
 
@@ -132,27 +121,16 @@ class Gallery:
     ) -> int:
         """Add many bags, faster than one by one; return how many are new.
 
-        Args:
-            bags: instances by name, or tuples of a name, instances and, if wanted, names of the instances, as in
-                ``add``; may be a generator.
-            resize: as for ``Verifier.verify``.
-            progress: reports the progress.
+        ``bags`` are instances by name, or tuples of a name, instances and, if wanted, names of the instances, as in
+        ``add``; a generator is fine.
         """
         given = (GivenBag(*bag) for bag in (bags.items() if isinstance(bags, Mapping) else bags))
         return self._write(given, resize, progress, replace=False)
 
-    def replace(
-        self,
-        name: str,
-        instances: Any,
-        *,
-        instance_names: Sequence[str] | None = None,
-        resize: Fit | None = None,
-        progress: Progress | None = None,
-    ) -> None:
+    def replace(self, name: str, instances: Any, **options: Any) -> None:
         """Replace the instances of a bag in one step; the arguments are those of ``add``."""
         self._number(name)
-        self.put(name, instances, instance_names=instance_names, resize=resize, progress=progress)
+        self.put(name, instances, **options)
 
     def put(
         self,
@@ -176,19 +154,16 @@ class Gallery:
     def search(
         self, query: Any, top: int = 10, *, witnesses: WitnessMethod | None = None, resize: Fit | None = None
     ) -> Hits:
-        """Find the bags that most likely hold something of the query's class.
+        """Find the ``top`` bags that most likely hold something of the query's class.
 
-        Args:
-            query: a query as ``Verifier.verify`` takes it, or a list of several references of one class.
-            top: number of bags to return.
-            witnesses: as for ``Verifier.verify``.
-            resize: as for ``Verifier.verify``.
+        The other arguments are those of ``Verifier.verify``; a list of queries is several references of one class.
         """
         if not isinstance(top, int) or isinstance(top, bool) or top < 1:
             raise MIVError(f"top is {top!r}. Expected a whole number of at least 1.")
         by = witnesses_by(self.verifier, witnesses)
-        queries = query_features(self.verifier, query, resize)
-        return search(self.verifier, self._form, self._store.refresh(), queries, top, by)
+        references, _, places = single_instances([query], self.verifier.query_kind, ALONE)
+        features = query_features(self.verifier, references, places, resize)
+        return search(self.verifier, self._form, self._store.refresh(), features, top, by)
 
     def compact(self) -> None:
         """Free the space of removed bags and of instances that no bag uses, and merge small files."""
@@ -212,7 +187,7 @@ class Gallery:
     def info(self) -> dict[str, Any]:
         """Counts and sizes, as plain values."""
         snapshot = self._store.refresh()
-        manifest, used = snapshot.manifest, used_instances(snapshot)
+        manifest, used = snapshot.manifest, len(np.unique(snapshot.members[snapshot.live_members]))
         return {
             "folder": str(self.folder),
             "bags": int(snapshot.is_live.sum()),
@@ -239,8 +214,3 @@ class Gallery:
     def _write(self, bags: Iterable[GivenBag], resize: Fit | None, progress: Progress | None, *, replace: bool) -> int:
         with self._store.writing():
             return Adding(self._store, self.verifier, self._form, resize, progress, replace=replace).add(bags)
-
-
-def used_instances(snapshot: Snapshot) -> int:
-    """Number of distinct instances in bags that are not removed."""
-    return len(np.unique(snapshot.members[snapshot.live_members]))

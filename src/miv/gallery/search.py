@@ -1,7 +1,7 @@
 """Search a gallery: one pass over everything that is kept, then verdicts on the best bags, and their chance."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, overload
 
@@ -19,7 +19,7 @@ from miv.verifier.decisions import Decision, OperatingPoint
 from miv.verifier.display import headline, in_a_line, witness_word
 from miv.verifier.engine import EmbeddedExemplars, decide
 from miv.verifier.network import Verifier
-from miv.verifier.verdict import Verdict, Verdicts, WitnessMethod
+from miv.verifier.verdict import Verdict, WitnessMethod
 from miv.verifier.verifying import Rows
 
 
@@ -175,9 +175,6 @@ class Hits(Sequence[Hit]):
     def __len__(self) -> int:
         return len(self.hits)
 
-    def __iter__(self) -> Iterator[Hit]:
-        return iter(self.hits)
-
     @overload
     def __getitem__(self, place: int) -> Hit: ...
     @overload
@@ -237,12 +234,17 @@ def search(
             name = snapshot.name(int(bags[np.argmin(np.isfinite(logits))]))
             causes = "The query or the bag is far outside the range of the training data, or the gallery is damaged."
             raise MIVError(f"The verifier's logit for the bag {name!r} is NaN or infinite. {causes}")
-        best = bags[best_places(logits, top)]
-        features, ptr = snapshot.features_of(best)
-        verdicts = verdicts_on(verifier, references, features, ptr, by) if len(best) else None
+        best = bags[np.argsort(-logits, kind="stable")[:top]]  # of equal ones, the first added bag first
+        ptr, rows = csr.take_bags(snapshot.ptr, best)
+        features = snapshot.features.take(snapshot.members[rows])
+        count = len(references)
+        members, query = np.arange(len(features)) + count, np.tile(np.arange(count), len(best))
+        borders = None if count == 1 else csr.borders([count] * len(best))
+        exemplars = EmbeddedExemplars.among(np.concatenate([references, features]), query, members, ptr, borders)
+        verdicts = decide(verifier, exemplars, by) if len(best) else None
     chance, hits = Chance(verifier.operating_point), []
     for place in [] if verdicts is None else np.argsort(-verdicts.logit, kind="stable"):
-        verdict, bag = verdicts[place], int(best[place])
+        verdict, bag = verdicts[place], int(best[place])  # type: ignore[index]
         names = snapshot.instance_names(bag)
         witnesses = tuple(HitWitness(w.index, w.score, names[w.index]) for w in verdict.witnesses)
         hits.append(Hit(snapshot.name(bag), witnesses, chance.of(verdict.probability, len(bags)), verdict))
@@ -260,20 +262,3 @@ def exact_logits(prepared: StoredQueries, snapshot: Snapshot) -> NDArray[np.floa
         parts.append(prepared.logits(rows, snapshot.ptr[first : last + 1] - snapshot.ptr[first]))
         first = last
     return np.concatenate(parts, axis=1) if parts else np.zeros((1, 0), np.float32)
-
-
-def best_places(logits: NDArray[np.floating[Any]], top: int) -> NDArray[np.int64]:
-    """Places of the ``top`` greatest logits, greatest first; of equal ones, the first added bag first."""
-    return np.argsort(-logits, kind="stable")[:top]
-
-
-def verdicts_on(
-    verifier: Verifier, references: Rows, features: Rows, ptr: NDArray[np.int64], by: WitnessMethod
-) -> Verdicts:
-    """Verdicts on bags of features ``(T, C)``, for the features ``(R, C)`` of the references of one query."""
-    bags, count = len(ptr) - 1, len(references)
-    rows = np.concatenate([references, features])
-    query = np.tile(np.arange(count), bags)
-    bag = np.arange(len(features)) + count
-    borders = None if count == 1 else csr.borders([count] * bags)
-    return decide(verifier, EmbeddedExemplars.among(rows, query, bag, ptr, borders), by)

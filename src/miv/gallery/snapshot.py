@@ -1,8 +1,7 @@
 """A gallery at one moment: the bags and instances of the segments that its manifest lists."""
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -60,12 +59,12 @@ class Segment:
     def __init__(self, folder: Path, entry: SegmentEntry, manifest: GalleryManifest, per: str) -> None:
         self.entry, self.path = entry, folder / SEGMENTS / entry.name
         kept_rows = {"instance": entry.instances, "member": entry.members, "bag": entry.bags}[per]
-        self.instance_batches = self._mapped(INSTANCES, files.instance_schema(manifest.channels), entry.instances)
-        self.bag_batches = self._mapped(BAGS, files.bag_schema(), entry.bags)
+        self.instance_batches = self._mapped(INSTANCES, files.schema(INSTANCES, manifest.channels), entry.instances)
+        self.bag_batches = self._mapped(BAGS, files.schema(BAGS), entry.bags)
         self.features = [files.column_rows(batch.column(1), manifest.channels) for batch in self.instance_batches]
         self.kept, self.kept_batches = self.features, []
         if manifest.width:
-            self.kept_batches = self._mapped(KEPT, files.kept_schema(manifest.width), kept_rows)
+            self.kept_batches = self._mapped(KEPT, files.schema(KEPT, manifest.width), kept_rows)
             self.kept = [files.column_rows(batch.column(0), manifest.width) for batch in self.kept_batches]
         self.sizes, self.members = self._checked_bags()
 
@@ -98,34 +97,21 @@ class Segment:
 def write_segment(
     folder: Path, manifest: GalleryManifest, instances: Batches, bags: Batches, kept: Batches
 ) -> SegmentEntry:
-    """Write a segment whole, under a new name; it belongs to the gallery once the manifest lists it.
-
-    A large segment never has to fit in memory. Kept rows are written if the manifest says so.
-    """
-    name = f"segment-{secrets.token_hex(8)}"
-    members = 0
-
-    def counted() -> Iterator[Any]:
-        nonlocal members
-        for batch in bags:
-            members += len(batch.column(1).flatten())
-            yield batch
-
+    """Write a segment whole, under a new name; it belongs to the gallery once the manifest lists it."""
+    name, bags = f"segment-{secrets.token_hex(8)}", list(bags)
+    members = sum(len(batch.column(1).flatten()) for batch in bags)
     with whole_folder(folder / SEGMENTS / name) as temporary:
-        schema = files.instance_schema(manifest.channels)
+        schema = files.schema(INSTANCES, manifest.channels)
         instance_count = files.write_batches(temporary / INSTANCES, schema, instances)
-        bag_count = files.write_batches(temporary / BAGS, files.bag_schema(), counted())
+        bag_count = files.write_batches(temporary / BAGS, files.schema(BAGS), bags)
         if manifest.width:
-            files.write_batches(temporary / KEPT, files.kept_schema(manifest.width), kept)
+            files.write_batches(temporary / KEPT, files.schema(KEPT, manifest.width), kept)
         sizes = {file.name: file.stat().st_size for file in temporary.iterdir()}
     return SegmentEntry(name, instance_count, bag_count, members, sizes)
 
 
 class Snapshot:
-    """Bags ``0`` to ``B - 1``, some of them removed, over instances ``0`` to ``U - 1``.
-
-    ``known`` are segments that are already mapped; ``per`` is what a kept row belongs to.
-    """
+    """Bags ``0`` to ``B - 1``, some removed, over instances ``0`` to ``U - 1``; ``known`` segments are mapped."""
 
     def __init__(self, folder: Path, manifest: GalleryManifest, per: str, known: Sequence[Segment] = ()) -> None:
         self.folder, self.manifest, self.per = folder, manifest, per
@@ -145,17 +131,11 @@ class Snapshot:
         self.is_live[self.removed] = False
 
     @classmethod
-    def open(cls, folder: Path, per: str | None, known: Sequence[Segment] = ()) -> "Snapshot":
-        """Open what the manifest lists now; if a writer has just replaced files, read the manifest again.
-
-        If ``per`` is ``None``, kept rows are not opened, so the verifier need not be known.
-        """
+    def open(cls, folder: Path, per: str, known: Sequence[Segment] = ()) -> "Snapshot":
+        """Open what the manifest lists now; if a writer has just replaced files, read the manifest again."""
         for _ in range(_TRIES):
             try:
-                manifest = GalleryManifest.load(folder)
-                if per is None:
-                    return cls(folder, replace(manifest, width=0), "instance")
-                return cls(folder, manifest, per, known)
+                return cls(folder, GalleryManifest.load(folder), per, known)
             except FileNotFoundError as error:
                 missing = error
         raise MIVError(f"{missing.filename or missing} is missing. {files.DAMAGED}") from missing
@@ -166,7 +146,7 @@ class Snapshot:
         entry = self.manifest.removed
         if entry is None:
             return np.zeros(0, np.int64)
-        batches = files.map_batches(self.folder / entry.file, files.removed_schema(), entry.bytes, entry.bags)
+        batches = files.map_batches(self.folder / entry.file, files.schema(files.REMOVED), entry.bytes, entry.bags)
         if any(batch.column(0).null_count for batch in batches):
             raise MIVError(f"{self.folder / entry.file} has empty cells. {files.DAMAGED}")
         numbers = np.concatenate([np.zeros(0, np.int64), *(batch.column(0).to_numpy() for batch in batches)])
@@ -219,8 +199,3 @@ class Snapshot:
             return self.kept.between(first, last)
         start, end = int(self.ptr[first]), int(self.ptr[last])
         return self.kept.between(start, end) if self.per == "member" else self.kept.take(self.members[start:end])
-
-    def features_of(self, bags: NDArray[np.int64]) -> tuple[Rows, NDArray[np.int64]]:
-        """Features and borders of some bags, in their order."""
-        ptr, rows = csr.take_bags(self.ptr, bags)
-        return self.features.take(self.members[rows]), ptr

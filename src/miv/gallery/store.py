@@ -103,9 +103,9 @@ class OpenGallery:
         if not len(bags):
             return None
         path, numbers = self.folder / f"removed-{secrets.token_hex(8)}.arrow", np.unique(bags)
-        batch = files.pa.record_batch([files.pa.array(numbers, files.pa.int64())], schema=files.removed_schema())
+        batch = files.pa.record_batch([files.pa.array(numbers, files.pa.int64())], schema=files.schema(files.REMOVED))
         with whole_file(path) as temporary:
-            files.write_batches(temporary, files.removed_schema(), [batch])
+            files.write_batches(temporary, files.schema(files.REMOVED), [batch])
         return Removed(path.name, len(numbers), path.stat().st_size)
 
     def commit(self, manifest: GalleryManifest) -> None:
@@ -125,10 +125,7 @@ class OpenGallery:
 
 
 def merge_small(store: OpenGallery) -> None:
-    """Merge the last segments if there are several of one size, so that there are never many.
-
-    Bags and instances keep their numbers. Each row is written again a few times at most: once per factor of four.
-    """
+    """Merge the last segments if there are several of one size; bags and instances keep their numbers."""
     while count := _count_to_merge([entry.size for entry in store.manifest.segments]):
         merged = store.snapshot.segments[-count:]
         entry = store.write_segment(

@@ -17,6 +17,7 @@ from miv.backbones.cache import embed_instances
 from miv.data import InstancePool, csr
 from miv.runtime import Advance, Progress
 from miv.service.errors import RefusedRequest
+from miv.service.settings import Limits
 from miv.verifier.engine import EmbeddedExemplars, attention_by_head, decide
 from miv.verifier.network import Verifier
 from miv.verifier.reading import ALONE, ErrorLocations
@@ -36,10 +37,6 @@ class ReadExemplar:
 
     def __len__(self) -> int:
         return len(self.query) + len(self.bag)
-
-    def features(self, pool: Features) -> tuple[Features, Features]:
-        """The features of the query and of the bag, given those of the pool."""
-        return pool[self.query], self.bag if self.bag.ndim == 2 else pool[self.bag]  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +65,9 @@ def bytes_of(pool: InstancePool) -> int:
 
 def embedded(verifier: Verifier, pools: Sequence[InstancePool], progress: Progress | None = None) -> list[Features]:
     """The features of each pool, computed in one batch."""
-    values = pools[0].values if len(pools) == 1 else np.concatenate([pool.values for pool in pools])
-    if verifier.backbone.is_identity:
-        features = values
-    else:
-        pool = pools[0] if len(pools) == 1 else InstancePool(pools[0].kind, values)
-        features = embed_instances(verifier.backbone, pool, np.arange(len(pool)), progress)
+    pool = InstancePool(pools[0].kind, np.concatenate([pool.values for pool in pools]))
+    is_identity = verifier.backbone.is_identity
+    features = pool.values if is_identity else embed_instances(verifier.backbone, pool, np.arange(len(pool)), progress)
     return [features[first:last] for first, last in pairwise(csr.borders([len(pool) for pool in pools]))]
 
 
@@ -89,7 +83,9 @@ def verify_batch(
         for place, exemplar in enumerate(request.exemplars):
             groups.setdefault((request.by, exemplar.several), []).append((number, place))
     for (by, several), members in sorted(groups.items()):
-        exemplars = _joined([requests[n].exemplars[place].features(features[n]) for n, place in members], several)
+        chosen = [(requests[number].exemplars[place], features[number]) for number, place in members]
+        bags: list[Any] = [one.bag if one.bag.ndim == 2 else pool[one.bag] for one, pool in chosen]
+        exemplars = _joined([pool[one.query] for one, pool in chosen], bags, several)
         verdicts = decide(verifier, exemplars, by, progress, places=locations)
         if by != "none":
             _ = verdicts.scores  # computed at once for all
@@ -104,15 +100,10 @@ def verify_batch(
     return answers
 
 
-def _joined(pairs: list[tuple[Features, Features]], several: bool) -> EmbeddedExemplars:
-    def lookup(first: int, last: int) -> tuple[Features, Features]:
-        if last == first + 1:
-            return pairs[first]
-        queries, bags = zip(*pairs[first:last], strict=True)
-        return np.concatenate(queries), np.concatenate(bags)
-
-    reference_ptr = csr.borders([len(query) for query, _ in pairs]) if several else None
-    return EmbeddedExemplars(lookup, csr.borders([len(bag) for _, bag in pairs]), reference_ptr)
+def _joined(queries: list[Features], bags: list[Features], several: bool) -> EmbeddedExemplars:
+    query_ptr, ptr = (csr.borders([len(part) for part in parts]) for parts in (queries, bags))
+    places = np.arange(query_ptr[-1]), query_ptr[-1] + np.arange(ptr[-1])
+    return EmbeddedExemplars.among(np.concatenate([*queries, *bags]), *places, ptr, query_ptr if several else None)
 
 
 Work = ReadRequest | Callable[[], Any]
@@ -143,16 +134,13 @@ class RequestBatcher:
         self,
         verify: Callable[[Sequence[ReadRequest], Progress], list[Any]],
         name: str,
-        *,
-        waiting_requests: int,
-        waiting_bytes: int,
-        together: int,
+        limits: Limits,
         start: Callable[[], None] = lambda: None,
         waits: Callable[[int], None] = lambda count: None,
         taken: Callable[[int], None] = lambda count: None,
     ) -> None:
         self._verify, self._start, self._waits, self._taken = verify, start, waits, taken
-        self._most, self._most_bytes, self._together = waiting_requests, waiting_bytes, together
+        self._most, self._most_bytes, self._together = limits.waiting_requests, limits.waiting_bytes, limits.together
         self._jobs: deque[_Job] = deque()
         self._bytes = 0
         self._changed = threading.Condition()
@@ -161,10 +149,7 @@ class RequestBatcher:
         self._thread.start()
 
     async def run(self, work: Work, size: int = 0) -> Any:
-        """Run work of ``size`` bytes in the model's thread; work whose caller is cancelled is dropped.
-
-        A request may be verified together with others; a function is called alone.
-        """
+        """Run work of ``size`` bytes in the model's thread: a request, perhaps with others, or a function alone."""
         job = _Job(work, size)
         with self._changed:
             if self._stopped:

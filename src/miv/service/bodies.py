@@ -95,8 +95,8 @@ class VerifyRequest(StrictBody):
 class VerifyForm(StrictBody):
     """One exemplar of image files, as multipart/form-data."""
 
-    query: list[bytes] = Field(description="The image file of the query, or several references.")
-    bag: list[bytes] = Field(description="The image files of the bag.")
+    query: list[bytes] = Field(min_length=1, description="The image file of the query, or several references.")
+    bag: list[bytes] = Field(min_length=1, description="The image files of the bag.")
     model: ModelName = None
     witnesses: Witnesses = None
     heads: bool = False

@@ -36,80 +36,6 @@ class ServiceError(MIVError):
         self.status = status
 
 
-class ServiceConnection:
-    """Sends JSON and returns the JSON of the answer; see ``Client`` for the arguments."""
-
-    def __init__(self, url: str, token: str | None, timeout: float, patience: float) -> None:
-        wrong = f"The address of the service is {url!r}. Expected one such as http://localhost:8000."
-        try:
-            parts = urlsplit(url)
-            host, port = parts.hostname, parts.port
-        except ValueError as error:  # an unclosed bracket, or a port that is no port
-            raise MIVError(wrong) from error
-        if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
-            raise MIVError(wrong)
-        self.url, self._timeout, self._patience = url.rstrip("/"), timeout, patience
-        self._address, self._base = (host, port), parts.path.rstrip("/")
-        self._connection_type = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        self._headers = {"Accept": "application/json"}
-        if token is not None:
-            if not token.isascii() or not token.isprintable():
-                raise MIVError("The token has odd characters. Expected printable ASCII ones.")
-            self._headers["Authorization"] = f"Bearer {token}"
-        self._idle: list[HTTPConnection] = []  # as many as requests have run at once
-
-    def request(self, method: str, path: str, body: Any = None, *, repeatable: bool = True) -> Any:
-        """Send a request and return the document of the answer, ``None`` if it is empty.
-
-        It is sent again if the service is busy or the connection is lost, unless sending it twice does harm.
-        """
-        content, headers = None, self._headers
-        if body is not None:
-            content, headers = _as_json(body), {**headers, "Content-Type": "application/json"}
-        until, lost, is_first = time.monotonic() + self._patience, 0, True
-        busy = (429, 503) if repeatable else (429,)
-        while True:
-            connection = self._connection_type(*self._address, timeout=self._timeout)
-            if repeatable:  # the service may be closing an idle connection just now
-                with suppress(IndexError):
-                    connection = self._idle.pop()  # one step, so that two threads never get the same one
-            try:
-                connection.request(method, f"{self._base}{path}", content, headers)
-                response = connection.getresponse()
-                answer = response.read()
-            except (OSError, HTTPException) as error:
-                connection.close()
-                if isinstance(error, TimeoutError):
-                    seconds = f"{self._timeout:g} seconds"
-                    raise MIVError(f"{self.url} did not answer within {seconds}. Send less, or wait longer.") from error
-                lost, is_first = lost + 1, False
-                if lost > _LOST or not repeatable or isinstance(error, ConnectionRefusedError):
-                    reason = error or type(error).__name__
-                    raise MIVError(f"Could not reach {self.url}: {reason}. Is `miv serve` running there?") from error
-                continue
-            self._idle.append(connection)
-            if method == "DELETE" and response.status == 404 and not is_first:
-                return None  # the earlier request was carried out after all
-            wait = response.headers.get("Retry-After", "")
-            pause = float(wait) if wait.isascii() and wait.isdigit() else _PAUSE
-            if response.status not in busy or time.monotonic() + pause > until:
-                return _document(response.status, answer, self.url)
-            time.sleep(pause)
-            is_first = False
-
-    def close(self) -> None:
-        """Close the connections; the next request opens one again."""
-        while self._idle:
-            self._idle.pop().close()
-
-
-def _as_json(body: Any) -> bytes:
-    try:
-        return json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
-    except ValueError as error:
-        raise MIVError("The request contains NaN or infinity. Expected finite numbers.") from error
-
-
 def _document(status: int, answer: bytes, url: str) -> Any:
     is_success = 200 <= status < 300
     try:
@@ -215,40 +141,28 @@ def _body(**fields: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class RemoteBag:
-    """A bag that the service stores; give it to ``Client.verify`` instead of the instances.
+    """A bag that the service stores; give it to ``Client.verify`` instead of the instances."""
 
-    Args:
-        id: its name at the service.
-        model: the model that it was stored for.
-        size: number of instances.
-        created: when, in UTC.
-        expires: when the service removes it at the latest.
-    """
-
-    id: str
-    model: str
-    size: int
-    created: str
-    expires: str
+    id: str  # its name at the service
+    model: str  # that it was stored for
+    size: int  # number of instances
+    created: str  # when, in UTC
+    expires: str  # when the service removes it at the latest
 
 
 class RemoteGallery:
     """The bags of a gallery that a service searches; ``Client.gallery`` returns one."""
 
-    def __init__(self, connection: ServiceConnection, name: str, kind: InstanceKind) -> None:
-        self.name, self._connection, self._kind = name, connection, kind
+    def __init__(self, client: "Client", name: str, kind: InstanceKind) -> None:
+        self.name, self._client, self._kind = name, client, kind
         self._path = f"/v1/galleries/{quote(name, safe='')}"
 
     def put(
         self, name: str, bag: Any, *, instance_names: Sequence[str] | None = None, resize: Fit | None = None
     ) -> None:
-        """Add a bag, or replace the bag of that name.
+        """Add a bag as ``Verifier.verify`` takes it, or replace the bag of that name.
 
-        Args:
-            name: of the bag.
-            bag: a bag as ``Verifier.verify`` takes it.
-            instance_names: names to show for witnesses; by default the files of images, and the texts.
-            resize: as for ``Verifier.verify``.
+        ``instance_names`` are shown for witnesses; by default the files of images, and the texts.
         """
         instances = sent_bag(bag, self._kind)
         if instance_names is not None:
@@ -259,11 +173,11 @@ class RemoteGallery:
                 {**(instance if isinstance(instance, dict) else {"text": instance}), "name": label}
                 for instance, label in zip(instances, instance_names, strict=True)
             ]
-        self._connection.request("PUT", self._bag_path(name), _body(bag=instances, resize=resize))
+        self._client.request("PUT", self._bag_path(name), _body(bag=instances, resize=resize))
 
     def remove(self, name: str) -> None:
         """Remove a bag."""
-        self._connection.request("DELETE", self._bag_path(name))
+        self._client.request("DELETE", self._bag_path(name))
 
     def search(
         self, query: Any, top: int = 10, *, witnesses: WitnessMethod | None = None, resize: Fit | None = None
@@ -273,17 +187,14 @@ class RemoteGallery:
         The arguments are those of ``Gallery.search``.
         """
         body = _body(query=sent_query(query, self._kind), top=top, witnesses=witnesses, resize=resize)
-        return self._connection.request("POST", f"{self._path}/search", body)
+        return self._client.request("POST", f"{self._path}/search", body)
 
     def info(self) -> dict[str, Any]:
         """Counts and sizes, and the names of the first bags."""
-        return self._connection.request("GET", self._path)
+        return self._client.request("GET", self._path)
 
     def __len__(self) -> int:
         return int(self.info()["bags"])
-
-    def __repr__(self) -> str:
-        return f"RemoteGallery({self._connection.url!r}, {self.name!r})"
 
     def _bag_path(self, name: str) -> str:
         return f"{self._path}/bags/{quote(name, safe='')}"
@@ -304,7 +215,23 @@ class Client:
     def __init__(
         self, url: str = "http://localhost:8000", token: str | None = None, *, timeout: float = 60, patience: float = 30
     ) -> None:
-        self._connection = ServiceConnection(url, token, timeout, patience)
+        wrong = f"The address of the service is {url!r}. Expected one such as http://localhost:8000."
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port
+        except ValueError as error:  # an unclosed bracket, or a port that is no port
+            raise MIVError(wrong) from error
+        if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
+            raise MIVError(wrong)
+        self.url, self._timeout, self._patience = url.rstrip("/"), timeout, patience
+        self._address, self._base = (host, port), parts.path.rstrip("/")
+        self._connection_type = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        self._headers = {"Accept": "application/json"}
+        if token is not None:
+            if not token.isascii() or not token.isprintable():
+                raise MIVError("The token has odd characters. Expected printable ASCII ones.")
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._idle: list[HTTPConnection] = []  # as many as requests have run at once
         self._models: list[dict[str, Any]] = []
 
     def models(self) -> list[dict[str, Any]]:
@@ -323,13 +250,8 @@ class Client:
     ) -> Verdict:
         """Does the bag hold something of the query's class, and which of its instances show it?
 
-        Args:
-            query: as ``Verifier.verify`` takes it: an image file, a Pillow image, an array, a text or a vector; a list
-                of them is several references.
-            bag: as ``Verifier.verify`` takes it, or a ``RemoteBag``.
-            model: name of a model; not needed if the service has one, or for a ``RemoteBag``.
-            resize: as for ``Verifier.verify``.
-            witnesses: as for ``Verifier.verify``.
+        The arguments are those of ``Verifier.verify``; the bag may also be a ``RemoteBag``. ``model`` is not needed if
+        the service has one, or for a ``RemoteBag``.
         """
         return self.verify_many([query], [bag], model=model, resize=resize, witnesses=witnesses)[0]
 
@@ -357,15 +279,10 @@ class Client:
     def check(
         self, answer: str, sources: Mapping[str, str], *, model: str | None = None, citations: int = 3
     ) -> dict[str, Any]:
-        """Check whether each sentence of an answer is backed by the sources.
+        """Check whether each sentence of an answer is backed by the sources, which are texts by name.
 
-        Returns the document of ``miv check --json``, with a list of ``warnings``.
-
-        Args:
-            answer: the text to check.
-            sources: texts by name.
-            model: name of a model that can check; not needed if the service has one of them.
-            citations: maximum number of citations per sentence.
+        Returns the document of ``miv check --json``, with a list of ``warnings``; ``citations`` is the maximum number
+        per sentence.
         """
         texts = [{"name": name, "text": text} for name, text in sources.items()]
         return self.request("POST", "/v1/check", _body(model=model, answer=answer, sources=texts, citations=citations))
@@ -379,12 +296,11 @@ class Client:
     def is_kept(self, bag: RemoteBag) -> bool:
         """Whether the service still has a bag."""
         try:
-            self.request("GET", f"/v1/bags/{bag.id}")
+            return bool(self.request("GET", f"/v1/bags/{bag.id}"))
         except ServiceError as error:
             if error.status == 404:
                 return False
             raise
-        return True
 
     def forget(self, bag: RemoteBag) -> None:
         """Remove a kept bag from the service."""
@@ -401,31 +317,68 @@ class Client:
             raise unknown_name("gallery", name, galleries)
         if galleries[name]["problem"] is not None:
             raise MIVError(galleries[name]["problem"])
-        return RemoteGallery(self._connection, name, self._model(galleries[name]["model"])[1])
+        return RemoteGallery(self, name, self._model(galleries[name]["model"])[1])
 
     def create_gallery(self, name: str, *, model: str | None = None) -> RemoteGallery:
         """Create an empty gallery for a model."""
         model, kind = self._model(model)
         body = _body(model=model, name=name)
-        self._connection.request("POST", "/v1/galleries", body, repeatable=False)
-        return RemoteGallery(self._connection, name, kind)
+        self.request("POST", "/v1/galleries", body, repeatable=False)
+        return RemoteGallery(self, name, kind)
 
-    def request(self, method: str, path: str, body: Any = None) -> Any:
-        """Send any request, such as ``("GET", "/v1/models")``, and return the JSON of the answer as plain values."""
-        return self._connection.request(method, path, body)
+    def request(self, method: str, path: str, body: Any = None, *, repeatable: bool = True) -> Any:
+        """Send any request, such as ``("GET", "/v1/models")``; return the JSON of the answer, ``None`` if it is empty.
+
+        It is sent again if the service is busy or the connection is lost, unless sending it twice does harm.
+        """
+        content, headers = None, self._headers
+        if body is not None:
+            try:
+                content = json.dumps(body, allow_nan=False).encode()
+            except ValueError as error:
+                raise MIVError("The request contains NaN or infinity. Expected finite numbers.") from error
+            headers = {**headers, "Content-Type": "application/json"}
+        until, lost, is_first = time.monotonic() + self._patience, 0, True
+        busy = (429, 503) if repeatable else (429,)
+        while True:
+            connection = self._connection_type(*self._address, timeout=self._timeout)
+            if repeatable:  # the service may be closing an idle connection just now
+                with suppress(IndexError):
+                    connection = self._idle.pop()  # one step, so that two threads never get the same one
+            try:
+                connection.request(method, f"{self._base}{path}", content, headers)
+                response = connection.getresponse()
+                answer = response.read()
+            except (OSError, HTTPException) as error:
+                connection.close()
+                if isinstance(error, TimeoutError):
+                    seconds = f"{self._timeout:g} seconds"
+                    raise MIVError(f"{self.url} did not answer within {seconds}. Send less, or wait longer.") from error
+                lost, is_first = lost + 1, False
+                if lost > _LOST or not repeatable or isinstance(error, ConnectionRefusedError):
+                    reason = error or type(error).__name__
+                    raise MIVError(f"Could not reach {self.url}: {reason}. Is `miv serve` running there?") from error
+                continue
+            self._idle.append(connection)
+            if method == "DELETE" and response.status == 404 and not is_first:
+                return None  # the earlier request was carried out after all
+            wait = response.headers.get("Retry-After", "")
+            pause = float(wait) if wait.isascii() and wait.isdigit() else _PAUSE
+            if response.status not in busy or time.monotonic() + pause > until:
+                return _document(response.status, answer, self.url)
+            time.sleep(pause)
+            is_first = False
 
     def close(self) -> None:
-        """Close the connections."""
-        self._connection.close()
+        """Close the connections; the next request opens one again."""
+        while self._idle:
+            self._idle.pop().close()
 
     def __enter__(self) -> "Client":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def __repr__(self) -> str:
-        return f"Client({self._connection.url!r})"
 
     def _model(self, name: str | None) -> tuple[str, InstanceKind]:
         """The name and the kind of a model; the models of a service never change."""

@@ -80,18 +80,11 @@ def configure_logs() -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
-    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
-        logger = logging.getLogger(name)
-        logger.handlers[:], logger.propagate = [], True
-    logging.getLogger("uvicorn.access").disabled = True
     warnings.showwarning = _log_warning
 
 
 def _log_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    """Log a warning once, without where.
-
-    The words of other libraries may quote the request, and so may those of ours that are in the answer already.
-    """
+    """Log a warning; the words of other libraries, and of ours that are in the answer, may quote the request."""
     fields = {"warning": category.__name__}
     if issubclass(category, MIVWarning) and not are_warnings_collected():
         fields["words"] = str(message)

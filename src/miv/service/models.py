@@ -1,38 +1,31 @@
-"""The models of the service: loaded and warmed up in the background, each with its own thread."""
+"""The models of the service: loaded in the background, each with its own thread."""
 
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 
-from miv.data import InstancePool
 from miv.errors import MIVError, unknown_name
 from miv.evaluation.runs import refuse_unfinished
 from miv.files.json import card_about
 from miv.files.weights import find_verifier
 from miv.runtime import available_cores
-from miv.service.batching import Features, ReadExemplar, ReadRequest, RequestBatcher, bytes_of, embedded, verify_batch
+from miv.service.batching import RequestBatcher, verify_batch
 from miv.service.errors import RefusedRequest
 from miv.service.metrics import ServiceMetrics
 from miv.service.settings import ServiceSettings
-from miv.verifier.engine import witnesses_by
 from miv.verifier.network import Verifier
 from miv.verifier.saving import is_folder, shipped_folder
 from miv.verifier.stored_bag import backbone_fingerprint, verifier_fingerprint
 
 
 def served_names(models: Sequence[str]) -> list[str]:
-    """The names of models in requests, never the path of a folder; a name that is given twice or unknown is an error.
-
-    >>> served_names(["miv/digits", "/usr/"])
-    ['miv/digits', 'usr']
-    """
+    """The names of models in requests, never the path of a folder; one that is given twice or unknown is an error."""
     named: dict[str, str] = {}
     for model in models:
         if not is_folder(model):
@@ -51,29 +44,17 @@ class LoadedModel:
         self, name: str, verifier: Verifier, settings: ServiceSettings, metrics: ServiceMetrics, about: str | None
     ) -> None:
         if verifier.query_backbone is not None:
-            raise MIVError(
-                f"{name} takes queries of another kind than its bags, which the service cannot. Use it in Python or "
-                "with `miv verify`."
-            )
-        self.name, self.verifier, self.limits, self.about = name, verifier, settings.limits, about
+            problem = "takes queries of another kind than its bags, which the service cannot"
+            raise MIVError(f"{name} {problem}. Use it in Python or with `miv verify`.")
+        self.name, self.verifier, self.about = name, verifier, about
         self.kind = verifier.backbone.kind
         self.can_check = self.kind == "text" and find_spec("sentencex") is not None
         threads = settings.threads or max(1, available_cores() // settings.workers)
-        self._batcher = RequestBatcher(
-            partial(verify_batch, verifier),
-            name,
-            waiting_requests=settings.limits.waiting_requests,
-            waiting_bytes=settings.limits.waiting_bytes,
-            together=settings.limits.together if settings.batching else 1,
-            start=lambda: torch.set_num_threads(threads),
-            waits=metrics.waiting.labels(name).set,
-            taken=metrics.batches.labels(name).observe,
-        )
-        self.run, self.stop = self._batcher.run, self._batcher.stop
-
-    async def embed(self, pool: InstancePool) -> Features:
-        """The features ``(P, C)`` of instances, as ``InstanceReader.pool`` returns them."""
-        return await self.run(lambda: embedded(self.verifier, [pool])[0], bytes_of(pool))
+        limits = settings.limits if settings.batching else replace(settings.limits, together=1)
+        waits, taken = metrics.waiting.labels(name).set, metrics.batches.labels(name).observe
+        start = partial(torch.set_num_threads, threads)
+        batcher = RequestBatcher(partial(verify_batch, verifier), name, limits, start, waits, taken)
+        self.run, self.stop = batcher.run, batcher.stop
 
     @cached_property
     def fingerprint(self) -> str:
@@ -84,23 +65,6 @@ class LoadedModel:
     def backbone_fingerprint(self) -> str:
         """Equal for verifiers that give equal features: those that can ask the same kept bag."""
         return backbone_fingerprint(self.verifier)
-
-    def warm_up(self) -> None:
-        """Verify a tiny exemplar, so that the first request is as fast as the others."""
-        form, backbone = self.verifier.instances, self.verifier.backbone
-        values: Any = np.zeros((2, backbone.channels), np.float32)
-        if self.kind == "text":
-            values = np.array(["a text", "another text"], dtype=object)
-        elif self.kind == "image":
-            if form is None:
-                return
-            values = np.zeros((2, *form.shape), np.uint8)
-            values[1, 0] = 255
-        elif not backbone.is_identity:
-            return
-        exemplar = ReadExemplar(np.array([0]), False, np.array([0, 1]))
-        by = witnesses_by(self.verifier, None)
-        verify_batch(self.verifier, [ReadRequest(InstancePool(self.kind, values), [exemplar], by)])
 
 
 def _only(names: Sequence[str]) -> str:
@@ -122,7 +86,7 @@ class ServedModels:
 
     @property
     def are_ready(self) -> bool:
-        """Whether all models are loaded and warmed up."""
+        """Whether all models are loaded."""
         return len(self._loaded) == len(self.names)
 
     def __iter__(self) -> Iterator[LoadedModel]:
@@ -151,20 +115,16 @@ class ServedModels:
         return model
 
     def load(self) -> None:
-        """Load and warm up all models."""
+        """Load all models."""
         for name, model in zip(self.names, self.settings.models, strict=True):
             refuse_unfinished(Path(model))
             verifier = Verifier.from_pretrained(model)
             folder = Path(model) if is_folder(model) else shipped_folder(model)
             about = None if folder is None else card_about(find_verifier(folder))
-            loaded = LoadedModel(name, verifier, self.settings, self.metrics, about)
-            loaded.warm_up()
-            self._loaded[name] = loaded
+            self._loaded[name] = LoadedModel(name, verifier, self.settings, self.metrics, about)
             self.metrics.ready.set(len(self._loaded))
 
-    def load_in_background(
-        self, failed: Callable[[Exception], None] | None, ready: Callable[[float], None] | None
-    ) -> None:
+    def load_in_background(self, failed: Callable[[Exception], None], ready: Callable[[float], None]) -> None:
         """Load all models in a thread; requests are refused with the error if that fails. See ``create_app``."""
 
         def load() -> None:
@@ -173,11 +133,9 @@ class ServedModels:
                 self.load()
             except Exception as error:
                 self._failure = error
-                if failed is not None:
-                    failed(error)
+                failed(error)
             else:
-                if ready is not None:
-                    ready(time.perf_counter() - start)
+                ready(time.perf_counter() - start)
 
         self._loading = threading.Thread(target=load, name="loading", daemon=True)
         self._loading.start()

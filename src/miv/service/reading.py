@@ -32,10 +32,7 @@ _STRINGS = 6  # per instance or exemplar: the keys and values of an image with a
 
 
 def check_json_size(content: bytes, limits: Limits) -> None:
-    """Refuse JSON with more lists, objects, strings or numbers than the limits allow, before it is parsed.
-
-    A byte of text can become a hundred bytes of objects, and pydantic has no limit. Signs inside strings do not count.
-    """
+    """Refuse JSON with more parts than the limits allow before it is parsed: a byte can become a hundred in memory."""
     parts = limits.instances_in_all + 3 * limits.exemplars + _SPARE
     commas, quotes = limits.numbers_in_all + 2 * parts, 2 * _STRINGS * parts
     brackets = content.count(b"[") + content.count(b"{")
@@ -97,24 +94,15 @@ async def read_form(request: Request, limits: Limits) -> VerifyForm:
     except MultiPartException as error:
         status = 413 if "aximum" in error.message else 400
         raise RefusedRequest(status, f"The form cannot be read: {error.message}") from None
-    files: dict[str, list[bytes]] = {"query": [], "bag": []}
+    files: dict[str, list[bytes]] = {}
     fields: dict[str, str] = {}
-    try:
-        for name, value in form.multi_items():
-            if isinstance(value, UploadFile) and name in files:
-                files[name].append(await value.read())
-            elif isinstance(value, str) and name in VerifyForm.model_fields and name not in {*files, *fields}:
-                fields[name] = value
-            else:
-                expected = "Expected files query and bag, and fields model, witnesses, heads and resize, each once."
-                raise RefusedRequest(422, f"The form has an unknown or repeated file or field. {expected}")
-    finally:
-        await form.close()
-    for name, contents in files.items():
-        if not contents:
-            raise RefusedRequest(422, f"The form has no file {name}. Expected at least one.")
-    filled = {name: value for name, value in fields.items() if value}
-    return _validated(lambda: VerifyForm.model_validate({**files, **filled}))
+    for name, value in form.multi_items():
+        if isinstance(value, UploadFile):
+            files.setdefault(name, []).append(await value.read())
+        elif value:
+            fields[name] = value
+    await form.close()
+    return _validated(lambda: VerifyForm.model_validate({**fields, **files}))
 
 
 _LONGEST_NAME = 80  # characters of a name in an error
@@ -213,7 +201,7 @@ def read_exemplars(
         else:
             members = reader.rows(bag, f"{of}the bag".capitalize(), limits.instances)
         converted.append(ReadExemplar(asked, several, members))
-    pooled = sum(pooled_instances(by, exemplar) for exemplar in converted)
+    pooled = sum(_pooled_instances(by, exemplar) for exemplar in converted)
     if pooled > limits.pooled:
         remedy = "choose attention or none, or send smaller bags or fewer exemplars."
         most = f"Expected at most {limits.pooled:,}: {remedy}"
@@ -221,7 +209,7 @@ def read_exemplars(
     return ReadRequest(reader.pool(), converted, by, heads)
 
 
-def pooled_instances(by: WitnessMethod, exemplar: ReadExemplar) -> int:
+def _pooled_instances(by: WitnessMethod, exemplar: ReadExemplar) -> int:
     """About how many instances are pooled for an exemplar; bags are pooled once per reference and subset."""
     size = len(exemplar.bag)
     subsets = {"leave_one_out": size, "shapley": _ORDERS * size}.get(by, 1)

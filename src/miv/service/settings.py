@@ -38,10 +38,6 @@ class Limits:
             if not value > 0:
                 raise MIVError(f"The limit {name} is {value}. Expected a number above 0.")
 
-    def document(self) -> dict[str, float]:
-        """Return plain values, for JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class ServiceSettings:
@@ -69,17 +65,16 @@ class ServiceSettings:
         if len(set(self.models)) != len(self.models):
             raise MIVError(f"A model is given twice: {', '.join(self.models)}. Expected each one once.")
         if not 1 <= self.workers <= 256 or not 0 <= self.threads <= 1024 or not 0 <= self.port <= 65535:
-            raise MIVError(
-                f"workers is {self.workers}, threads {self.threads} and port {self.port}. Expected 1 to 256 workers, "
-                "up to 1024 threads, and a port up to 65535."
-            )
-        if self.token is not None:
-            _check_token(self.token)
+            numbers = f"workers is {self.workers}, threads {self.threads} and port {self.port}"
+            raise MIVError(f"{numbers}. Expected 1 to 256 workers, up to 1024 threads, and a port up to 65535.")
         if self.token is None and self.host not in LOOPBACK:
-            raise MIVError(
-                f"The address {self.host} can be reached from other machines, and there is no token. Give "
-                "--token-file FILE (or the environment variable MIV_TOKEN), or listen on 127.0.0.1."
-            )
+            remedy = "Give --token-file FILE (or the environment variable MIV_TOKEN), or listen on 127.0.0.1."
+            raise MIVError(f"Other machines can reach the address {self.host}, and there is no token. {remedy}")
+        token = "-" * _SHORTEST_TOKEN if self.token is None else self.token
+        if not token.isascii() or not token.isprintable() or len(token) < _SHORTEST_TOKEN:  # which is never shown
+            expected = f"Expected one line of at least {_SHORTEST_TOKEN} printable ASCII characters"
+            remedy = "such as `openssl rand -hex 24` makes"
+            raise MIVError(f"The token has {len(token)} characters, or odd ones. {expected}, {remedy}.")
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -91,17 +86,3 @@ class ServiceSettings:
     def listens_everywhere(self) -> bool:
         """Whether the service is reached by every address of this machine."""
         return self.host in _WILDCARDS
-
-
-def _check_token(token: str) -> None:
-    """Refuse a token that is easily guessed, or that no header can carry; never show it."""
-    if not token.isascii() or not token.isprintable():
-        problem = "has line breaks, or characters that are not ASCII"
-    elif len(token) < _SHORTEST_TOKEN:
-        problem = f"has {len(token)} characters"
-    else:
-        return
-    raise MIVError(
-        f"The token {problem}. Expected one line of at least {_SHORTEST_TOKEN} printable ASCII characters, such as "
-        "`openssl rand -hex 24` makes."
-    )

@@ -24,8 +24,6 @@ class RunningService:
 
     def model_of_kept(self, bags: Iterable[str]) -> str | None:
         """The model that stored bags, given by their ids, were stored for, if it is one and is served."""
-        if len(self.models.names) == 1:
-            return None  # it need not be named, and the files need not be read
         models = {self.kept_bags.find(bag).model for bag in bags}.intersection(self.models.names)
         return models.pop() if len(models) == 1 else None
 

@@ -13,7 +13,7 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,10 +33,9 @@ from miv.gallery import (
     GalleryBusy,
     GalleryManifest,
     GalleryReplaced,
-    Snapshot,
     require_arrow,
-    used_instances,
 )
+from miv.service.client import RemoteBag
 from miv.service.errors import RefusedRequest, storage_errors
 from miv.service.models import LoadedModel
 
@@ -73,15 +72,10 @@ class StoredBag:
 
     def document(self) -> dict[str, Any]:
         """Return plain values, for JSON; times are in UTC."""
-        times = {"created": self.created, "expires": self.expires}
-        dates = {key: datetime.fromtimestamp(t, UTC).isoformat(timespec="seconds") for key, t in times.items()}
-        return {"id": self.id, "model": self.model, "size": len(self.features), **dates}
-
-
-def _packed(features: Rows, fingerprint: str, model: str) -> bytes:
-    features = np.ascontiguousarray(features, np.float32)
-    about = {"format": _FORMAT, "fingerprint": fingerprint, "model": model}
-    return save({"features": features}, {**about, "sha256": _digest(features, about)})
+        times = [
+            datetime.fromtimestamp(time, UTC).isoformat(timespec="seconds") for time in (self.created, self.expires)
+        ]
+        return asdict(RemoteBag(self.id, self.model, len(self.features), *times))
 
 
 def _unpacked(content: bytes) -> tuple[Rows, str, str]:
@@ -122,7 +116,9 @@ class BagStore:
 
     def keep(self, features: Rows, fingerprint: str, model: str) -> StoredBag:
         """Store the features ``(N, C)`` of a bag; the oldest bags make room for it."""
-        content = _packed(features, fingerprint, model)
+        features = np.ascontiguousarray(features, np.float32)
+        about = {"format": _FORMAT, "fingerprint": fingerprint, "model": model}
+        content = save({"features": features}, {**about, "sha256": _digest(features, about)})
         if len(content) > self.most_bytes:
             most = f"Expected at most {self.most_bytes:,}: start the server with a larger --keep-bytes"
             raise RefusedRequest(413, f"The bag has {len(content):,} bytes as features. {most}, or keep a smaller bag.")
@@ -229,11 +225,7 @@ class _NoGallery(RefusedRequest):
 
 
 class GalleryRegistry:
-    """Galleries made by ``miv gallery`` or over the network, all directly inside one folder.
-
-    Every request looks at the files, so what other processes add or remove is seen at once. The methods that take a
-    model must run in the thread of that model.
-    """
+    """Galleries in one folder, which other processes may change. Methods with a model run in that model's thread."""
 
     def __init__(self, folder: Path, most_bytes: int) -> None:
         require_arrow()
@@ -261,14 +253,11 @@ class GalleryRegistry:
         try:
             with self._guarded(name, "read"):
                 manifest = self._manifest(name)
-                instances = manifest.instances
-                if manifest.removed is not None:  # instances of removed bags are stored until they are compacted
-                    instances = used_instances(Snapshot.open(self.folder / name, None))
         except _NoGallery:
             raise
         except RefusedRequest as error:
             return {"name": name, "model": None, "bags": 0, "instances": 0, "bytes": 0, "problem": str(error)}
-        counts = {"bags": manifest.live_bags, "instances": instances, "bytes": manifest.bytes}
+        counts = {"bags": manifest.live_bags, "instances": manifest.instances, "bytes": manifest.bytes}
         model = models.get(manifest.fingerprint)
         if model is None:
             return {"name": name, "model": None, **counts, "problem": self._other_verifier(name)}
@@ -373,10 +362,7 @@ class GalleryRegistry:
         return manifest.live_bags
 
     def _check_room(self, needed: int) -> None:
-        """Refuse what does not fit, after removed bags have been cleared away if that helps.
-
-        Without a lock, which would stop all galleries meanwhile; so each worker can exceed the limit by one bag.
-        """
+        """Refuse what does not fit, after clearing away removed bags; each worker can exceed the limit by one bag."""
         if self._bytes() + needed <= self._most_bytes:
             return
         for name in self.names():

@@ -29,17 +29,6 @@ def test_dropped_and_pasted_pictures_are_verified(browser: Any, service: str) ->
         assert page.get_by_role("button", name="Verify").is_disabled()
 
 
-def test_a_photograph_becomes_a_reference(browser: Any, service: str) -> None:
-    with watched_page(browser, service, permissions=["camera"]) as page:
-        page.goto("/?sample=digits-present")
-        page.wait_for_selector(".verdict")
-        page.get_by_role("button", name="Photograph the query").click()
-        page.get_by_role("button", name="Take the picture").click()
-        expect_count(page, ".references .instance", 2)
-        assert page.locator("dialog").count() == 0
-        assert "sample" not in page.url  # what is verified is no longer the sample
-
-
 def test_texts_are_typed_one_per_line_and_never_markup(browser: Any, service: str, screenshots: Path) -> None:
     with watched_page(browser, service) as page:
         page.goto("/?model=miv/evidence")
@@ -90,26 +79,6 @@ def test_what_cannot_be_read_is_said_in_words(browser: Any, service: str, screen
         page.wait_for_selector(".verdict")
 
 
-def test_an_empty_file_is_named(browser: Any, service: str) -> None:
-    with watched_page(browser, service) as page:
-        page.goto("/?model=miv/digits")
-        page.wait_for_selector(".giving.query")
-        drop(page, ".giving.query", {"cat.png": b""})
-        page.get_by_role("alert").filter(has_text="“cat.png” is empty (0 bytes).").wait_for()
-        good = digits(1)[0]
-        drop(page, ".giving.bag", {"a.png": b"", "good.png": good, "b.png": b""})
-        page.get_by_role("alert").filter(has_text="“a.png”, “b.png” are empty (0 bytes).").wait_for()
-        assert page.locator(".thumbs img").count() == 0
-        page.goto("/?model=miv/evidence")
-        page.get_by_role("textbox", name="Bag").fill("It rains.")
-        drop(page, ".giving.bag", {"notes.txt": b""}, mime="text/plain")
-        page.get_by_role("alert").filter(has_text="“notes.txt” is empty (0 bytes).").wait_for()
-        assert page.get_by_role("textbox", name="Bag").input_value() == "It rains."
-        page.get_by_role("link", name="Check an answer").click()
-        drop(page, ".giving.bag", {"blank.txt": b" \n"}, mime="text/plain")
-        page.get_by_role("alert").filter(has_text="“blank.txt” holds only spaces or line breaks.").wait_for()
-
-
 def test_a_service_that_is_gone_is_said_and_can_be_asked_again(browser: Any, service: str) -> None:
     with watched_page(browser, service, refused=2) as page:
         page.goto("/")
@@ -118,20 +87,6 @@ def test_a_service_that_is_gone_is_said_and_can_be_asked_again(browser: Any, ser
         page.get_by_role("button", name="Try an example").click()
         page.get_by_text("The server does not answer.").wait_for()
         page.unroute("**/v1/samples/**")
-        page.get_by_role("button", name="Try again").click()
-        page.wait_for_selector(".verdict")
-
-
-def test_a_busy_service_says_when_to_try_again(browser: Any, service: str) -> None:
-    busy = {"error": {"status": 503, "message": "128 requests are waiting. Try again later."}}
-    with watched_page(browser, service, refused=1) as page:
-        page.goto("/")
-        page.wait_for_selector("#samples button")
-        page.route("**/v1/verify", lambda route: route.fulfill(status=503, headers={"Retry-After": "2"}, json=busy))
-        page.get_by_role("button", name="Try an example").click()
-        page.get_by_role("heading", name="The server is busy").wait_for()
-        assert "128 requests are waiting. Try again later. Try again in 2 s." in page.locator(".trouble").inner_text()
-        page.unroute("**/v1/verify")
         page.get_by_role("button", name="Try again").click()
         page.wait_for_selector(".verdict")
 

@@ -62,21 +62,3 @@ def test_the_whole_story_by_keys(browser: Any, service: str) -> None:
         _tab_to(page, "Delete it from the server")
         page.keyboard.press("Enter")
         page.get_by_role("heading", name="Kept bag of 12").wait_for(state="detached")
-
-
-def test_checking_by_keys(browser: Any, service: str) -> None:
-    with watched_page(browser, service) as page:
-        page.goto("/")
-        page.wait_for_selector(".preview")
-        _tab_to(page, "Check an answer")
-        page.keyboard.press("Enter")
-        page.get_by_role("heading", name="Is each sentence backed by the sources?").wait_for()
-        _tab_to(page, "Answer")
-        page.keyboard.type("The harbour was built in 1902.")
-        _tab_to(page, "Text of the source")
-        page.keyboard.type("Anna lives here. The harbour was built in 1902 by her uncle.")
-        page.keyboard.press("Control+Enter")
-        page.wait_for_selector(".counts")
-        _tab_to(page, "Citation 1")
-        page.keyboard.press("Enter")
-        assert page.evaluate("document.activeElement.closest('mark').id") == "c1"

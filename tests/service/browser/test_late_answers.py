@@ -55,24 +55,6 @@ def test_the_verdict_is_about_the_bag_that_was_sent(browser: Any, service: str) 
         assert len(json.loads(Path(made.value.path()).read_text())["bag"]) == 2
 
 
-def test_a_bag_that_changes_while_it_is_kept_stays(browser: Any, service: str) -> None:
-    with watched_page(browser, service) as page:
-        page.goto("/?model=miv/evidence")
-        page.get_by_role("textbox", name="Query").fill("Anna built the harbour.")
-        bag = page.get_by_role("textbox", name="Bag")
-        bag.fill("Anna built the harbour in 1902.\nIt rains.")
-        page.get_by_role("button", name="Verify").click()
-        held = HeldRequests(page, "**/v1/bags")
-        page.get_by_role("button", name="Keep this bag").click()
-        held.wait_for(1)
-        bag.fill("Other words.")
-        held.let_go()
-        page.get_by_role("button", name="Use the kept bag of 2").wait_for()
-        assert bag.input_value() == "Other words."
-        page.get_by_role("button", name="Verify").click()
-        expect_count(page, "ol.bag > .instance", 1)
-
-
 def test_another_model_is_asked_about_a_kept_bag_after_a_reload(browser: Any, service: str) -> None:
     with watched_page(browser, service, refused=1) as page:
         page.goto("/?sample=digits-present")
@@ -136,10 +118,3 @@ def test_an_older_search_does_not_replace_a_newer_one(browser: Any, service: str
         page.get_by_text("newer answer").wait_for()
         page.wait_for_load_state("networkidle")
         assert page.get_by_text("older answer").count() == 0
-
-
-def test_a_mode_that_does_not_exist_is_the_first_one(browser: Any, service: str) -> None:
-    with watched_page(browser, service) as page:
-        page.goto("/?mode=constructor")
-        page.get_by_role("heading", name="Is there a match among these?").wait_for()
-        page.wait_for_selector(".giving.query")

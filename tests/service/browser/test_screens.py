@@ -32,17 +32,3 @@ def test_every_view(browser: Any, service: str, screenshots: Path, width: int, s
             assert too_wide(page) == 0, name
             picture(page, screenshots, f"{name}-{width}-{scheme}")
             assert serious_findings(page) == [], name
-
-
-def test_the_button_changes_the_colours_and_the_choice_stays(browser: Any, service: str) -> None:
-    ground = "getComputedStyle(document.body).backgroundColor"
-    with watched_page(browser, service, scheme="light") as page:
-        page.goto("/")
-        light = page.evaluate(ground)
-        page.get_by_role("button", name="Use dark colours").click()
-        dark = page.evaluate(ground)
-        assert light != dark
-        page.reload()
-        assert page.evaluate(ground) == dark
-        page.get_by_role("button", name="Use light colours").click()
-        assert page.evaluate(ground) == light

@@ -24,14 +24,7 @@ def watched_page(
 ) -> Iterator[Any]:
     """Yields a page; afterwards checks that it said no error and asked no other host.
 
-    Args:
-        browser: a started browser.
-        address: of the service, the only allowed host.
-        width: of the window, in pixels.
-        scheme: ``light`` or ``dark``.
-        refused: number of notes about requests that are meant to fail: one for each that the service refuses, two for
-            each that does not reach it.
-        options: others of the context.
+    ``refused`` requests are meant to fail: one for each that the service refuses, two for each that does not reach it.
     """
     context = browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme=scheme, base_url=address, **options

@@ -10,10 +10,9 @@ To add addresses, add a file to this folder with a ``router``; nothing else chan
         model = model_of(request, asked.model)                 # 404, or 503 while it is loaded
         ...
 
-If the file also has ``prepare(service)``, it is called once when the app is made, before any request; a function given
-to ``service.at_stop`` is called when the app stops. Raise ``RefusedRequest(status, message)`` or any ``MIVError`` (422)
-to refuse a request. Work that takes more than about a millisecond goes to a thread: ``await asyncio.to_thread(...)``,
-or, if it runs the model, ``await model.run(function)``.
+``prepare(service)``, if the file has it, is called once when the app is made. Raise ``RefusedRequest(status, message)``
+or any ``MIVError`` (422) to refuse a request. Work that takes more than about a millisecond goes to a thread: ``await
+asyncio.to_thread(...)``, or, if it runs the model, ``await model.run(function)``.
 """
 
 import asyncio
@@ -34,15 +33,12 @@ from miv.service.state import RunningService
 
 def create_app(
     settings: ServiceSettings,
-    failed: Callable[[Exception], None] | None = None,
-    ready: Callable[[float], None] | None = None,
+    failed: Callable[[Exception], None] = lambda error: None,
+    ready: Callable[[float], None] = lambda seconds: None,
 ) -> FastAPI:
     """Make the app. Its models are loaded in the background once it runs; ``/readyz`` says when they are ready.
 
-    Args:
-        settings: settings of the service.
-        failed: called with the error if a model cannot be loaded.
-        ready: called with the seconds that loading took, once all models are loaded.
+    ``failed`` is called with the error if a model cannot be loaded, ``ready`` with the seconds that loading took.
     """
     service = RunningService(settings)
 

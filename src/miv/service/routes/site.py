@@ -3,15 +3,15 @@
 import asyncio
 import base64
 import io
-import mimetypes
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from numpy.typing import NDArray
 from PIL import Image
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -26,34 +26,20 @@ from miv.tasks.digits_twin import Hands
 from miv.tasks.signatures_twin import Signer
 from miv.verifier.network import Verifier
 
-_FOLDER = Path(__file__).parent.parent / "page"
-_FILES = {path.relative_to(_FOLDER).as_posix(): path for path in _FOLDER.rglob("*") if path.is_file()}
+_FILES = {path.name: path for path in (Path(__file__).parent.parent / "page").iterdir()}
 _TYPES = {".js": "text/javascript", ".html": "text/html", ".css": "text/css", ".svg": "image/svg+xml"}
 
 router = APIRouter()
 
 
 @router.get("/", include_in_schema=False)
-def index() -> Response:
-    """The page itself."""
-    return page_file("index.html")
-
-
 @router.get("/page/{name:path}", include_in_schema=False)
-def page_file(name: str) -> Response:
-    """A file of the page; only the files in its folder exist, so no name leads elsewhere."""
-    path = _FILES.get(name)
-    if path is None:
+def page_file(name: str = "index.html") -> Response:
+    """The page or one of its files; only the files in its folder exist, so no name leads elsewhere."""
+    if name not in _FILES:
         raise RefusedRequest(404, "The page has no such file.")
-    kind = _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
     # The browser asks again each time, so that a new version is seen at once.
-    return Response(path.read_bytes(), media_type=kind, headers={"Cache-Control": "no-cache"})
-
-
-@router.get("/favicon.ico", include_in_schema=False)
-def favicon() -> Response:
-    """No icon, and no error in the browser's console."""
-    return Response(status_code=204)
+    return FileResponse(_FILES[name], media_type=_TYPES[_FILES[name].suffix], headers={"Cache-Control": "no-cache"})
 
 
 class HealthAnswer(BaseModel):
@@ -70,7 +56,7 @@ async def healthz() -> JSONResponse:
 
 @router.get("/readyz", **documented("health", HealthAnswer, 503))
 async def readyz(request: Request) -> JSONResponse:
-    """Whether all models are loaded and warmed up."""
+    """Whether all models are loaded."""
     if not service_of(request).models.are_ready:
         return error_response(503, "The models are being loaded. Try again in a second.")
     return JSONResponse({"status": "ready"})
@@ -89,7 +75,7 @@ async def models(request: Request) -> JSONResponse:
     return JSONResponse(
         {
             "models": [_described(model) for model in service.models],
-            "limits": service.limits.document(),
+            "limits": asdict(service.limits),
             "galleries": service.settings.galleries is not None,
             "version": __version__,
         }
@@ -122,10 +108,10 @@ def _promise(model: LoadedModel) -> str | None:
     if point.is_default:
         return None
     words = [point.goal]
-    for title, key in (("false accepts", "false_accept_rate"), ("false rejects", "false_reject_rate")):
-        rate = point.measured.get(key)
+    for error in ("false accept", "false reject"):
+        rate = point.measured.get(f"{error.replace(' ', '_')}_rate")
         if isinstance(rate, dict) and isinstance(rate.get("at_most"), float):
-            words.append(f"{title} at most {rate['at_most']:.1%}")
+            words.append(f"{error}s at most {rate['at_most']:.1%}")
     confidence = point.measured.get("confidence")
     if len(words) > 1 and isinstance(confidence, float):
         words[-1] += f", with {confidence:.0%} confidence, on data like that of its calibration"

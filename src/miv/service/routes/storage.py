@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from starlette.convertors import PathConvertor, register_url_convertor
 
 from miv.errors import MIVError
-from miv.service.batching import bytes_of
+from miv.service.batching import bytes_of, embedded
 from miv.service.bodies import (
     GalleriesAnswer,
     GalleryAnswer,
@@ -67,7 +67,8 @@ async def keep(request: Request) -> JSONResponse:
     model = model_of(request, asked.model)
     reader = InstanceReader(model.verifier, service.limits, asked.resize)
     rows = await asyncio.to_thread(reader.rows, asked.bag, "The bag", service.limits.instances)
-    features = await model.embed(reader.pool())
+    pool = reader.pool()
+    [features] = await model.run(lambda: embedded(model.verifier, [pool]), bytes_of(pool))
     fingerprint = await asyncio.to_thread(lambda: model.backbone_fingerprint)  # the first time, weights are hashed
     kept = await asyncio.to_thread(service.kept_bags.keep, features[rows], fingerprint, model.name)
     return JSONResponse(kept.document(), 201)
@@ -143,9 +144,7 @@ async def put(request: Request, gallery: str, bag: str) -> JSONResponse:
 
 
 @router.delete(
-    "/v1/galleries/{gallery}/bags/{bag:anything}",
-    status_code=204,
-    **documented("galleries", None, 404, 409, 422, 503),
+    "/v1/galleries/{gallery}/bags/{bag:anything}", status_code=204, **documented("galleries", None, 404, 409, 422, 503)
 )
 async def remove(request: Request, gallery: str, bag: str) -> Response:
     """Remove a bag."""

@@ -29,8 +29,7 @@ CHECK_EXAMPLE = {
 
 
 @router.post(
-    "/v1/verify",
-    **documented("verify", VerifyAnswer, 404, body=VerifyRequest, example=VERIFY_EXAMPLE, form=VerifyForm),
+    "/v1/verify", **documented("verify", VerifyAnswer, 404, body=VerifyRequest, example=VERIFY_EXAMPLE, form=VerifyForm)
 )
 async def verify(request: Request) -> JSONResponse:
     """Does each bag hold something of its query's class, and which of its instances show it?"""
@@ -88,10 +87,7 @@ async def check_answer(request: Request) -> JSONResponse:
 
 
 def _split(asked: CheckRequest, limits: Limits) -> tuple[list[Sentence], tuple[Source, ...], list[str]]:
-    """The sentences of the answer, the sources, and warnings, if the texts are within the limits.
-
-    The texts are never names of files.
-    """
+    """The sentences of the answer, the sources, and warnings, if the texts, never names of files, are within limits."""
     if asked.citations > limits.citations:
         raise RefusedRequest(422, f"citations is {asked.citations}. Expected at most {limits.citations}.")
     sources = {one.name: one.text for one in asked.sources}
