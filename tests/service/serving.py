@@ -13,7 +13,6 @@ import numpy as np
 import torch
 import uvicorn
 from fastapi.testclient import TestClient
-from numpy.typing import NDArray
 
 from miv.service import Client, ServiceSettings, create_app
 from miv.verifier.network import Verifier
@@ -30,7 +29,7 @@ def vectors_folder(parent: Path, name: str = "vectors", channels: int = CHANNELS
     return parent / name
 
 
-def vectors(count: int, seed: int, channels: int = 4) -> NDArray[np.float32]:
+def vectors(count: int, seed: int, channels: int = 4) -> Any:
     """Vectors with few digits."""
     return np.random.default_rng(seed).normal(size=(count, channels)).round(3).astype(np.float32)
 

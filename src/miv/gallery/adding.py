@@ -173,7 +173,7 @@ class Adding:
         members = [numbers[places] for places in read.members]
         chosen = self._chosen(read.names, members, read.instance_names)
         if len(last) or chosen:
-            columns = ([column[bag] for bag in chosen] for column in (read.names, members, read.instance_names))
+            columns: Any = ([column[bag] for bag in chosen] for column in (read.names, members, read.instance_names))
             self._commit(hashes, features, *columns)
             merge_small(self.store)
         return len(chosen)

@@ -77,7 +77,7 @@ _TAIL = {"effective_negatives": NUMBER, "probability": [NUMBER], "count": [int]}
 
 def _tail_of(measured: dict[str, Any]) -> tuple[float, list[float], list[int]] | None:
     """Effective number of negatives, and the probability that 1, 2, ... of them reach, if the file has them."""
-    tail = measured.get("false_accepts")
+    tail: Any = measured.get("false_accepts")
     try:
         check_shape(tail, _TAIL, "false_accepts", "")
     except MIVError:

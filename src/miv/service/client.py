@@ -39,7 +39,7 @@ class ServiceError(MIVError):
 def _document(status: int, answer: bytes, url: str) -> Any:
     is_success = 200 <= status < 300
     try:
-        document = json.loads(answer) if answer or not is_success else None
+        document: Any = json.loads(answer) if answer or not is_success else None
         if is_success:
             return document
         message = document["error"]["message"]
