@@ -49,7 +49,7 @@ def web_address(listening: socket.socket, *, everywhere: bool) -> str:
 def _announce(settings: ServiceSettings, address: str, seconds: float | None) -> None:
     """Say that the service listens, or that it is ready after so many seconds: in the log, and to a person."""
     event, models = "listening" if seconds is None else "ready", ", ".join(settings.models)
-    fields = {"address": address, "models": settings.models}
+    fields: dict[str, Any] = {"address": address, "models": settings.models}
     words = f"Loading {models}…"
     if seconds is not None:
         fields["seconds"] = round(seconds, 1)
