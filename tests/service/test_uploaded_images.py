@@ -91,6 +91,8 @@ def zipped() -> bytes:
         drawn() + zipped(),
         drawn("JPEG") + zipped(),
         drawn("GIF") + zipped(),
+        drawn("BMP") + b"more than the picture",
+        drawn("WEBP") + b"more than the picture",
         drawn("JPEG") + b"<html><script>alert(1)</script>",
         drawn("JPEG") + b" " * 2_000 + b"<html><script>alert(1)</script>\xff\xd9",
         drawn("GIF") + b" " * 2_000 + b"<html><script>alert(1)</script>\x00;",
@@ -156,7 +158,7 @@ def test_forms_with_anything_unexpected_are_refused(client: TestClient) -> None:
         assert response.status_code in {400, 422}
 
 
-@pytest.mark.parametrize("charset", ["undefined", "utf-16"])
+@pytest.mark.parametrize("charset", ["undefined", "punycode", "utf-16", "none"])
 def test_a_form_in_another_charset_is_refused(client: TestClient, charset: str) -> None:
     content = b'--y\r\nContent-Disposition: form-data; name="model"\r\n\r\n1\r\n--y--\r\n'
     kind = f"multipart/form-data; boundary=y; charset={charset}"

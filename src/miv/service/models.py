@@ -1,4 +1,4 @@
-"""The models of the service: loaded in the background, each with its own thread."""
+"""The models of the service: loaded and warmed up in the background, each with its own thread."""
 
 import threading
 import time
@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from miv.errors import MIVError, unknown_name
@@ -67,6 +68,17 @@ class LoadedModel:
         return backbone_fingerprint(self.verifier)
 
 
+def _warm_up(verifier: Verifier) -> None:
+    """Verify a tiny exemplar, so that the first request is as fast as the others."""
+    form, backbone = verifier.instances, verifier.backbone
+    if backbone.kind == "text":
+        verifier.verify("a text", ["another text"])
+    elif form is not None:
+        verifier.verify(np.zeros(form.shape, np.uint8), [np.full(form.shape, 255, np.uint8)])
+    elif backbone.is_identity:
+        verifier.verify(np.zeros(backbone.channels, np.float32), np.ones((1, backbone.channels), np.float32))
+
+
 def _only(names: Sequence[str]) -> str:
     """The one model that a request can mean that names none."""
     if len(names) != 1:
@@ -86,7 +98,7 @@ class ServedModels:
 
     @property
     def are_ready(self) -> bool:
-        """Whether all models are loaded."""
+        """Whether all models are loaded and warmed up."""
         return len(self._loaded) == len(self.names)
 
     def __iter__(self) -> Iterator[LoadedModel]:
@@ -115,10 +127,11 @@ class ServedModels:
         return model
 
     def load(self) -> None:
-        """Load all models."""
+        """Load and warm up all models."""
         for name, model in zip(self.names, self.settings.models, strict=True):
             refuse_unfinished(Path(model))
             verifier = Verifier.from_pretrained(model)
+            _warm_up(verifier)
             folder = Path(model) if is_folder(model) else shipped_folder(model)
             about = None if folder is None else card_about(find_verifier(folder))
             self._loaded[name] = LoadedModel(name, verifier, self.settings, self.metrics, about)
