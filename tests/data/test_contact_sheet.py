@@ -30,9 +30,7 @@ def test_shows_pictures_with_witnesses_framed(tmp_path: Path) -> None:
 
 def test_the_page_needs_no_other_file_and_escapes_texts(tmp_path: Path) -> None:
     pool = InstancePool(
-        "text",
-        np.array(["<script>alert(1)</script>", "x" * 500, "a & b"], dtype=object),
-        np.array(['"><b>'] * 3),
+        "text", np.array(["<script>alert(1)</script>", "x" * 500, "a & b"], dtype=object), np.array(['"><b>'] * 3)
     )
     exemplars = ExemplarSet.from_lists(pool, [0], [[1, 2]], [1], [[False, True]], ["<i>"])
     write_contact_sheet({"set": exemplars}, tmp_path / "sheet.html")

@@ -39,12 +39,7 @@ def damages(draw: Any, size: int) -> Any:
 
 def damaged(data: bytes, damage: tuple[str, int, bytes]) -> bytes:
     kind, place, other = damage
-    tail = {
-        "cut": b"",
-        "change": data[place + len(other) :],
-        "insert": data[place:],
-        "remove": data[place + 1 :],
-    }
+    tail = {"cut": b"", "change": data[place + len(other) :], "insert": data[place:], "remove": data[place + 1 :]}
     return data[:place] + (other if kind in ("change", "insert") else b"") + tail[kind]
 
 

@@ -88,9 +88,7 @@ def test_finds_labels_that_contradict_the_witnesses() -> None:
 
 def test_finds_one_exemplar_with_two_labels() -> None:
     exemplars = ExemplarSet.from_lists(AUDITED_POOL, [0, 1, 3], [[1, 2], [2], [2, 1]], [1, 0, 0])
-    assert findings(train=exemplars) == {
-        ("one_exemplar_two_labels", "train"): (1, ["exemplars 0 and 2"]),
-    }
+    assert findings(train=exemplars) == {("one_exemplar_two_labels", "train"): (1, ["exemplars 0 and 2"])}
 
 
 def test_finds_classes_and_instances_that_two_splits_share() -> None:

@@ -82,22 +82,13 @@ def test_a_claim_by_eye(raw: Path) -> None:
 def test_validation_is_carved_out_by_page(raw: Path) -> None:
     sets = build(raw, validation_share=0.2)
     check_properties(sets)
-    assert {split: len(exemplars) for split, exemplars in sets.items()} == {
-        "train": 32,
-        "validation": 8,
-        "test": 6,
-    }
+    assert {split: len(exemplars) for split, exemplars in sets.items()} == {"train": 32, "validation": 8, "test": 6}
 
 
 def test_pages_that_share_a_sentence_stay_together(raw: Path) -> None:
     shared = {"text": "The same sentence."}
     rows = [
-        claim_row(
-            f"Page {page}",
-            0,
-            retrieved_evidence=[shared, {"text": f"Page {page} own."}],
-            gold_evidence=[shared],
-        )
+        claim_row(f"Page {page}", 0, retrieved_evidence=[shared, {"text": f"Page {page} own."}], gold_evidence=[shared])
         for page in range(5)
     ] + [claim_row(f"Lone {page}", 0) for page in range(5)]
     write_lines(raw / "train.jsonl", rows)
@@ -133,12 +124,7 @@ def test_a_validation_file(raw: Path) -> None:
 
 def test_other_fields_and_plain_sentences(tmp_path: Path) -> None:
     rows = [
-        {
-            "query": f"Q{n}",
-            "sentences": [f"s{n}", f"t{n}"],
-            "gold": [f"t{n}"],
-            "verdict": "no" if n % 2 else "yes",
-        }
+        {"query": f"Q{n}", "sentences": [f"s{n}", f"t{n}"], "gold": [f"t{n}"], "verdict": "no" if n % 2 else "yes"}
         for n in range(10)
     ]
     write_lines(tmp_path / "a.jsonl", rows[:7])
@@ -156,11 +142,7 @@ def test_other_fields_and_plain_sentences(tmp_path: Path) -> None:
         refutes="no",
         validation_share=0.3,
     )
-    assert {split: len(exemplars) for split, exemplars in sets.items()} == {
-        "train": 5,
-        "validation": 2,
-        "test": 3,
-    }
+    assert {split: len(exemplars) for split, exemplars in sets.items()} == {"train": 5, "validation": 2, "test": 3}
     assert sets["test"].pool.classes is None
 
 

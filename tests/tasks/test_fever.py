@@ -80,11 +80,7 @@ def test_a_claim_by_eye(raw: Path) -> None:
 
 def test_sizes_and_balance(raw: Path) -> None:
     sets = build(raw)
-    assert {split: len(exemplars) for split, exemplars in sets.items()} == {
-        "train": 8,
-        "validation": 2,
-        "test": 2,
-    }
+    assert {split: len(exemplars) for split, exemplars in sets.items()} == {"train": 8, "validation": 2, "test": 2}
     assert sets["train"].label.sum() == 4
     assert len(build(raw, train_per_label=0)["train"]) == 12
     with pytest.raises(MIVError, match="train_per_label is 7, but only 6 train claims are supported"):

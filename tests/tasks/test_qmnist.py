@@ -167,10 +167,7 @@ def test_every_member_is_equally_likely() -> None:
     stock = hold_out(np.random.default_rng(0), writer, np.zeros(12, np.int64), 1)
     assert stock.left.tolist() == [3, 3, 3]
     plans = ExemplarPlan(
-        np.zeros(9000, np.int64),
-        np.zeros(9000, np.int8),
-        np.tile([1, 2], (9000, 1)),
-        np.tile([2, 1], (9000, 1)),
+        np.zeros(9000, np.int64), np.zeros(9000, np.int8), np.tile([1, 2], (9000, 1)), np.tile([2, 1], (9000, 1))
     )
     bag_ptr, bag_index = draw_bags(np.random.default_rng(1), stock, plans)
     assert set(np.diff(bag_ptr)) == {3}

@@ -188,9 +188,7 @@ def test_three_writers_by_hand() -> None:
 @settings(max_examples=40)
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["dutch", "chinese"]), st.integers(2, 4), st.integers(0, 5)),
-        min_size=3,
-        max_size=9,
+        st.tuples(st.sampled_from(["dutch", "chinese"]), st.integers(2, 4), st.integers(0, 5)), min_size=3, max_size=9
     ),
     st.integers(0, 2),
     st.integers(0, 99),

@@ -188,13 +188,7 @@ class ExemplarSet:
         return load_set(cls, Path(folder), verify=verify)
 
     def save(
-        self,
-        folder: Path | str,
-        *,
-        builder: str,
-        options: dict[str, Any],
-        seed: int | None,
-        overwrite: bool = False,
+        self, folder: Path | str, *, builder: str, options: dict[str, Any], seed: int | None, overwrite: bool = False
     ) -> None:
         """Save the set as a folder, atomically; see ``miv.data.folder.save_set``."""
         from miv.data import save_set

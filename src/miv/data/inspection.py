@@ -132,10 +132,7 @@ def _leaks_within(where: str, exemplars: ExemplarSet, first_identical: NDArray[n
     same = query == member
     copies = (first_identical[query] == first_identical[member]) & ~same
     yield from _finding(
-        "query_in_bag",
-        where,
-        np.flatnonzero(same),
-        lambda t: f"exemplar {number[asked.owner[t]]}: instance {query[t]}",
+        "query_in_bag", where, np.flatnonzero(same), lambda t: f"exemplar {number[asked.owner[t]]}: instance {query[t]}"
     )
     yield from _finding(
         "query_copy_in_bag",

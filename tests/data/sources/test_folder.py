@@ -55,17 +55,9 @@ def test_splits_have_their_shares_and_no_common_class(tmp_path: Path) -> None:
     root = make_vectors(tmp_path, {f"c{number}": 4 for number in range(20)})
     sets = build(root, shares=Shares(0.2, 0.3), drawing=Drawing(100, 3, 2, 5))
     classes = {split: set(exemplars.pool.classes) for split, exemplars in sets.items()}  # type: ignore[arg-type]
-    assert {split: len(names) for split, names in classes.items()} == {
-        "train": 10,
-        "validation": 4,
-        "test": 6,
-    }
+    assert {split: len(names) for split, names in classes.items()} == {"train": 10, "validation": 4, "test": 6}
     assert len(set.union(*classes.values())) == 20
-    assert {split: len(exemplars) for split, exemplars in sets.items()} == {
-        "train": 50,
-        "validation": 20,
-        "test": 30,
-    }
+    assert {split: len(exemplars) for split, exemplars in sets.items()} == {"train": 50, "validation": 20, "test": 30}
 
 
 def test_every_query_has_one_positive_and_one_negative_in_turn(tmp_path: Path) -> None:

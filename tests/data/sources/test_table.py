@@ -39,10 +39,7 @@ def as_lists(exemplars: ExemplarSet) -> list[tuple[Any, list[Any], int]]:
     ]
 
 
-EXPECTED = [
-    ("blue?", ["The sky is blue.", "Grass is green."], 1),
-    ("red?", ["Grass is green."], 0),
-]
+EXPECTED = [("blue?", ["The sky is blue.", "Grass is green."], 1), ("red?", ["Grass is green."], 0)]
 
 
 COMMAS = """\ufeffquery,bag,label,witnesses\r
@@ -187,11 +184,7 @@ def texts(row: int, bag: list[int]) -> dict[str, Any]:
 def test_without_a_split_column_no_instance_is_in_two_splits(tmp_path: Path, warned: list[str]) -> None:
     rows = [texts(row, [row // 3, 1000 + row]) for row in range(60)]  # 20 clusters of 3
     sets = build(write_json_lines(tmp_path / "a.jsonl", rows), shares=Shares(0.2, 0.1))
-    assert {split: len(exemplars) for split, exemplars in sets.items()} == {
-        "train": 42,
-        "validation": 12,
-        "test": 6,
-    }
+    assert {split: len(exemplars) for split, exemplars in sets.items()} == {"train": 42, "validation": 12, "test": 6}
     used = [set(exemplars.pool.values) for exemplars in sets.values()]
     assert sum(map(len, used)) == len(set.union(*used)) == 60 + 60 + 20
     assert "split by instances: 42 train, 12 validation, 6 test" in " ".join(warned)
@@ -336,10 +329,7 @@ def test_bad_tables_are_refused_with_their_line(tmp_path: Path, name: str, conte
 
 def test_a_missing_image_names_its_row(tmp_path: Path) -> None:
     Image.fromarray(np.zeros((4, 4), dtype=np.uint8)).save(tmp_path / "a.png")
-    rows = [
-        {"query": "a.png", "bag": ["a.png"], "label": 1},
-        {"query": "a.png", "bag": ["b.png"], "label": 1},
-    ]
+    rows = [{"query": "a.png", "bag": ["a.png"], "label": 1}, {"query": "a.png", "bag": ["b.png"], "label": 1}]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
     with pytest.raises(MIVError, match=r"a\.parquet, row 2, bag: .*b\.png: this image does not exist") as caught:
         build(tmp_path / "a.parquet")

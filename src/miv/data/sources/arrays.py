@@ -220,14 +220,7 @@ def from_dataset(
         pool = replace(pool, names=np.array(called, dtype=object))
     groups, query_ids = ([str(one) for one in optional[name]] for name in (group_column, query_id_column))
     return ExemplarSet.from_lists(
-        pool,
-        None,
-        bags,
-        labels,
-        witnesses or None,
-        groups or None,
-        references=references,
-        query_ids=query_ids or None,
+        pool, None, bags, labels, witnesses or None, groups or None, references=references, query_ids=query_ids or None
     )
 
 
