@@ -151,18 +151,12 @@ def collate_exemplars(
     (Bags(2 bags, values float32 (3, 3)), tensor([0., 1.]))
     """
     if any(np.ndim(exemplar.query) == np.ndim(exemplar.bag) for exemplar in exemplars):
-        raise MIVError(
-            "The exemplars have several references per query, and this function takes one. Train with miv.train, or "
-            "use exemplars with one query each: ExemplarSet.with_first_reference()."
-        )
+        raise MIVError("Got several references per query. Expected one: use ExemplarSet.with_first_reference().")
     sizes = [len(exemplar.bag) for exemplar in exemplars]
     rows = [np.array([query], object) if isinstance(query, str) else np.asarray(query)[None] for query, *_ in exemplars]
     values = np.concatenate([*rows, *(exemplar.bag for exemplar in exemplars)])  # (B + T, ...)
     if prepare is None and values.dtype == object:
-        raise MIVError(
-            "The exemplars are texts and cannot become tensors directly. Use "
-            "functools.partial(miv.collate_exemplars, prepare=verifier.backbone.prepare)."
-        )
+        raise MIVError("Texts need functools.partial(miv.collate_exemplars, prepare=verifier.backbone.prepare).")
     prepared = torch.from_numpy(values) if prepare is None else prepare(values)
     ptr = torch.from_numpy(csr.borders(sizes))
     label = torch.tensor([float(exemplar.label) for exemplar in exemplars])

@@ -66,9 +66,7 @@ def check_range(name: str, indices: NDArray[np.int64], size: int, of: str) -> No
     """Check that all indices are in ``0 … size - 1``."""
     if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < size:
         first = int(np.flatnonzero((indices < 0) | (indices >= size))[0])
-        raise MIVError(
-            f"{name}[{first}] is {int(indices[first])}. Expected an index from 0 to {size - 1}; {of} has {size}."
-        )
+        raise MIVError(f"{name}[{first}] is {int(indices[first])}. Expected an index from 0 to {size - 1}, as of {of}.")
 
 
 def list_of(name: str, value: object, kinds: str) -> NDArray[Any]:

@@ -224,10 +224,7 @@ def inspect_folder(folder: Path) -> Inspection:
     elif not folder.is_dir():
         raise MIVError(f"There is no folder {folder}. Expected a folder written by `miv data`.")
     elif not any((folder / split).is_dir() for split in SPLITS):
-        raise MIVError(
-            f"{folder} holds neither a set (manifest.json) nor splits ({', '.join(SPLITS)}). "
-            "Expected a folder written by `miv data`."
-        )
+        raise MIVError(f"{folder} holds neither a set (manifest.json) nor splits ({', '.join(SPLITS)}).")
     else:
         sets = load_splits(folder, verify=True)
     first = {name: exemplars.pool.first_identical() for name, exemplars in sets.items()}

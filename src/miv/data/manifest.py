@@ -119,10 +119,7 @@ class Manifest:
             raise MIVError(f"{path} is not the manifest of a set: its format is not {FORMAT!r}.")
         version = document.get("version")
         if type(version) is not int or version not in _READ:
-            raise MIVError(
-                f"{path} has format version {version!r}; this version of miv reads {' and '.join(map(str, _READ))}. "
-                "Use the version of miv that wrote it, or build the set again."
-            )
+            raise MIVError(f"{path} has format version {version!r}; this miv reads 1 and 2. Build the set again.")
         document = _OPTIONAL | (_NEW_IN_2 if version == 1 else {}) | document
         names = [name.removesuffix("?") for name in _SHAPE]
         for name in names:

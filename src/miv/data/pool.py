@@ -59,9 +59,7 @@ class InstancePool:
             object.__setattr__(self, "names", as_strings("names", self.names, len(self.values)))
         if self.image_steps is not None:
             if not kind.has_form:
-                raise MIVError(
-                    f"image_steps is {self.image_steps}, but the instances are of kind {self.kind!r}. Omit it."
-                )
+                raise MIVError(f"image_steps is {self.image_steps}. Expected none for {self.kind!r}.")
             steps = checked_steps(self.image_steps, colour=self.values.ndim == 4)
             object.__setattr__(self, "image_steps", steps)
         if not self.is_mapped:

@@ -101,9 +101,7 @@ def _as_column(name: str, texts: NDArray[Any]) -> Any:
         return pa.array(texts, pa.string())
     except UnicodeEncodeError:
         row = next(row for row, text in enumerate(texts) if has_surrogate(text))
-        raise MIVError(
-            f"{name}[{row}] is {texts[row][:60]!r}, which has a lone surrogate. Expected valid UTF-8 text."
-        ) from None
+        raise MIVError(f"{name}[{row}] is {texts[row][:60]!r}, which has a lone surrogate. Replace it.") from None
 
 
 def _write(data: dict[str, Any], path: Path) -> None:
@@ -146,10 +144,7 @@ def _check_size(path: Path, name: str, rows: int, entries: int) -> None:
     chunks = [chunk for chunk in column_chunks(path) if chunk.path.split(".")[0] == name]
     values = sum(chunk.values for chunk in chunks)
     if values > entries + rows:  # an empty cell counts as a value
-        raise MIVError(
-            f"{path} has {values} entries in {name!r}. The manifest says {entries or rows}; "
-            "the set is damaged. Build it again."
-        )
+        raise MIVError(f"{path} has {values} entries in {name!r}. The manifest says {entries or rows}. {BUILD_AGAIN}")
     decoded = sum(chunk.unpacked_bytes for chunk in chunks)
     if decoded > max(_FREE_BYTES, _LARGEST_RATIO * path.stat().st_size):
         raise MIVError(f"{path} would unpack to {decoded} bytes in {name!r}, far too many for its size.")

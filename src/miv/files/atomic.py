@@ -187,9 +187,7 @@ def refuse_existing(path: Path, *, overwrite: bool) -> None:
         if path.is_dir():
             raise MIVError(f"{path} is a folder. Expected a file name.")
         if path.exists() and not overwrite:
-            raise MIVError(
-                f"{path} already exists. Choose another name, or use --overwrite (overwrite=True in Python)."
-            )
+            raise MIVError(f"{path} already exists. Choose another name or --overwrite (overwrite=True).")
 
 
 def refuse_existing_in(folder: Path, names: Iterable[str], *, overwrite: bool) -> None:
@@ -214,10 +212,7 @@ def refuse_current_folder(folder: Path) -> None:
     except FileNotFoundError:  # it was removed in the meantime
         return
     if here.is_relative_to(_resolved(folder)):
-        raise MIVError(
-            f"{folder} is the current folder or contains it, and saving a set replaces the whole folder. "
-            "Choose a new name, such as sets/digits, or change to another folder first."
-        )
+        raise MIVError(f"{folder} is the current folder or contains it, and would be replaced. Choose a new name.")
 
 
 @contextmanager
@@ -229,10 +224,7 @@ def readable_disk_errors(path: Path) -> Iterator[None]:
         reason = error.strerror or str(error)
         if error.errno is None and _SHORT_WRITE.fullmatch(reason):
             reason = "the disk is full, or a quota is exceeded"
-        raise MIVError(
-            f"Could not write {path}: {reason}. Existing files are unchanged; "
-            "check free disk space and write permission, then try again."
-        ) from error
+        raise MIVError(f"Could not write {path}: {reason}. Existing files are unchanged.") from error
 
 
 def _resolved(path: Path) -> Path:

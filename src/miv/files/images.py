@@ -148,16 +148,11 @@ def _opened(path: Path) -> Iterator[Image.Image]:
     except UnidentifiedImageError as error:
         if path.stat().st_size == 0:
             raise MIVError(f"{path}: the file is empty (0 bytes). Replace or remove it.") from error
-        raise MIVError(
-            f"{path}: not a readable image, or its header is damaged. "
-            f"Expected one of {', '.join(_FORMATS)}; convert or remove the file."
-        ) from error
+        raise MIVError(f"{path}: not a readable image. Expected one of {', '.join(_FORMATS)}.") from error
     except MemoryError as error:
         raise MIVError(f"{path}: not enough memory to read this image. Make it smaller.") from error
     except Exception as error:  # Pillow's decoders raise many types on damaged files
-        raise MIVError(
-            f"{path}: the image is unreadable, truncated or damaged ({error}). Replace or remove it."
-        ) from error
+        raise MIVError(f"{path}: the image is truncated or damaged ({error}). Replace or remove it.") from error
 
 
 def _too_large(path: Path, what: str) -> MIVError:

@@ -137,9 +137,7 @@ def _decoded(path: Path, content: bytes) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise MIVError(
-            f"{path}, line {line}: not UTF-8 text (byte {content[error.start]:#04x}). Save it as UTF-8."
-        ) from error
+        raise MIVError(f"{path}, line {line}: not UTF-8 text (byte {content[error.start]:#04x}).") from error
 
 
 def read_vectors_file(path: Path) -> list[NDArray[np.float32]]:
@@ -154,9 +152,7 @@ def read_vectors_file(path: Path) -> list[NDArray[np.float32]]:
     except FileNotFoundError as error:
         raise MIVError(f"{path}: the features file does not exist.") from error
     except Exception as error:  # damaged headers raise many types
-        raise MIVError(
-            f"{path}: not a NumPy file of numbers, or damaged ({error}). Save it with numpy.save."
-        ) from error
+        raise MIVError(f"{path}: not a NumPy file of numbers, or damaged ({error}).") from error
     if isinstance(array, np.ndarray) and array.ndim == 2 and not len(array):
         raise MIVError(f"{path} is empty, of shape {array.shape}. Expected at least one vector.")
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu" or array.ndim not in {1, 2} or not array.size:

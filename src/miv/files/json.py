@@ -54,9 +54,7 @@ def json_text(document: Any, encoding: str = "utf-8") -> str:
             return json.dumps(document, indent=2, allow_nan=False)
         return text
     except ValueError as error:
-        raise MIVError(
-            f"The result contains a number that is NaN or infinite, which JSON does not allow ({error})."
-        ) from error
+        raise MIVError(f"The result has a NaN or infinite number, which JSON lacks ({error}).") from error
 
 
 # The expected shape of a JSON document: one check before it is used, instead of one per use.
@@ -202,10 +200,7 @@ def _around(path: Path, begin: str, end: str) -> tuple[str, bool, str]:
     before, found, rest = _read(path).partition(begin)
     _, closed, after = rest.partition(end)
     if found and not closed:
-        raise MIVError(
-            f"{path} has {begin}, but after it there is no {end}, so it is unknown which text may be replaced. Add "
-            "that line after the section, or delete the first one."
-        )
+        raise MIVError(f"{path} has {begin} without {end} after it. Add that line, or delete the first one.")
     return before, bool(found), after
 
 

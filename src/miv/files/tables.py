@@ -389,10 +389,7 @@ def reference_cells(record: dict[str, Any], query: str, references: str, place: 
         for cell in parse_list(record[references], references, place):
             cells += [] if cell in cells else [cell]
     if not cells:
-        raise MIVError(
-            f"{place}: there is no query. Expected an instance in the column {query!r}, or a list of them in "
-            f"{references!r}."
-        )
+        raise MIVError(f"{place}: there is no query. Expected one in {query!r}, or a list in {references!r}.")
     return cells
 
 

@@ -49,19 +49,14 @@ def read_config(path: Path) -> dict[str, Any]:
         raise MIVError(f'{path} has no "format": "{FORMAT}". It belongs to another kind of model.')
     version = config.pop("format_version", None)
     if version != FORMAT_VERSION:
-        raise MIVError(
-            f"{path} has format_version {version!r}. Expected {FORMAT_VERSION}. Update miv to read later versions."
-        )
+        raise MIVError(f"{path} has format_version {version!r}. Expected {FORMAT_VERSION}. Update miv.")
     return {"start": "paper", **config}  # older verifiers do not store it
 
 
 def read_weights(path: Path, outline: nn.Module) -> dict[str, Tensor]:
     """Return the weights of a safetensors file that exactly matches ``outline``, a module on the meta device."""
     if not path.is_file():
-        raise MIVError(
-            f"{path} is missing. Weights are read from {WEIGHTS_NAME} only, never from pickle files such as "
-            "pytorch_model.bin."
-        )
+        raise MIVError(f"{path} is missing. Weights are read from {WEIGHTS_NAME} only, never from pickle files.")
     weights = load_weights(path)
     weights |= _added_later(weights, outline)
     _check_fit(path, weights, outline.state_dict())
@@ -85,9 +80,7 @@ def load_weights(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
-        raise MIVError(
-            f"{path} is not a complete safetensors file ({error}). It is damaged or truncated. Copy it again."
-        ) from error
+        raise MIVError(f"{path} is not a whole safetensors file ({error}). Copy it again.") from error
 
 
 def hash_of_weights(weights: Mapping[str, Tensor]) -> str:
@@ -130,6 +123,4 @@ def _check_unsaved(path: Path, weights: dict[str, Tensor], outline: nn.Module) -
     """Raise an error if buffers that are not in the file need far more memory than the file."""
     unsaved = sum(buffer.nbytes for name, buffer in outline.named_buffers() if name not in weights)
     if unsaved > sum(tensor.nbytes for tensor in weights.values()) + _MOST_UNSAVED_BYTES:
-        raise MIVError(
-            f"{path}: {CONFIG_NAME} needs {unsaved:,} bytes besides the weights. The file is probably damaged."
-        )
+        raise MIVError(f"{path}: {CONFIG_NAME} needs {unsaved:,} bytes besides the weights. It is damaged.")

@@ -155,10 +155,7 @@ class Claims:
         path = Path(self.raw) / name
         if not path.is_file():
             here = ", ".join(sorted(path.name for path in Path(self.raw).glob("*.jsonl"))) or "no .jsonl file"
-            raise MIVError(
-                f"There is no file {path}. {Path(self.raw).absolute()} contains: {here}. "
-                "Name the files with --train-file, --validation-file and --test-file (train_file etc. in Python)."
-            )
+            raise MIVError(f"There is no file {path}. {Path(self.raw).absolute()} contains: {here}. Use --train-file.")
         return path
 
     def _read(self, path: Path) -> list[ClaimBag]:

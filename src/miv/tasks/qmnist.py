@@ -56,10 +56,7 @@ def _read(stream: IO[bytes], path: Path) -> NDArray[Any]:
     content = stream.read(expected + 1)
     if len(content) != expected:
         size = "more" if len(content) > expected else f"{len(content):,}"
-        raise MIVError(
-            f"{path} states {shape} of {dtype.itemsize} bytes, {expected:,} in total, but contains {size}. "
-            "Download it again."
-        )
+        raise MIVError(f"{path} states {expected:,} bytes, but contains {size}. Download it again.")
     return np.frombuffer(content, dtype).reshape(shape).astype(dtype.newbyteorder("="), copy=False)
 
 
@@ -132,9 +129,7 @@ def read_digits(raw: Path, progress: Progress, *, download: bool) -> tuple[Digit
         advance(2)
     shared = np.intersect1d(train.writer, test.writer)
     if len(shared):
-        raise MIVError(
-            f"Writer {shared[0]} is in the train and the test labels of {raw}. The official files share no writers."
-        )
+        raise MIVError(f"Writer {shared[0]} is in the train and the test labels of {raw}. Download them again.")
     return train, test
 
 
@@ -168,10 +163,7 @@ def _read_pair(images_path: Path, labels_path: Path, first: int | None) -> Digit
         raise MIVError(f"{images_path} is {images.dtype} {images.shape}. Expected uint8 (N, 28, 28).")
     labels = read_idx(labels_path)
     if labels.ndim != 2 or labels.shape[1] < 3 or labels.dtype.kind != "i":
-        raise MIVError(
-            f"{labels_path} is {labels.dtype} {labels.shape}. "
-            "Expected QMNIST's extended labels, int32 (N, 8): digit, series, writer, ..."
-        )
+        raise MIVError(f"{labels_path} is {labels.dtype} {labels.shape}. Expected extended labels, int32 (N, 8).")
     if first is not None:
         images, labels = images[:first], labels[: min(first, len(images))]
     if len(images) != len(labels):
@@ -261,10 +253,7 @@ class Qmnist:
         plan = plan_exemplars(rng, stock, recipe)
         wanted = self.exemplars if split == "train" and self.exemplars is not None else len(plan)
         if wanted > len(plan):
-            raise MIVError(
-                f"exemplars is {wanted}, but the main train set has {len(plan)}. "
-                "Use fewer, or set mean_bag: the size study has any number."
-            )
+            raise MIVError(f"exemplars is {wanted}, but the main train set has {len(plan)}. Set mean_bag for more.")
         return digits.exemplars(rng, [(stock, plan.take(rng.permutation(len(plan))[:wanted]))])
 
 
@@ -285,10 +274,7 @@ def _draw_by_size(rng: np.random.Generator, digits: Digits, mean_bag: int, count
             parts.append((stock, plan))
             available += (plan.bag_sizes == size[:, None]).sum(axis=1)
         if (available == 0).any():
-            raise MIVError(
-                f"mean_bag is {mean_bag}, which needs bags of {size[available == 0].max()}; "
-                "there are none of that size. Use a smaller mean."
-            )
+            raise MIVError(f"mean_bag is {mean_bag}: no bags of {size[available == 0].max()}. Use a smaller mean.")
     all_sizes = np.concatenate([plan.bag_sizes for _, plan in parts])
     chosen = np.zeros(len(all_sizes), bool)
     for bag_size, number in zip(size, wanted, strict=True):

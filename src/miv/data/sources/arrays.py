@@ -243,9 +243,7 @@ def _instance_column(
                 raise MIVError(f"Row {number}: {len(listed)} {name} for {len(rows)} instances. Expected one each.")
             for row, word in zip(rows, map(str, listed), strict=True):
                 if row in known and words[row] != word:
-                    raise MIVError(
-                        f"Row {number}: an instance has {word!r} in {name}, but {words[row]!r} in an earlier row."
-                    )
+                    raise MIVError(f"Row {number}: {name} of an instance is {word!r}, but was {words[row]!r} earlier.")
                 known.add(row)
                 words[row] = word
     return words

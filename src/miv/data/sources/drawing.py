@@ -106,9 +106,7 @@ class Drawing:
         if self.hard_classes < 1:
             raise MIVError(f"The number of hard classes is {self.hard_classes}. Expected at least 1.")
         if not 1 <= self.references_per_query <= _MOST_REFERENCES:
-            raise MIVError(
-                f"The number of references per query is {self.references_per_query}. Expected 1 to {_MOST_REFERENCES}."
-            )
+            raise MIVError(f"references per query is {self.references_per_query}. Expected 1 to {_MOST_REFERENCES}.")
 
     @property
     def bag_range(self) -> tuple[int, int]:
@@ -160,10 +158,7 @@ class Drawing:
                         too_few += len(shown) < wanted
                         advance(1)
         if too_few:
-            warn(
-                f"{split}: {too_few} of {(len(bags) + 1) // 2} positive bags contain fewer witnesses than requested, "
-                "because their class has too few instances; distractors fill the bag."
-            )
+            warn(f"{split}: {too_few} of {(len(bags) + 1) // 2} positive bags contain fewer witnesses than requested.")
         return ExemplarSet(
             pool=pool,
             query=np.array([asked[0] for asked in references], dtype=np.int64),
@@ -189,10 +184,7 @@ class Drawing:
 
     def _check_enough(self, classes: "_Classes", split: str) -> None:
         if not len(classes.query_places):
-            raise MIVError(
-                f"The split {split} has no class with two different instances, so no query can have a "
-                "witness. Add instances per class, or use another seed."
-            )
+            raise MIVError(f"The split {split} has no class with two different instances. Add instances per class.")
         others = len(classes.flat) - classes.largest
         largest_bag = self.bag_range[1]
         if others < largest_bag:

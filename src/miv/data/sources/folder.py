@@ -198,10 +198,7 @@ class FromFolder:
         match = re.search(self.together_by, name)
         unit = match and match[1 if match.re.groups else 0]
         if not unit:
-            raise MIVError(
-                f"--together-by {self.together_by!r} does not match the folder {name!r}. Expected a match in every "
-                "name; rename the folder or change the pattern."
-            )
+            raise MIVError(f"--together-by {self.together_by!r} does not match the folder {name!r}. Rename it.")
         return unit
 
     def _genuine(self, name: str) -> str:
@@ -218,16 +215,10 @@ class FromFolder:
             if genuine := self._genuine(folder.name):
                 imitated[folder.name] = genuine
                 if (folder.split, genuine) not in there:
-                    raise MIVError(
-                        f"{folder.files[0].parent} holds forgeries, and there is no folder {genuine} beside it. Add "
-                        "the folder of the class that they imitate, or remove them."
-                    )
+                    raise MIVError(f"{folder.files[0].parent}: there is no folder {genuine} beside these forgeries.")
         if not imitated:
             names = ", ".join(folder.name for folder in folders[:3])
-            raise MIVError(
-                f"No folder ends in {self.forgeries!r}; there are {names} and so on. Expected folders such as "
-                f"{folders[0].name}{self.forgeries}, or omit --forgeries."
-            )
+            raise MIVError(f"No folder ends in {self.forgeries!r}, such as {folders[0].name}{self.forgeries}.")
         return imitated
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
@@ -274,10 +265,7 @@ class FromFolder:
         names = [folder.name for folder in folders] if self._unit_words == "classes" else units
         splits_with = Counter(name for numbers in given.values() for name in {names[number] for number in numbers})
         if in_several := [name for name, count in splits_with.items() if count > 1]:
-            warn(
-                f"{len(in_several)} {self._unit_words} are in more than one split, such as {min(in_several)}. Results "
-                "then say nothing about new classes."
-            )
+            warn(f"{len(in_several)} {self._unit_words} are in more than one split, such as {min(in_several)}.")
         if "train" in given and "validation" not in given and self.shares.validation:
             warn("There is no validation folder. Using some classes of train for validation.")
             dealt = self._drawn(given.pop("train"), units, Shares(self.shares.validation, 0.0))

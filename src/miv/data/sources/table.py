@@ -109,9 +109,7 @@ class InstanceTable:
         columns = [column for column in _KIND_OF_COLUMN if not is_blank(record.get(column))]
         if len(columns) != 1:
             found = ", ".join(map(str, record))
-            raise MIVError(
-                f"{place}: expected exactly one of path, text and vector in addition to the id; got {found}."
-            )
+            raise MIVError(f"{place}: expected one of path, text and vector besides the id; got {found}.")
         if self._cells is None:
             self._cells = CellInstances(self._path.parent, _KIND_OF_COLUMN[columns[0]] or kind, form)
         index = self._cells.index(record[columns[0]], place, name)
@@ -119,10 +117,7 @@ class InstanceTable:
             named = parse_id(record["class"], place)
             known, known_place = self._classes.setdefault(index, (named, place))
             if known != named:
-                raise MIVError(
-                    f"{place}: the class is {named!r}, but {known_place} says {known!r} for the same instance. "
-                    "Give it one class, or remove one of the rows."
-                )
+                raise MIVError(f"{place}: the class is {named!r}, but {known_place} says {known!r}. Remove one.")
         return index
 
     def _with_classes(self, pool: InstancePool) -> InstancePool:
