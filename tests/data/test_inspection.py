@@ -61,11 +61,6 @@ def findings(**sets: ExemplarSet) -> dict[tuple[str, str], tuple[int, list[str]]
     return {(found.check, found.where): (found.count, found.examples) for found in audit(sets)}
 
 
-def test_a_clean_set_has_no_finding() -> None:
-    clean = ExemplarSet.from_lists(AUDITED_POOL, [0, 1], [[1, 2], [2]], [1, 0], [[True, False], [False]])
-    assert findings(train=clean) == {}
-
-
 def test_finds_the_query_in_its_bag_by_place_and_by_content() -> None:
     exemplars = ExemplarSet.from_lists(AUDITED_POOL, [0, 1, 0], [[1, 0], [2], [2, 3]], [1, 0, 1])
     assert findings(train=exemplars) == {

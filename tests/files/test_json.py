@@ -71,7 +71,7 @@ def test_a_section_without_an_end_is_refused(tmp_path: Path, content: str, text:
     """Its end is unknown, and what follows may be someone's own text."""
     card = tmp_path / "README.md"
     card.write_text(content, encoding="utf-8")
-    with pytest.raises(MIVError, match="has <!-- begin -->, but after it there is no <!-- end -->"):
+    with pytest.raises(MIVError, match="<!-- begin --> without <!-- end -->"):
         check_section(tmp_path, BEGIN, END)
     with pytest.raises(MIVError, match="<!-- end -->"):
         write_section(tmp_path, BEGIN, END, text)

@@ -113,11 +113,7 @@ def embedded(features: NDArray[np.float32], dtype: torch.dtype = torch.float32) 
 
 
 def rows_together(channels: int, most: int = 512) -> int:
-    """Number of exemplars to put into one batch: fewer if an instance has thousands of channels.
-
-    >>> rows_together(384), rows_together(8_320)
-    (512, 126)
-    """
+    """Number of exemplars to put into one batch: fewer if an instance has thousands of channels."""
     return min(most, max(16, (1 << 20) // channels))
 
 

@@ -195,10 +195,7 @@ def save_splits(
 
 
 def load_splits(folder: Path | str, *, verify: bool = False) -> dict[str, ExemplarSet]:
-    """Open the splits of a folder, in the order train, validation, test; all that were saved together must be there.
-
-    With ``verify``, also check every value of a mapped pool.
-    """
+    """Open the splits of a folder, in the order train, validation, test; all that were saved together must be there."""
     folder = Path(folder)
     found = _splits_in(folder)
     sets = {split: ExemplarSet.load(folder / split, verify=verify) for split in found}

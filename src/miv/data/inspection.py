@@ -33,10 +33,7 @@ def distribution(numbers: NDArray[Any]) -> dict[str, float] | None:
 
 
 def set_statistics(exemplars: ExemplarSet, first_identical: NDArray[np.int64] | None = None) -> dict[str, Any]:
-    """Measure a set; ``first_identical`` is that of its pool, if already known.
-
-    Duplicates have the same content as an earlier instance or exemplar; witnesses are counted over positive bags.
-    """
+    """Measure a set; ``first_identical`` is that of its pool, if already known."""
     pool, positive = exemplars.pool, exemplars.label == 1
     first = pool.first_identical() if first_identical is None else first_identical
     statistics: dict[str, Any] = {
@@ -109,10 +106,7 @@ class Finding:
 
 
 def audit(sets: dict[str, ExemplarSet], first_identical: dict[str, NDArray[np.int64]] | None = None) -> list[Finding]:
-    """Look for leaks within each set and between sets; an empty list means that none were found.
-
-    ``first_identical`` is that of each set's pool, if already known.
-    """
+    """Look for leaks within each set and between sets; an empty list means that none were found."""
     first = first_identical or {name: exemplars.pool.first_identical() for name, exemplars in sets.items()}
     findings = [finding for name, one in sets.items() for finding in _leaks_within(name, one, first[name])]
     return findings + list(_leaks_between(sets))
@@ -131,15 +125,11 @@ def _leaks_within(where: str, exemplars: ExemplarSet, first_identical: NDArray[n
     query, member = asked.query[asked.owner], asked.bag_index  # (T,) the query of each member's exemplar
     same = query == member
     copies = (first_identical[query] == first_identical[member]) & ~same
-    yield from _finding(
-        "query_in_bag", where, np.flatnonzero(same), lambda t: f"exemplar {number[asked.owner[t]]}: instance {query[t]}"
-    )
-    yield from _finding(
-        "query_copy_in_bag",
-        where,
-        np.flatnonzero(copies),
-        lambda t: f"exemplar {number[asked.owner[t]]}: query {query[t]} and member {member[t]}",
-    )
+    asking = number[asked.owner]  # (T,) the exemplar of each member
+    pair = "exemplar {}: query {} and member {}".format
+    in_bag, copied = np.flatnonzero(same), np.flatnonzero(copies)
+    yield from _finding("query_in_bag", where, in_bag, lambda t: f"exemplar {asking[t]}: instance {query[t]}")
+    yield from _finding("query_copy_in_bag", where, copied, lambda t: pair(asking[t], query[t], member[t]))
     if exemplars.witness is not None:
         shown = csr.bag_any(exemplars.witness, exemplars.bag_ptr)
         for label, check in ((1, "positive_without_witness"), (0, "negative_with_witness")):

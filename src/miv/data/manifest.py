@@ -20,37 +20,18 @@ _READ = (1, VERSION)
 _NEW_IN_2: dict[str, Any] = {"references": None, "has_query_ids": False, "has_names": False}
 _OPTIONAL: dict[str, Any] = {"has_weights": False, "splits": None, "image_steps": None}  # written only if known
 _SHAPE = {
-    "builder": str,
-    "options": dict,
-    "seed?": int,
-    "kind": str,
-    "instances": int,
-    "shape": [int],
-    "has_classes": bool,
-    "exemplars": int,
-    "bag_entries": int,
-    "positives": int,
-    "witnesses?": int,
-    "has_groups": bool,
-    "has_weights": bool,
+    **dict.fromkeys(("builder", "kind", "miv"), str),
+    **dict.fromkeys(("instances", "exemplars", "bag_entries", "positives", "seed?", "witnesses?", "references?"), int),
+    **dict.fromkeys(("has_classes", "has_groups", "has_weights", "has_query_ids", "has_names"), bool),
+    **{"options": dict, "shape": [int], "splits?": [str], "image_steps?": [str]},
     "files": {"*": {"bytes": int, "sha256": str}},
-    "splits?": [str],
-    "references?": int,
-    "has_query_ids": bool,
-    "has_names": bool,
-    "image_steps?": [str],
-    "miv": str,
 }
 BUILD_AGAIN = "The set is damaged. Build it again."
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The content of ``manifest.json``: origin, counts, size and hash of each file.
-
-    ``None`` is unknown: of ``witnesses``, and of ``references`` if every query is one instance. ``splits`` are the
-    names that were saved together, and ``image_steps`` the steps from a file to an image.
-    """
+    """The content of ``manifest.json``: origin, counts, size and hash of each file."""
 
     builder: str
     options: dict[str, Any]

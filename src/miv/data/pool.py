@@ -200,11 +200,7 @@ class InstanceForm:
 
 
 class PoolBuilder:
-    """Collects instances and gives each distinct one a number.
-
-    All instances must have the same shape; otherwise the error names both places. ``form`` is that of images from
-    files, to record how they were converted.
-    """
+    """Collects instances and gives each distinct one a number."""
 
     def __init__(self, kind: InstanceKind, form: ImageForm | None = None) -> None:
         self.kind = kind
@@ -218,7 +214,11 @@ class PoolBuilder:
         """Return the number of an instance read at ``place`` (for errors); new ones are added with their ``name``."""
         kind = KINDS[self.kind]
         if kind.is_array:
-            self._check_shape(value.shape, place)
+            self._first = self._first or (value.shape, place)
+            expected, first_place = self._first
+            if value.shape != expected:
+                (words, remedy), (wanted, _) = map(kind.describe_shape, (value.shape, expected))
+                raise MIVError(f"{place}: {words}, but {first_place} has {wanted}. {remedy}")
         # A digest, because full contents as keys would double the memory.
         index = self._index.setdefault(kind.digest(value), len(self._values))
         if index == len(self._values):
@@ -234,12 +234,3 @@ class PoolBuilder:
 
     def __len__(self) -> int:
         return len(self._values)
-
-    def _check_shape(self, shape: tuple[int, ...], place: str) -> None:
-        if self._first is None:
-            self._first = (shape, place)
-        expected, first_place = self._first
-        if shape == expected:
-            return
-        (words, remedy), (wanted, _) = map(KINDS[self.kind].describe_shape, (shape, expected))
-        raise MIVError(f"{place}: {words}, but {first_place} has {wanted}. {remedy}")

@@ -59,10 +59,7 @@ def one_split(sets: dict[str, ExemplarSet], split: str) -> ExemplarSet:
 def split_names(
     names: Sequence[str], shares: Shares, rng: np.random.Generator, what: Unit = "classes"
 ) -> dict[str, list[str]]:
-    """Assign classes to the splits, at least two to each, or whole parents, at least one to each.
-
-    A split needs two classes, because a bag needs more than the query's class.
-    """
+    """Assign classes to the splits, at least two to each, or whole parents, at least one to each."""
     least = 1 if what == "parents" else 2
     wanted = shares.by_split()
     if len(names) < least * len(wanted):
@@ -83,10 +80,7 @@ def split_names(
 
 
 def warn_of_few_classes(classes: dict[str, set[str]], shares: Shares, drawn: set[str]) -> None:
-    """Warn if validation or test has so few classes that its metrics depend on which ones they are.
-
-    Larger shares are suggested only for splits that were ``drawn``, and if train would keep half of the classes.
-    """
+    """Warn if validation or test has so few classes that its metrics depend on which ones they are."""
     few = {split: len(own) for split, own in classes.items() if split != "train" and len(own) < _FEW_CLASSES}
     if not few:
         return

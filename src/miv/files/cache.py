@@ -55,10 +55,7 @@ def ignoring_cache_errors(folder: Path) -> Iterator[None]:
 
 
 def discard(path: Path, error: Exception, what_now: str) -> None:
-    """Remove a damaged file or folder of the cache, with a warning.
-
-    If ``error`` says that it cannot be read now, it may be whole: it is kept, with another warning.
-    """
+    """Remove a damaged file or folder of the cache, with a warning."""
     reason = str(error) or type(error).__name__
     if _is_passing(error):
         warn(f"{path} in the cache cannot be read ({reason}), so this run goes on without it.", stacklevel=4)
@@ -85,10 +82,7 @@ def _is_passing(error: BaseException | None) -> bool:
 
 @contextmanager
 def cache_lock(path: Path, progress: Progress, what: str) -> Iterator[None]:
-    """Hold a lock file of the cache in this block; a process that waits for ``what`` prints a message.
-
-    If the cache cannot be written there is no lock, and nothing that it would guard.
-    """
+    """Hold a lock file of the cache in this block; a process that waits for ``what`` prints a message."""
     lock = FileLock(path)  # released when the process ends for any reason
     with ignoring_cache_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)

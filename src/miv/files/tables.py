@@ -52,11 +52,7 @@ def parse_json(text: str, place: str) -> Any:
 
 
 def parse_object(content: bytes, source: str | Path, line: int) -> dict[str, Any]:
-    """Read one line as a JSON object; anything else is an error that names the line.
-
-    >>> parse_object(b'{"claim": "Snow is white."}', "claims.jsonl", 1)
-    {'claim': 'Snow is white.'}
-    """
+    """Read one line as a JSON object; anything else is an error that names the line."""
     try:
         # Decode as UTF-8 first, or json guesses UTF-16 for bytes with zeros.
         text = content.decode("utf-8-sig" if line == 1 else "utf-8")
@@ -144,18 +140,12 @@ PlacedRecord = tuple[RowStart, str, dict[str, Any]]
 
 
 def read_records(path: Path, required: Required) -> Iterator[Record]:
-    """Yield the rows of a table; the suffix determines the format (.csv, .tsv, .jsonl, .ndjson, .parquet).
-
-    A missing ``required`` column is an error in the header, or in the row for formats without a header.
-    """
+    """Yield the rows of a table; the suffix determines the format (.csv, .tsv, .jsonl, .ndjson, .parquet)."""
     return ((place, record) for _, place, record in read_records_from(path, required, FIRST_ROW))
 
 
 def read_records_from(path: Path, required: Required, start: RowStart) -> Iterator[PlacedRecord]:
-    """Like ``read_records``, beginning with the row at ``start``, and with the start of each row.
-
-    The size of a Parquet file is checked only if it is read from its first row.
-    """
+    """Like ``read_records``, beginning with the row at ``start``, and with the start of each row."""
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise MIVError(f"{path}: unknown table format. Expected a name ending in {', '.join(_READERS)}.")
@@ -169,7 +159,9 @@ def read_records_from(path: Path, required: Required, start: RowStart) -> Iterat
 
 def _read_csv(path: Path, required: Required, start: RowStart) -> Iterator[PlacedRecord]:
     csv.field_size_limit(MAX_LINE_BYTES)  # a bag of texts exceeds the module's default limit
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else _delimiter(path)
+    heading = next((line for _, line in read_lines(path) if line.strip()), "")
+    delimiter = ";" if ";" in heading and "," not in heading else ","  # spreadsheets in many locales write semicolons
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else delimiter
     rows = _csv_rows(path, delimiter, LineMark())
     for began, header in rows:
         columns = _check_header([cell.strip() for cell in header], required, f"{path}, line {began.lines + 1}")
@@ -195,12 +187,6 @@ def _csv_rows(path: Path, delimiter: str, mark: LineMark) -> Iterator[tuple[RowS
             began = RowStart(mark.offset, mark.line)
     except csv.Error as error:
         raise MIVError(f"{path}, line {began.lines + 1}: broken CSV: {error}.") from error
-
-
-def _delimiter(path: Path) -> str:
-    """The cell separator, from the header; spreadsheets in many locales write semicolons."""
-    header = next((line for _, line in read_lines(path) if line.strip()), "")
-    return ";" if ";" in header and "," not in header else ","
 
 
 def _check_header(columns: list[str], required: Required, place: str) -> list[str]:
@@ -290,9 +276,6 @@ TABLE_SUFFIXES = frozenset(_READERS)
 # Parse table cells: lists, labels, witnesses, ids, and kinds of instances.
 
 SEPARATOR = "|"
-_TWO_FORMS = (
-    "Numbers are positions from 0, each given once; flags are one true or false per member, as in [true, false]."
-)
 
 
 def parse_list(cell: Any, what: str, place: str) -> list[Any]:
@@ -317,11 +300,7 @@ def parse_list(cell: Any, what: str, place: str) -> list[Any]:
 
 
 def separator_hint(cell: str) -> str:
-    """A hint for an unknown cell that looks like a list with another separator; else "".
-
-    >>> separator_hint("a.png;b.png"), separator_hint("a.png")
-    (" Separate the parts of a list with '|', or use a JSON list.", '')
-    """
+    """A hint for an unknown cell that looks like a list with another separator; else ""."""
     return f" Separate the parts of a list with {SEPARATOR!r}, or use a JSON list." * bool(set(cell) & set(";,"))
 
 
@@ -353,14 +332,15 @@ def parse_witnesses(cell: Any, size: int, place: str) -> list[bool]:
         return given
     flags = [False] * size
     for entry in given:
-        position = _position(entry)
-        if position is None or not 0 <= position < size:
+        is_text = isinstance(entry, str) and entry.isascii() and entry.isdecimal() and len(entry) < 10
+        position = int(entry) if is_text or type(entry) is int else -1
+        if not 0 <= position < size:
             raise MIVError(
                 f"{place}: the witness {short(entry)} is not a position in the bag. Expected 0 to {size - 1}, "
                 "or one true or false per instance."
             )
         if flags[position]:
-            raise MIVError(f"{place}: the witness {position} is given twice. {_TWO_FORMS}")
+            raise MIVError(f"{place}: the witness {position} is given twice. Flags are true or false.")
         flags[position] = True
     return flags
 
@@ -391,12 +371,6 @@ def reference_cells(record: dict[str, Any], query: str, references: str, place: 
     if not cells:
         raise MIVError(f"{place}: there is no query. Expected one in {query!r}, or a list in {references!r}.")
     return cells
-
-
-def _position(entry: Any) -> int | None:
-    if isinstance(entry, str) and entry.isascii() and entry.isdecimal() and len(entry) < 10:
-        return int(entry)
-    return entry if isinstance(entry, int) and not isinstance(entry, bool) else None
 
 
 def is_list(text: str) -> bool:

@@ -138,7 +138,7 @@ class Claims:
         bags = {}
         with progress.step("Reading claims (files)", total=len(names)) as advance:
             for split, name in names.items():
-                bags[split] = self._read(self._find(name))
+                bags[split] = self._read(Path(self.raw) / name)
                 advance(1)
         if self.validation_file:
             bags["validation"] = self._apart(bags["validation"], "validation", bags["test"], "test")
@@ -151,14 +151,13 @@ class Claims:
                 raise MIVError(f"No claims are left for {split}. Check the files, labels and fields in {self.raw}.")
         return {split: bags[split] for split in SPLITS}
 
-    def _find(self, name: str) -> Path:
-        path = Path(self.raw) / name
-        if not path.is_file():
-            here = ", ".join(sorted(path.name for path in Path(self.raw).glob("*.jsonl"))) or "no .jsonl file"
-            raise MIVError(f"There is no file {path}. {Path(self.raw).absolute()} contains: {here}. Use --train-file.")
-        return path
-
     def _read(self, path: Path) -> list[ClaimBag]:
+        if not path.is_file():
+            here = ", ".join(sorted(file.name for file in path.parent.glob("*.jsonl"))) or "no .jsonl file"
+            raise MIVError(f"There is no file {path}. Its folder contains: {here}. Use --train-file and so on.")
+        if not path.is_file():
+            here = ", ".join(sorted(file.name for file in path.parent.glob("*.jsonl"))) or "no .jsonl file"
+            raise MIVError(f"There is no file {path}. Its folder contains: {here}. Use --train-file and so on.")
         bags = []
         other, without_gold = 0, 0
         for line, row in read_json_lines(path):

@@ -191,10 +191,7 @@ class Hands:
     def write(
         self, writer: NDArray[np.int64], digit: NDArray[np.int64], difficulty: float, rng: np.random.Generator
     ) -> NDArray[np.uint8]:
-        """Let writers ``(N,)`` write digits ``(N,)``: ``(N, 28, 28)``, white ink on black.
-
-        A difficulty of 0 writes the same image each time; 1 varies as people do.
-        """
+        """Let writers ``(N,)`` write digits ``(N,)``: ``(N, 28, 28)``, white ink on black."""
         form = self.allograph[writer, digit]
         strays = rng.random(len(writer)) > _LOYALTY**difficulty
         for value in range(10):

@@ -204,9 +204,6 @@ def _find_dump(raw: Path) -> Path:
     return dump
 
 
-_DEV_FILES = ("train.jsonl", "validation.jsonl", "test.jsonl")
-
-
 @register_task("fever-dev", help="Claims of FEVER's development set with given splits and distractors.")
 @dataclass(frozen=True)
 class FeverDev:
@@ -227,12 +224,4 @@ class FeverDev:
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Read the files and build the sets ``train``, ``validation`` and ``test``."""
-        raw = Path(self.raw)
-        missing = [name for name in _DEV_FILES if not (raw / name).is_file()]
-        if missing:
-            raise MIVError(
-                f"Missing in {raw.absolute()}: {', '.join(missing)}. Expected the three files of claims that "
-                "docs/tasks.md describes; name their folder with --raw (raw in Python)."
-            )
-        train, validation, test = _DEV_FILES
-        return Claims(raw, train, validation, test, page_field="").build(progress)
+        return Claims(self.raw, validation_file="validation.jsonl", page_field="").build(progress)

@@ -25,10 +25,7 @@ _MOST_AXES = 32  # numpy's own limit; the official files have two or three
 
 
 def read_idx(path: Path) -> NDArray[Any]:
-    """Read an IDX file, compressed with gzip or not, as an array of the type and shape that it states.
-
-    The header is checked: a file with fewer or more bytes than it states is an error.
-    """
+    """Read an IDX file, compressed with gzip or not, as an array of the type and shape that it states."""
     try:
         with path.open("rb") as raw:
             compressed = raw.read(2) == _GZIP
@@ -72,26 +69,13 @@ LABELS = {"train": "qmnist-train-labels-idx2-int", "test": "qmnist-test-labels-i
 
 # Download MNIST's images instead of QMNIST's: the same digits in the same order, in fewer bytes.
 DOWNLOADS = {
-    "train-images-idx3-ubyte": RemoteFile(
-        _MNIST + "train-images-idx3-ubyte.gz",
-        9_912_422,
-        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-    ),
-    "t10k-images-idx3-ubyte": RemoteFile(
-        _MNIST + "t10k-images-idx3-ubyte.gz",
-        1_648_877,
-        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-    ),
-    "qmnist-train-labels-idx2-int": RemoteFile(
-        _QMNIST + "qmnist-train-labels-idx2-int.gz",
-        463_024,
-        "2c05dc77f6b916b38e455e97ab129a42a444f3dbef09b278a366f82904e0dd9f",
-    ),
-    "qmnist-test-labels-idx2-int": RemoteFile(
-        _QMNIST + "qmnist-test-labels-idx2-int.gz",
-        526_800,
-        "9fbcbe594c3766fdf4f0b15c5165dc0d1e57ac604e01422608bb72c906030d06",
-    ),
+    name: RemoteFile(f"{site}{name}.gz", size, sha256)
+    for site, name, size, sha256 in (
+        (_MNIST, IMAGES["train"][1], 9_912_422, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
+        (_MNIST, IMAGES["test"][1], 1_648_877, "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
+        (_QMNIST, LABELS["train"], 463_024, "2c05dc77f6b916b38e455e97ab129a42a444f3dbef09b278a366f82904e0dd9f"),
+        (_QMNIST, LABELS["test"], 526_800, "9fbcbe594c3766fdf4f0b15c5165dc0d1e57ac604e01422608bb72c906030d06"),
+    )
 }
 
 
@@ -117,10 +101,7 @@ class Digits:
 
 
 def read_digits(raw: Path, progress: Progress, *, download: bool) -> tuple[Digits, Digits]:
-    """Read the 60,000 train digits and the first 10,000 test digits; download missing files if asked to.
-
-    The folder holds QMNIST's label files and either QMNIST's or MNIST's image files, each ``.gz`` or not.
-    """
+    """Read the 60,000 train digits and the first 10,000 test digits; download missing files if asked to."""
     paths = _find_files(raw, progress, download=download)
     with progress.step("Reading digits (files)", total=4) as advance:
         train = _read_pair(paths["train images"], paths["train labels"], None)
@@ -258,10 +239,7 @@ class Qmnist:
 
 
 def _draw_by_size(rng: np.random.Generator, digits: Digits, mean_bag: int, count: int, references: int) -> ExemplarSet:
-    """Draw ``count`` exemplars of binomial bag sizes, without replacement, from the pool of the size study.
-
-    If the pool has too few exemplars of a size, more are drawn with other queries.
-    """
+    """Draw ``count`` exemplars of binomial bag sizes, without replacement, from the pool of the size study."""
     sizes = np.maximum(rng.binomial(np.rint(mean_bag / _SHARE_KEPT), _SHARE_KEPT, count), _SMALLEST_BAG)
     size, wanted = np.unique(sizes, return_counts=True)
     parts: list[tuple[Stock, ExemplarPlan]] = []

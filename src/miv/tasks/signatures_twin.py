@@ -41,10 +41,7 @@ class Signer:
     def sign(
         self, count: int, height: int, difficulty: float, rng: np.random.Generator, forger: "Signer | None" = None
     ) -> NDArray[np.uint8]:
-        """Draw ``count`` signatures ``(N, H, 2 H)``, black ink on white; a difficulty of 0 signs the same each time.
-
-        A forger copies the shape with errors, and has half of the forger's own habits.
-        """
+        """Draw ``count`` signatures ``(N, H, 2 H)``, black ink on white; a difficulty of 0 signs the same each time."""
         points = self.glyph.points + difficulty * _wander(count, len(self.glyph.points), rng)
         mean = self.habits
         if forger is not None:

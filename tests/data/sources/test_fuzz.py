@@ -64,14 +64,6 @@ def build_table(path: Path, tmp_path: Path, **options: Any) -> None:
 
 
 @fuzz
-@given(content=st.binary(max_size=80), suffix=st.sampled_from(["csv", "tsv", "jsonl", "parquet"]))
-def test_random_bytes(tmp_path: Path, content: bytes, suffix: str) -> None:
-    path = tmp_path / f"a.{suffix}"
-    path.write_bytes(content)
-    build_table(path, tmp_path)
-
-
-@fuzz
 @given(content=st.text(alphabet='abq,|"[]{}:01\n\r\t\0 \ufeffü', max_size=60))
 def test_random_text_under_a_good_header(tmp_path: Path, content: str) -> None:
     path = tmp_path / "a.csv"
@@ -86,15 +78,6 @@ def test_json_lines_that_are_almost_right(tmp_path: Path, rows: list[Any], split
     path.write_text("\n".join(json.dumps(row) for row in rows))
     for shares in (Shares(0, 0), Shares(0.3, 0.3)):
         build_table(path, tmp_path, split_by=split_by, shares=shares)
-
-
-@fuzz
-@given(rows=st.lists(likely_row, max_size=4), instances=st.lists(likely_row, max_size=4))
-def test_instance_tables_that_are_almost_right(tmp_path: Path, rows: list[Any], instances: list[Any]) -> None:
-    path, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
-    path.write_text("\n".join(json.dumps(row) for row in rows))
-    second.write_text("\n".join(json.dumps(row) for row in instances))
-    build_table(path, tmp_path, instances=second)
 
 
 @fuzz

@@ -35,10 +35,7 @@ _SPLIT_NAMES = {
 
 @dataclass(frozen=True)
 class ClassFolder:
-    """The files of one class, sorted by name; ``split`` and ``parent`` are empty if there are no such folders.
-
-    Below a parent, the name is ``<parent>/<class>``, because two parents may have classes of the same name.
-    """
+    """The files of one class, sorted by name; ``split`` and ``parent`` are empty if there are no such folders."""
 
     name: str
     files: tuple[Path, ...]
@@ -217,7 +214,6 @@ class FromFolder:
                 if (folder.split, genuine) not in there:
                     raise MIVError(f"{folder.files[0].parent}: there is no folder {genuine} beside these forgeries.")
         if not imitated:
-            names = ", ".join(folder.name for folder in folders[:3])
             raise MIVError(f"No folder ends in {self.forgeries!r}, such as {folders[0].name}{self.forgeries}.")
         return imitated
 

@@ -36,10 +36,7 @@ _KIND_OF_COLUMN: dict[str, InstanceKind | None] = {"path": None, "text": "text",
 
 
 class CellInstances:
-    """Reads instances from cells: paths relative to ``folder``, texts, or vectors; each file once.
-
-    The first cell says which kind they are, unless it is known.
-    """
+    """Reads instances from cells: paths relative to ``folder``, texts, or vectors; each file once."""
 
     def __init__(self, folder: Path, kind: InstanceKind | None, form: ImageForm) -> None:
         self._folder = folder
@@ -69,10 +66,7 @@ class CellInstances:
 
 
 class InstanceTable:
-    """Instances by id from a separate table.
-
-    The table has the columns ``id``, one of ``path``, ``text`` or ``vector``, and optionally ``class``.
-    """
+    """Instances by id from a separate table."""
 
     def __init__(self, path: Path, kind: InstanceKind | None, form: ImageForm, advance: Advance) -> None:
         self._path = path
@@ -89,7 +83,12 @@ class InstanceTable:
             advance(1)
         if self._cells is None:
             raise MIVError(f"{path}: no rows. Expected an id and a path, text or vector per row.")
-        self._pool: InstancePool = self._with_classes(self._cells.pool())
+        self._pool = pool = self._cells.pool()
+        if self._classes:
+            if len(self._classes) < len(pool):
+                raise MIVError(f"{path}: some instances have a class and some do not. Give a class for all or none.")
+            classes = [self._classes[index][0] for index in range(len(pool))]
+            self._pool = replace(pool, classes=np.array(classes, dtype=object))
 
     def index(self, cell: Any, place: str) -> int:
         """Return the pool index of the instance with the id in a cell."""
@@ -119,14 +118,6 @@ class InstanceTable:
             if known != named:
                 raise MIVError(f"{place}: the class is {named!r}, but {known_place} says {known!r}. Remove one.")
         return index
-
-    def _with_classes(self, pool: InstancePool) -> InstancePool:
-        if not self._classes:
-            return pool
-        if len(self._classes) < len(pool):
-            raise MIVError(f"{self._path}: some instances have a class and some do not. Give a class for all or none.")
-        classes = np.array([self._classes[index][0] for index in range(len(pool))], dtype=object)
-        return InstancePool(pool.kind, pool.values, classes, pool.names, pool.image_steps)
 
 
 # Read and check the rows of a table of exemplars one by one.
