@@ -93,9 +93,3 @@ def test_a_wrong_manifest_is_refused_or_changes_nothing(kind: str, data: st.Data
     # Only what a set has beside it may be left out: its groups, its classes, its witnesses.
     if key not in ("has_groups", "has_classes", "witnesses"):
         assert exemplars is None or exemplars.fingerprint == fingerprint
-
-
-@given(st.dictionaries(st.sampled_from(["manifest.json", "exemplars.parquet", "pool.npy"]), st.binary(max_size=200)))
-@settings(max_examples=50)
-def test_a_folder_of_noise_is_refused(files: dict[str, bytes]) -> None:
-    assert open_files(files, verify=False) is None

@@ -48,12 +48,6 @@ def test_what_is_not_known_is_not_made_up() -> None:
     assert (known["witnesses"], known["witnesses_per_positive"]) == (0, None)  # there is no positive bag
 
 
-def test_the_order_of_a_bag_does_not_make_another_exemplar_but_its_size_does() -> None:
-    bags = [[1, 2], [2, 1], [1, 2, 2], [1, 1, 2]]
-    exemplars = ExemplarSet.from_lists(POOL, [0] * 4, bags, [1] * 4)
-    assert set_statistics(exemplars)["duplicate_exemplars"] == 1
-
-
 AUDITED_POOL = InstancePool("text", np.array(["a", "b", "c", "a"], dtype=object), np.array(list("xyzx")))
 
 

@@ -83,7 +83,7 @@ def test_sizes_and_balance(raw: Path) -> None:
     assert {split: len(exemplars) for split, exemplars in sets.items()} == {"train": 8, "validation": 2, "test": 2}
     assert sets["train"].label.sum() == 4
     assert len(build(raw, train_per_label=0)["train"]) == 12
-    with pytest.raises(MIVError, match="train_per_label is 7, but only 6 train claims are supported"):
+    with pytest.raises(MIVError, match="train_per_label is 7, but there are 6 claims"):
         build(raw, train_per_label=7)
 
 
@@ -176,7 +176,7 @@ def test_any_row_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, ro
 def test_claims_and_dump_that_do_not_belong_together(raw: Path) -> None:
     for path in (raw / "wiki-pages").iterdir():
         write_lines(path, [{"id": "Snow", "lines": "0\tSnow ."}])
-    for options, message in (({}, "train claims"), ({"train_per_label": 0}, "Check that they match")):
+    for options, message in (({}, "train_per_label is 4"), ({"train_per_label": 0}, "Check that they match")):
         with pytest.raises(MIVError, match=message):
             build(raw, **options)
 

@@ -85,12 +85,6 @@ def test_end_to_end(archive: Path) -> None:
     assert sum(map(len, writers.values())) == len(set.union(*writers.values())) == 14
 
 
-def test_caps(archive: Path) -> None:
-    sets = build(archive, width=16, height=8, held_out=0.25, anchors_per_query=1, exemplars=5)
-    assert len(sets["train"]) == 5
-    assert len(sets["test"]) == 3 * 3 * 1 * 2
-
-
 def test_images_become_black_ink_on_white_paper(archive: Path) -> None:
     path = archive / TRAINING.format("Dutch") / "Offline Genuine" / "001_01.PNG"
     image = read_signature(path, 256, 128)
@@ -131,7 +125,7 @@ def test_files_that_cannot_be_placed_are_named(tmp_path: Path, name: str, messag
 
 
 def test_a_missing_and_an_empty_folder(tmp_path: Path) -> None:
-    with pytest.raises(MIVError, match=r"is not a folder\. Expected the unpacked archives of SigComp2011"):
+    with pytest.raises(MIVError, match=r"is not a folder\. Expected SigComp2011"):
         build(tmp_path / "nowhere")
     with pytest.raises(MIVError, match="contains no images"):
         build(tmp_path)
@@ -228,7 +222,7 @@ def test_shares_of_kinds_and_scripts() -> None:
 
 
 def test_too_few_writers_are_refused() -> None:
-    with pytest.raises(MIVError, match=r"signatures of 2 writers\. Expected at least 3"):
+    with pytest.raises(MIVError, match=r"Got 2 writers\. Expected at least 3"):
         draw(people([("dutch", 3, 0), ("dutch", 3, 0)]))
     with pytest.raises(MIVError, match="two genuine"):
         draw(people([("dutch", 1, 3)] * 5))

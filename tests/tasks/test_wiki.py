@@ -38,11 +38,6 @@ def test_titles_match_in_any_unicode_form(tmp_path: Path, title: str, escape: bo
     assert bool(read(tmp_path, title, normalise=False)) == (title == ACCENTED["id"])
 
 
-def test_both_spellings_may_be_asked_for(tmp_path: Path) -> None:
-    write(tmp_path / "wiki-001.jsonl", ACCENTED)
-    assert sorted(read(tmp_path, "Beyonc\u00e9", "Beyonce\u0301")) == ["Beyonce\u0301", "Beyonc\u00e9"]
-
-
 def test_titles_with_quotes_and_backslashes(tmp_path: Path) -> None:
     titles = ['Say_"Yes"', "Back\\slash", 'End_with_"', "a\\"]
     write(tmp_path / "wiki-001.jsonl", *[{**SNOW, "id": title} for title in titles])

@@ -74,15 +74,7 @@ class Batch:
 
 
 def make_batch(exemplars: ExemplarSet, chosen: NDArray[np.int64], lookup: InstanceLookup) -> Batch:
-    """Gather the exemplars at ``chosen`` ``(B,)`` with each distinct instance once, by its row from ``lookup``.
-
-    >>> from miv.data import InstancePool
-    >>> pool = InstancePool("features", np.eye(4, dtype=np.float32))
-    >>> exemplars = ExemplarSet.from_lists(pool, [0, 0], [[1, 3], [3]], labels=[1, 0])
-    >>> batch = make_batch(exemplars, np.array([0, 1]), lambda rows: torch.from_numpy(pool.values[rows]))
-    >>> batch.instance.tolist(), batch.query.tolist(), batch.bag.tolist(), batch.ptr.tolist()
-    ([0, 1, 3], [0, 0], [1, 2, 2], [0, 2, 3])
-    """
+    """Gather the exemplars at ``chosen`` ``(B,)`` with each distinct instance once, by its row from ``lookup``."""
     ptr, members = csr.take_bags(exemplars.bag_ptr, chosen)
     asked, asked_ptr = exemplars.query[chosen], None
     if exemplars.reference_ptr is not None and exemplars.reference_index is not None:

@@ -78,10 +78,7 @@ def list_of(name: str, value: object, kinds: str) -> NDArray[Any]:
 def check_borders(ptr: NDArray[np.int64], members: int, name: str = "bag") -> None:
     """Check that the borders of bags or references rise from 0 to ``members`` and leave no exemplar without one."""
     if int(ptr[0]) != 0 or int(ptr[-1]) != members:
-        raise MIVError(
-            f"{name}_ptr runs from {int(ptr[0])} to {int(ptr[-1])}. "
-            f"Expected 0 to {members}, the number of entries of {name}_index."
-        )
+        raise MIVError(f"{name}_ptr runs from {int(ptr[0])} to {int(ptr[-1])}. Expected 0 to {members}.")
     sizes = np.diff(ptr)
     if sizes.min() < 0:
         raise MIVError(f"{name}_ptr decreases at exemplar {int((sizes < 0).argmax())}. Expected increasing borders.")
@@ -143,13 +140,7 @@ def checked_references(
 def joined_references(
     queries: Sequence[int] | NDArray[Any] | None, references: Sequence[Sequence[int] | NDArray[Any]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Join the query and the references of each exemplar, each instance once; return borders and members.
-
-    >>> [array.tolist() for array in joined_references([4, 7], [[5, 4, 6], []])]
-    [[0, 3, 4], [4, 5, 6, 7]]
-    >>> [array.tolist() for array in joined_references(None, [[5, 4], [7]])]
-    [[0, 2, 3], [5, 4, 7]]
-    """
+    """Join the query and the references of each exemplar, each instance once; return borders and members."""
     if queries is not None and len(queries) != len(references):
         raise MIVError(f"Got {len(queries)} queries and references of {len(references)}. Expected one list per query.")
     joined = []

@@ -13,19 +13,14 @@ from miv.data import csr
 from miv.data.exemplars import ExemplarSet
 from miv.data.folder import is_set, load_splits
 from miv.data.manifest import Manifest
-from miv.data.splits import SPLITS, twin_names
-from miv.errors import MIVError
+from miv.data.splits import twin_names
 from miv.runtime import aligned_table
 
 # Statistics of one set: sizes, bags, witnesses, labels, duplicates.
 
 
 def distribution(numbers: NDArray[Any]) -> dict[str, float] | None:
-    """Measure ``(N,)`` numbers, with the population variance (divided by N); ``None`` if there are none.
-
-    >>> distribution(np.array([1, 2, 6]))
-    {'mean': 3.0, 'variance': 4.666666666666667, 'minimum': 1.0, 'median': 2.0, 'maximum': 6.0}
-    """
+    """Measure ``(N,)`` numbers, with the population variance (divided by N); ``None`` if there are none."""
     if not len(numbers):
         return None
     values = (numbers.mean(), numbers.var(), numbers.min(), np.median(numbers), numbers.max())
@@ -209,14 +204,7 @@ class Inspection:
 
 def inspect_folder(folder: Path) -> Inspection:
     """Open a set or a folder of splits, check every hash, and measure and audit it."""
-    if is_set(folder):
-        sets = {ONE_SET: ExemplarSet.load(folder, verify=True)}
-    elif not folder.is_dir():
-        raise MIVError(f"There is no folder {folder}. Expected a folder written by `miv data`.")
-    elif not any((folder / split).is_dir() for split in SPLITS):
-        raise MIVError(f"{folder} holds neither a set (manifest.json) nor splits ({', '.join(SPLITS)}).")
-    else:
-        sets = load_splits(folder, verify=True)
+    sets = {ONE_SET: ExemplarSet.load(folder, verify=True)} if is_set(folder) else load_splits(folder, verify=True)
     first = {name: exemplars.pool.first_identical() for name, exemplars in sets.items()}
     return Inspection(
         folder=folder,

@@ -87,9 +87,7 @@ class Manifest:
         try:
             (folder / NAME).write_text(json_text(document) + "\n", encoding="utf-8")
         except (TypeError, ValueError) as error:
-            raise MIVError(
-                f"Could not write the options as JSON: {error}. Expected numbers, strings, lists and dicts."
-            ) from error
+            raise MIVError(f"The options cannot become JSON: {error}. Expected plain values.") from error
 
     @classmethod
     def read(cls, folder: Path) -> "Manifest":

@@ -141,9 +141,6 @@ class InstanceForm:
         kind: ``image``; vectors and texts need no form.
         steps: the steps from the pixels of a file to an image, such as Otsu's threshold; ``None`` if unknown, as for
             verifiers from before they were recorded.
-
-    >>> InstanceForm(28, 28, "L").shape, InstanceForm(32, 48, "RGB").shape
-    ((28, 28), (32, 48, 3))
     """
 
     height: int
@@ -171,10 +168,7 @@ class InstanceForm:
         sides = () if form is None else (form.height, form.width)
         fits = all(type(side) is int and 1 <= side <= _LARGEST_SIDE for side in sides)
         if form is None or not fits or form.mode not in ("L", "RGB") or form.kind != "image":
-            raise MIVError(
-                f"instances is {str(document)[:80]}. Expected kind image, height and width from 1 to "
-                f"{_LARGEST_SIDE:,}, and mode L or RGB."
-            )
+            raise MIVError(f"instances is {str(document)[:80]}. Expected an image of mode L or RGB and its size.")
         if form.steps is None:
             return form
         return replace(form, steps=checked_steps(form.steps, colour=form.mode == "RGB"))

@@ -142,11 +142,7 @@ def fetch(file: RemoteFile, folder: Path, progress: Progress) -> Path:
 
 
 def is_path(name: str) -> bool:
-    """Return whether a name can only be a folder: hub names are ``name`` or ``owner/name``.
-
-    >>> is_path("./model"), is_path("/models/a"), is_path("a/b/c"), is_path("facebook/dinov2-small")
-    (True, True, True, False)
-    """
+    """Return whether a name can only be a folder: hub names are ``name`` or ``owner/name``."""
     path = Path(name)
     if name.startswith((".", "~", "/")) or "\\" in name or path.is_absolute() or len(path.parts) > 2:
         return True

@@ -27,9 +27,6 @@ def otsu_threshold(image: NDArray[np.uint8]) -> int:
 
     with the shares :math:`w` and the means :math:`\mu` of both parts (Otsu, 1979); the lowest of equals. An
     image of one level has nothing to part: 0 if it is black, else the level below, so that it is all light.
-
-    >>> otsu_threshold(np.array([[10, 12, 200], [11, 201, 202]], np.uint8))
-    12
     """
     count = np.bincount(image.ravel(), minlength=256).astype(np.float64)
     level = np.arange(256)
@@ -281,11 +278,7 @@ class ImageForm:
 
 
 def parse_size(size: tuple[int, int] | int | str | None) -> tuple[int, int] | None:
-    """Height and width of an image: both, one number for both, or a text such as ``64x48``.
-
-    >>> parse_size(64), parse_size("64x48")
-    ((64, 64), (64, 48))
-    """
+    """Height and width of an image: both, one number for both, or a text such as ``64x48``."""
     if size is None:
         return None
     if isinstance(size, str):

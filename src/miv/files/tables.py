@@ -31,12 +31,7 @@ def bad_line(source: str | Path, line: int, problem: str) -> MIVError:
 
 
 def parse_json(text: str, place: str) -> Any:
-    """Parse JSON; NaN and Infinity are errors.
-
-    >>> parse_json('{"claim": "Snow', "claims.jsonl, line 7")
-    Traceback (most recent call last):
-    miv.errors.MIVError: claims.jsonl, line 7: broken JSON at character 11: Unterminated string starting at.
-    """
+    """Parse JSON; NaN and Infinity are errors."""
 
     def refuse(constant: str) -> None:
         raise MIVError(f"{place}: {constant} is not a number. Replace or remove it.")
@@ -236,28 +231,22 @@ def _read_parquet(path: Path, required: Required, start: RowStart) -> Iterator[P
             check_unpacked_size(path)
         with pq.ParquetFile(path) as file:
             columns = _check_header(list(file.schema_arrow.names), required, str(path))
-            groups, skipped = _groups_from(file, start.before)
-            for batch in file.iter_batches(batch_size=1024, row_groups=groups):
+            first, skipped = 0, start.before  # skip whole groups of rows
+            while first < file.num_row_groups and skipped >= (rows := file.metadata.row_group(first).num_rows):
+                first, skipped = first + 1, skipped - rows
+            for batch in file.iter_batches(batch_size=1024, row_groups=list(range(first, file.num_row_groups))):
                 if skipped >= len(batch):  # decoded, but not made into Python objects
                     skipped -= len(batch)
                     continue
-                rows = [batch.column(place).slice(skipped).to_pylist() for place in range(len(columns))]
+                cells_of = [batch.column(place).slice(skipped).to_pylist() for place in range(len(columns))]
                 skipped = 0
-                for cells in zip(*rows, strict=True):
+                for cells in zip(*cells_of, strict=True):
                     number += 1
                     yield RowStart(number - 1), f"{path}, row {number}", dict(zip(columns, cells, strict=True))
     except (MIVError, OSError):
         raise
     except Exception as error:  # damaged files raise many types
         raise MIVError(f"{path}: not a Parquet file, or damaged after row {number} ({error}).") from error
-
-
-def _groups_from(file: Any, before: int) -> tuple[list[int], int]:
-    """The row groups that are left after ``before`` rows, and the rows to skip in the first of them."""
-    first = 0
-    while first < file.num_row_groups and before >= (rows := file.metadata.row_group(first).num_rows):
-        first, before = first + 1, before - rows
-    return list(range(first, file.num_row_groups)), before
 
 
 _NAMES = {",": "commas", ";": "semicolons", "\t": "tabs"}
@@ -279,11 +268,7 @@ SEPARATOR = "|"
 
 
 def parse_list(cell: Any, what: str, place: str) -> list[Any]:
-    """Return a list unchanged, or parse a JSON list or a string with parts separated by ``|``.
-
-    >>> parse_list("a.png | b.png", "bag", "line 2"), parse_list('["a|b", "c"]', "bag", "line 2")
-    (['a.png', 'b.png'], ['a|b', 'c'])
-    """
+    """Return a list unchanged, or parse a JSON list or a string with parts separated by ``|``."""
     if isinstance(cell, str):
         text = cell.strip()
         if text.startswith("["):
@@ -318,13 +303,7 @@ def parse_label(cell: Any, place: str) -> int:
 
 
 def parse_witnesses(cell: Any, size: int, place: str) -> list[bool]:
-    """Return which of ``size`` bag members are witnesses. Numbers are always positions; true and false are flags.
-
-    >>> parse_witnesses("0|2", 3, "line 2"), parse_witnesses([False, True], 2, "line 2")
-    ([True, False, True], [False, True])
-    >>> parse_witnesses([0, 1], 2, "line 2")
-    [True, True]
-    """
+    """Return which of ``size`` bag members are witnesses. Numbers are always positions; true and false are flags."""
     given = [] if cell is None else parse_list(cell, "witnesses", place)
     if given and all(isinstance(entry, bool) for entry in given):
         if len(given) != size:
@@ -335,10 +314,7 @@ def parse_witnesses(cell: Any, size: int, place: str) -> list[bool]:
         is_text = isinstance(entry, str) and entry.isascii() and entry.isdecimal() and len(entry) < 10
         position = int(entry) if is_text or type(entry) is int else -1
         if not 0 <= position < size:
-            raise MIVError(
-                f"{place}: the witness {short(entry)} is not a position in the bag. Expected 0 to {size - 1}, "
-                "or one true or false per instance."
-            )
+            raise MIVError(f"{place}: the witness {short(entry)} is not a position in the bag, 0 to {size - 1}.")
         if flags[position]:
             raise MIVError(f"{place}: the witness {position} is given twice. Flags are true or false.")
         flags[position] = True
@@ -358,9 +334,6 @@ def reference_cells(record: dict[str, Any], query: str, references: str, place: 
     """The cells of an exemplar's query and of its references, given the names of both columns.
 
     A cell that is given twice counts once. Without a column of references, it is the query alone.
-
-    >>> reference_cells({"query": "a", "references": "b|a|c"}, "query", "references", "line 2")
-    ['a', 'b', 'c']
     """
     if references not in record:
         return [record[query]]

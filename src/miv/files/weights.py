@@ -29,10 +29,7 @@ def find_verifier(folder: Path) -> Path:
         return folder
     bring_back(folder / VERIFIER_NAME)
     if not (folder / VERIFIER_NAME).is_dir():
-        raise MIVError(
-            f"{folder} is an unfinished run without {VERIFIER_NAME}/. Resume it "
-            "(miv train … --resume), or load its best verifier so far from checkpoints/<stage>/best."
-        )
+        raise MIVError(f"{folder} is an unfinished run without {VERIFIER_NAME}/. Resume it: miv train … --resume")
     finish_replacing(folder / VERIFIER_NAME)
     return folder / VERIFIER_NAME
 

@@ -7,9 +7,8 @@ A task is one file in ``miv/tasks`` with one frozen dataclass. Every field needs
 import dataclasses
 import hashlib
 import json
-import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -102,18 +101,6 @@ def check_whole(least: int, most: int | None = None, /, **options: int | None) -
         if value is not None and not (fits and least <= value and (most is None or value <= most)):
             bounds = f"of at least {least:,}" if most is None else f"from {least:,} to {most:,}"
             raise MIVError(f"{name} is {value!r}. Expected a whole number {bounds}.")
-
-
-def check_word(what: str, word: str, known: Iterable[str]) -> None:
-    """Check that a word is known; the error suggests the nearest one."""
-    if word not in known:
-        raise unknown_name(what, str(word), known)
-
-
-def check_difficulty(difficulty: float) -> None:
-    """Check that the difficulty is from 0 to 5."""
-    if not isinstance(difficulty, (int, float)) or not math.isfinite(difficulty) or not 0 <= difficulty <= 5:
-        raise MIVError(f"difficulty is {difficulty!r}. Expected a number from 0 to 5; 1 is the default.")
 
 
 def check_room(images: int, height: int, width: int) -> None:

@@ -13,7 +13,7 @@ from miv.data.splits import connected
 from miv.errors import MIVError
 from miv.files.tables import bad_line, checked_text, read_json_lines, text_field
 from miv.runtime import Progress
-from miv.tasks.base import check_whole, check_word, register_task
+from miv.tasks.base import check_whole, register_task
 
 
 class ClaimSentence(NamedTuple):
@@ -118,8 +118,6 @@ class Claims:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_word("missing_gold value", self.missing_gold, ("drop", "add"))
-        check_word("shared_pages value", self.shared_pages, ("drop", "keep"))
         for option in ("train_file", "test_file"):
             if not getattr(self, option):
                 raise MIVError(f"{option} is empty. Expected the name of a file in {self.raw}, such as train.jsonl.")

@@ -5,7 +5,7 @@ import math
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast, get_args
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from miv.data.splits import SPLIT_DRAW
 from miv.errors import MIVError
 from miv.files.cache import RemoteFile, fetch
 from miv.runtime import Progress
-from miv.tasks.base import check_whole, check_word, register_task
+from miv.tasks.base import check_whole, register_task
 from miv.tasks.writer_bags import Draw, ExemplarPlan, Recipe, Stock, draw_exemplars, hold_out, plan_exemplars
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -200,7 +200,6 @@ class Qmnist:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_word("draw", self.draw, get_args(Draw))
         check_whole(_SMALLEST_BAG, 10_000, mean_bag=self.mean_bag)
         check_whole(1, 100_000_000, exemplars=self.exemplars)
         check_whole(1, 100, references_per_query=self.references_per_query)

@@ -31,19 +31,11 @@ class SignatureFile:
     writer: str
     forged: bool
 
-    @property
-    def class_name(self) -> str:
-        """Script and writer; forgeries are a class of their own."""
-        return f"{self.script}/{self.writer}".lstrip("/") + ("/forged" if self.forged else "")
-
 
 def find_signatures(folder: Path) -> list[SignatureFile]:
     """Find the signatures below a folder, in the order of their paths."""
     if not folder.is_dir():
-        raise MIVError(
-            f"{folder} is not a folder. Expected the unpacked archives of SigComp2011 (iapr-tc11.org gives "
-            "them to those who accept its disclaimer), or folders writer/genuine and writer/forged."
-        )
+        raise MIVError(f"{folder} is not a folder. Expected SigComp2011, or writer/genuine and writer/forged.")
     paths = [path for path in sorted(folder.rglob("*")) if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()]
     hidden = re.compile(r"(^|/)(\.|__MACOSX)")
     files = [_understand(path, folder) for path in paths if not hidden.search(path.relative_to(folder).as_posix())]
@@ -121,10 +113,7 @@ def draw_exemplars(
     genuine or all forged like the query, and none of them is in the bag. The group is the writer's script.
     """
     if len(writers) <= _FEWEST or not any(len(writer.genuine) > 1 for writer in writers):
-        raise MIVError(
-            f"Got signatures of {len(writers)} writers. Expected at least {_FEWEST + 1}, one of them "
-            "with two genuine ones: a bag contains anchors of the query's writer and of others."
-        )
+        raise MIVError(f"Got {len(writers)} writers. Expected at least {_FEWEST + 1}, one of them with two genuine.")
     asking, bags, labels, witnesses, groups = [], [], [], [], []
     for writer in writers:
         others = [other for other in writers if other is not writer and other.genuine]
@@ -244,7 +233,8 @@ class Signature:
                     images[place] = read_signature(file.path, self.width, self.height)
                     advance(1)
                 rng = np.random.default_rng([self.seed, self.round, number])
-                classes = np.array([file.class_name for file in files], dtype=object)
+                named = [f"{file.script}/{file.writer}".lstrip("/") + "/forged" * file.forged for file in files]
+                classes = np.array(named, dtype=object)
                 names = np.array([name_below(Path(self.raw), file.path) for file in files], dtype=object)
                 pool = InstancePool("image", images, classes, names, _steps(self.width, self.height))
                 writers: dict[tuple[str, str], Writer] = {}
@@ -271,10 +261,7 @@ class Signature:
         for split in SPLITS:
             count = list(split_of.values()).count(split)
             if count < _FEWEST_WRITERS:
-                raise MIVError(
-                    f"{self.raw}: of {len(split_of)} writers, {count} would be in {split}. Expected "
-                    f"at least {_FEWEST_WRITERS} in each. Add writers, or raise held_out ({self.held_out})."
-                )
+                raise MIVError(f"{self.raw}: of {len(split_of)} writers, {count} would be in {split}. Add writers.")
         return {split: [file for file in files if split_of[file.script, file.writer] == split] for split in SPLITS}
 
 

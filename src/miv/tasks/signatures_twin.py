@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import ExemplarSet, InstancePool
+from miv.files.json import finite_number
 from miv.runtime import Progress
-from miv.tasks.base import check_difficulty, check_room, check_whole, register_task
+from miv.tasks.base import check_room, check_whole, register_task
 from miv.tasks.digits_twin import Float32s, Glyph, ink, trace
 from miv.tasks.signature import Writer, draw_exemplars
 
@@ -102,7 +103,7 @@ class SyntheticSignatures:
         check_whole(0, 1_000, forged=self.forged, anchors_per_query=self.anchors_per_query)
         check_whole(1, 100, references_per_query=self.references_per_query)
         check_whole(0, seed=self.seed, round=self.round)
-        check_difficulty(self.difficulty)
+        finite_number("difficulty", self.difficulty, low=0, high=5)
         signatures = (self.writers + 2 * self.held_out_writers) * (self.genuine + self.forged)
         check_room(signatures, self.height, 2 * self.height)
 

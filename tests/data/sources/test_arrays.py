@@ -42,7 +42,7 @@ def test_images_and_texts() -> None:
         (["a"], ["b"], "Bag 0 is one text"),
         ([[1.0]], [[[1.0, 2.0]]], "bag 0, instance 0: a vector of 2 numbers, but query 0"),
         ([[1.0]], [[[np.nan]]], "bag 0, instance 0: number 0"),
-        ([[1.0]], [["a"]], "got a text. Expected features"),
+        ([[1.0]], [["a"]], "expected a vector"),
         ([[1.0]], [[[True]]], "a list of numbers"),
         ([["a", "b"]], [[["a", "b"]]], "query 0: a vector must be a list of numbers"),
         (["a"], [[1]], "expected a text"),

@@ -81,30 +81,6 @@ def test_json_lines_that_are_almost_right(tmp_path: Path, rows: list[Any], split
 
 
 @fuzz
-@given(
-    query=st.sampled_from([pa.string(), pa.binary(), pa.float64(), pa.list_(pa.float32()), pa.timestamp("s")]),
-    bag=st.sampled_from([pa.string(), pa.list_(pa.string()), pa.list_(pa.list_(pa.float64())), pa.int8()]),
-    rows=st.integers(0, 3),
-    values=st.booleans(),
-)
-def test_parquet_columns_of_every_type(tmp_path: Path, query: Any, bag: Any, rows: int, values: bool) -> None:
-    samples = {
-        pa.string(): "a", pa.binary(): b"\xff", pa.float64(): 1.5, pa.list_(pa.float32()): [1.0, 2.0],
-        pa.timestamp("s"): 0, pa.list_(pa.string()): ["a", "b"],
-        pa.list_(pa.list_(pa.float64())): [[1.0, 2.0]], pa.int8(): 1,
-    }  # fmt: skip
-    table = pa.table(
-        {
-            "query": pa.array([samples[query] if values else None] * rows, query),
-            "bag": pa.array([samples[bag] if values else None] * rows, bag),
-            "label": pa.array([1] * rows),
-        }
-    )
-    pq.write_table(table, tmp_path / "a.parquet")
-    build_table(tmp_path / "a.parquet", tmp_path)
-
-
-@fuzz
 @given(changes=st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 255)), min_size=1, max_size=6))
 def test_damaged_parquet(tmp_path: Path, changes: list[tuple[int, int]]) -> None:
     path = tmp_path / "a.parquet"

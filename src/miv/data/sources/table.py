@@ -333,10 +333,9 @@ class FromTable:
         empty = [split for split, chosen in numbers.items() if not len(chosen)]
         if empty:
             raise MIVError(
-                f"{self.table}: without a column {self.columns.split!r}, the exemplars cannot be split by "
-                f"{self.split_by}: {', '.join(empty)} would be empty, because shared values link nearly all exemplars. "
-                "Add that column, split by something else (--split-by query or group), or disable splits "
-                "(--validation 0 --test 0)."
+                f"{self.table}: the exemplars cannot be split by {self.split_by}: {', '.join(empty)} would be empty, "
+                "because shared values link nearly all exemplars. Split by something else (--split-by query or group), "
+                f"add a column {self.columns.split!r}, or disable splits (--validation 0 --test 0)."
             )
         sizes = ", ".join(f"{len(chosen)} {split}" for split, chosen in numbers.items())
         by_class = self.split_by == "query" and rows.query_ids is None and exemplars.pool.classes is not None
@@ -358,9 +357,8 @@ class FromTable:
             shared = {"instances": "an instance", "query": "a query", "group": "a group"}
             others = " or ".join(name for name in shared if name != self.split_by)
             warn(
-                f"Asked for about {wanted}. Exemplars that share {shared[self.split_by]} must stay together, and they "
-                "form a few large clusters. Results on so few exemplars are not reliable. Add a column "
-                f"{self.columns.split!r}, or split by something else (--split-by {others})."
+                f"Asked for about {wanted}. Exemplars that share {shared[self.split_by]} must stay together. Add a "
+                f"column {self.columns.split!r}, or split by something else (--split-by {others})."
             )
 
     def _clusters(self, exemplars: ExemplarSet, rows: Rows) -> Any:
