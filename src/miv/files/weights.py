@@ -29,7 +29,7 @@ def find_verifier(folder: Path) -> Path:
         return folder
     bring_back(folder / VERIFIER_NAME)
     if not (folder / VERIFIER_NAME).is_dir():
-        raise MIVError(f"{folder} is an unfinished run without {VERIFIER_NAME}/. Resume it: miv train … --resume")
+        raise MIVError(f"{folder} is an unfinished run. Use miv train … --resume, or load checkpoints/<stage>/best.")
     finish_replacing(folder / VERIFIER_NAME)
     return folder / VERIFIER_NAME
 
