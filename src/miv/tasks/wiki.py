@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from miv.errors import MIVError
 from miv.files.tables import bad_line, checked_text, parse_object
@@ -65,7 +65,7 @@ def read_pages(dump: Path, titles: Collection[str], progress: Progress, *, norma
     with progress.step("Reading wiki pages (files)", total=len(parts)) as advance:
         for name, open_part in parts:
             try:
-                with open_part() as raw, io.BufferedReader(raw, _BLOCK) as stream:  # type: ignore[type-var]
+                with open_part() as raw, io.BufferedReader(raw, _BLOCK) as stream:
                     for line, page, sentences in _wanted_pages(name, stream, asked, normalise):
                         if sentences and asked[page][0] in pages:
                             logger.warning(
@@ -81,8 +81,9 @@ def read_pages(dump: Path, titles: Collection[str], progress: Progress, *, norma
     return pages
 
 
-def _parts(dump: Path) -> list[tuple[str, Callable[[], IO[bytes]]]]:
+def _parts(dump: Path) -> list[tuple[str, Callable[[], Any]]]:
     """The files of the dump in their order: a name, and what opens it."""
+    parts: list[tuple[str, Callable[[], Any]]]
     if dump.is_dir():
         parts = [(str(path), partial(path.open, "rb")) for path in sorted(dump.glob("wiki-*.jsonl")) if path.is_file()]
     elif dump.is_file():

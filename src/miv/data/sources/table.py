@@ -83,12 +83,13 @@ class InstanceTable:
             advance(1)
         if self._cells is None:
             raise MIVError(f"{path}: no rows. Expected an id and a path, text or vector per row.")
-        self._pool = pool = self._cells.pool()
+        pool = self._cells.pool()
         if self._classes:
             if len(self._classes) < len(pool):
                 raise MIVError(f"{path}: some instances have a class and some do not. Give a class for all or none.")
             classes = [self._classes[index][0] for index in range(len(pool))]
-            self._pool = replace(pool, classes=np.array(classes, dtype=object))
+            pool = replace(pool, classes=np.array(classes, dtype=object))
+        self._pool: InstancePool = pool
 
     def index(self, cell: Any, place: str) -> int:
         """Return the pool index of the instance with the id in a cell."""
