@@ -39,7 +39,12 @@ def damages(draw: Any, size: int) -> Any:
 
 def damaged(data: bytes, damage: tuple[str, int, bytes]) -> bytes:
     kind, place, other = damage
-    tail = {"cut": b"", "change": data[place + len(other) :], "insert": data[place:], "remove": data[place + 1 :]}
+    tail = {
+        "cut": b"",
+        "change": data[place + len(other) :],
+        "insert": data[place:],
+        "remove": data[place + 1 :],
+    }
     return data[:place] + (other if kind in ("change", "insert") else b"") + tail[kind]
 
 
@@ -93,3 +98,9 @@ def test_a_wrong_manifest_is_refused_or_changes_nothing(kind: str, data: st.Data
     # Only what a set has beside it may be left out: its groups, its classes, its witnesses.
     if key not in ("has_groups", "has_classes", "witnesses"):
         assert exemplars is None or exemplars.fingerprint == fingerprint
+
+
+@given(st.dictionaries(st.sampled_from(["manifest.json", "exemplars.parquet", "pool.npy"]), st.binary(max_size=200)))
+@settings(max_examples=50)
+def test_a_folder_of_noise_is_refused(files: dict[str, bytes]) -> None:
+    assert open_files(files, verify=False) is None

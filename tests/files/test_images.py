@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as arrays
 from PIL import Image
 
 from miv.errors import MIVError
-from miv.files.images import apply_steps, black_and_white, otsu_threshold, read_image
+from miv.files.images import MAX_PIXELS, apply_steps, black_and_white, otsu_threshold, read_image
 
 
 def saved(path: Path, array: Any, **options: Any) -> Path:
@@ -127,6 +127,14 @@ def test_an_image_bomb_is_refused_from_its_header(tmp_path: Path) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2_000_000
+
+
+def test_the_limit_holds_without_the_one_of_pillow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
+    path = tmp_path / "big.png"
+    path.write_bytes(png(MAX_PIXELS // 1000 + 1, 1000, bytes(100)))
+    with pytest.raises(MIVError, match=r"50,001 × 1,000 pixels"):
+        read_image(path)
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:

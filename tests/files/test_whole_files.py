@@ -19,6 +19,16 @@ from tests.files.killing import kill_at_change, names_in
 ORIGIN: dict[str, Any] = {"builder": "test", "options": {}, "seed": None}
 
 
+def test_two_writers_of_one_file_do_not_share_a_temporary_name(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with whole_file(path) as one, whole_file(path) as other:  # as two containers with the same process number
+        assert one != other
+        one.write_text("one")
+        other.write_text("other")
+    assert path.read_text() == "one"
+    assert names_in(tmp_path) == ["file"]
+
+
 def test_threads_write_one_file_whole(tmp_path: Path) -> None:
     def write(number: int) -> None:
         with whole_file(tmp_path / "file") as temporary, temporary.open("w") as file:
@@ -29,6 +39,15 @@ def test_threads_write_one_file_whole(tmp_path: Path) -> None:
         list(threads.map(write, [1, 2, 3, 4, 5, 6, 7, 8] * 5))
     assert len(set((tmp_path / "file").read_text())) == 1
     assert names_in(tmp_path) == ["file"]
+
+
+def test_a_planted_link_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "treasure").write_text("gold")
+    (tmp_path / f".file.{os.getpid()}.part").symlink_to(tmp_path / "treasure")
+    with whole_file(tmp_path / "file") as temporary:
+        temporary.write_text("new")
+    assert (tmp_path / "treasure").read_text() == "gold"
+    assert (tmp_path / "file").read_text() == "new"
 
 
 @pytest.mark.parametrize(("umask", "file_mode", "folder_mode"), [(0o022, 0o644, 0o755), (0o077, 0o600, 0o700)])

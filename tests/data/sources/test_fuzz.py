@@ -64,6 +64,14 @@ def build_table(path: Path, tmp_path: Path, **options: Any) -> None:
 
 
 @fuzz
+@given(content=st.binary(max_size=80), suffix=st.sampled_from(["csv", "tsv", "jsonl", "parquet"]))
+def test_random_bytes(tmp_path: Path, content: bytes, suffix: str) -> None:
+    path = tmp_path / f"a.{suffix}"
+    path.write_bytes(content)
+    build_table(path, tmp_path)
+
+
+@fuzz
 @given(content=st.text(alphabet='abq,|"[]{}:01\n\r\t\0 \ufeffü', max_size=60))
 def test_random_text_under_a_good_header(tmp_path: Path, content: str) -> None:
     path = tmp_path / "a.csv"
@@ -78,6 +86,39 @@ def test_json_lines_that_are_almost_right(tmp_path: Path, rows: list[Any], split
     path.write_text("\n".join(json.dumps(row) for row in rows))
     for shares in (Shares(0, 0), Shares(0.3, 0.3)):
         build_table(path, tmp_path, split_by=split_by, shares=shares)
+
+
+@fuzz
+@given(rows=st.lists(likely_row, max_size=4), instances=st.lists(likely_row, max_size=4))
+def test_instance_tables_that_are_almost_right(tmp_path: Path, rows: list[Any], instances: list[Any]) -> None:
+    path, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    second.write_text("\n".join(json.dumps(row) for row in instances))
+    build_table(path, tmp_path, instances=second)
+
+
+@fuzz
+@given(
+    query=st.sampled_from([pa.string(), pa.binary(), pa.float64(), pa.list_(pa.float32()), pa.timestamp("s")]),
+    bag=st.sampled_from([pa.string(), pa.list_(pa.string()), pa.list_(pa.list_(pa.float64())), pa.int8()]),
+    rows=st.integers(0, 3),
+    values=st.booleans(),
+)
+def test_parquet_columns_of_every_type(tmp_path: Path, query: Any, bag: Any, rows: int, values: bool) -> None:
+    samples = {
+        pa.string(): "a", pa.binary(): b"\xff", pa.float64(): 1.5, pa.list_(pa.float32()): [1.0, 2.0],
+        pa.timestamp("s"): 0, pa.list_(pa.string()): ["a", "b"],
+        pa.list_(pa.list_(pa.float64())): [[1.0, 2.0]], pa.int8(): 1,
+    }  # fmt: skip
+    table = pa.table(
+        {
+            "query": pa.array([samples[query] if values else None] * rows, query),
+            "bag": pa.array([samples[bag] if values else None] * rows, bag),
+            "label": pa.array([1] * rows),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    build_table(tmp_path / "a.parquet", tmp_path)
 
 
 @fuzz
