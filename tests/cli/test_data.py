@@ -147,13 +147,12 @@ def test_inspect_prints_statistics_and_findings(miv: Run, tmp_path: Path) -> Non
     assert out.endswith("Leakage audit: nothing found.\n")
 
 
-@pytest.mark.parametrize("suffix", ["html", "png"])
-def test_inspect_writes_a_contact_sheet(miv: Run, tmp_path: Path, suffix: str) -> None:
+def test_inspect_writes_a_contact_sheet(miv: Run, tmp_path: Path) -> None:
     example_set("grey").save(tmp_path / "set", builder="test", options={}, seed=None)
-    code, _, err = miv("data", "inspect", tmp_path / "set", "--sheet", tmp_path / f"sheet.{suffix}")
+    code, _, err = miv("data", "inspect", tmp_path / "set", "--sheet", tmp_path / "sheet.html")
     assert code == 0
-    assert f"sheet.{suffix}" in err
-    assert (tmp_path / f"sheet.{suffix}").stat().st_size > 1000
+    assert "sheet.html" in err
+    assert (tmp_path / "sheet.html").stat().st_size > 1000
 
 
 def test_inspect_checks_every_value(miv: Run, tmp_path: Path) -> None:
@@ -170,7 +169,7 @@ def test_inspect_says_what_it_expected(miv: Run, tmp_path: Path, name: str) -> N
     (tmp_path / "empty").mkdir()
     code, _, err = miv("data", "inspect", tmp_path / name)
     assert code == 1
-    assert "Expected a folder written by `miv data`" in err
+    assert ("There is no folder" if name == "missing" else "contains none of the folders train") in err
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

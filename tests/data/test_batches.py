@@ -11,11 +11,8 @@ from hypothesis import strategies as st
 
 from miv import ExemplarSet, InstancePool, MIVError
 from miv.backbones import Backbone, create_backbone
-from miv.backbones.base import embed, prepared
-from miv.bags import Bags
+from miv.backbones.base import embed
 from miv.data.batches import make_batch
-from miv.poolings import list_poolings
-from miv.verifier.network import Verifier
 
 
 def random_set(seed: int, instances: int = 12, exemplars: int = 7) -> ExemplarSet:
@@ -39,20 +36,6 @@ def test_a_batch_is_its_exemplars_one_by_one_with_each_instance_once(seed: int, 
         assert query[place].tolist() == values[exemplars.query[exemplar]].tolist()
         assert bags.split(bags.values)[place].tolist() == values[exemplars.bag(exemplar)].tolist()
         assert batch.label[place] == exemplars.label[exemplar]
-
-
-@pytest.mark.parametrize("pooling", list_poolings())
-def test_verifying_a_batch_is_verifying_its_exemplars(pooling: str) -> None:
-    exemplars = random_set(3)
-    verifier = Verifier(pooling, channels=4).eval()
-    everything = np.arange(len(exemplars))
-    batch = make_batch(exemplars, everything, prepared(verifier.backbone, exemplars.pool.values))
-    values = torch.from_numpy(exemplars.pool.values)
-    bags = Bags.from_list([values[exemplars.bag(int(number))] for number in everything])
-    expected = verifier(values[exemplars.query], bags).logit
-    features = embed(verifier.backbone, batch.instances, bucket=5)
-    found = verifier.verify_features(*batch.with_instances(features).queries_and_bags())
-    torch.testing.assert_close(found.logit, expected)
 
 
 def test_what_fills_a_batch_up_changes_neither_features_nor_gradients() -> None:

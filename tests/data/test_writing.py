@@ -44,7 +44,7 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 @pytest.mark.parametrize(
     ("error", "expected", "message"),
     [
-        (FULL, MIVError, "No space left on device. Existing files are unchanged"),
+        (FULL, MIVError, "No space left on device"),
         (KeyboardInterrupt(), KeyboardInterrupt, None),
     ],
 )

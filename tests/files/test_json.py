@@ -9,11 +9,6 @@ from miv.errors import MIVError
 from miv.files.json import MAX_BYTES, check_section, read_json_object, write_json, write_section
 
 
-def test_an_object_survives(tmp_path: Path) -> None:
-    write_json(tmp_path / "a.json", {"writer": "björn", "rates": [[0, 0.1]]})
-    assert read_json_object(tmp_path / "a.json", "") == {"writer": "björn", "rates": [[0, 0.1]]}
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -30,11 +25,6 @@ def test_what_is_none_is_refused_with_the_remedy(tmp_path: Path, content: bytes 
         (tmp_path / "a.json").write_bytes(content)
     with pytest.raises(MIVError, match=message):
         read_json_object(tmp_path / "a.json", "Do this.")
-
-
-def test_a_folder_is_not_read_as_a_file(tmp_path: Path) -> None:
-    with pytest.raises(MIVError, match=r"is not a file. Do this.$"):
-        read_json_object(tmp_path, "Do this.")
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
@@ -71,7 +61,7 @@ def test_a_section_without_an_end_is_refused(tmp_path: Path, content: str, text:
     """Its end is unknown, and what follows may be someone's own text."""
     card = tmp_path / "README.md"
     card.write_text(content, encoding="utf-8")
-    with pytest.raises(MIVError, match="has <!-- begin -->, but after it there is no <!-- end -->"):
+    with pytest.raises(MIVError, match="<!-- begin --> without <!-- end -->"):
         check_section(tmp_path, BEGIN, END)
     with pytest.raises(MIVError, match="<!-- end -->"):
         write_section(tmp_path, BEGIN, END, text)

@@ -59,25 +59,6 @@ def test_texts_that_repeat_the_start_of_the_text_before(tmp_path: Path, monkeypa
         next(read_records(path, ["text"]))
 
 
-@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
-def test_delta_texts_are_checked_many_rows_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
-) -> None:
-    path = tmp_path / "table.parquet"
-    texts = [f"text {number}" for number in range(3200)]
-    pq.write_table(pa.table({"text": texts}), path, use_dictionary=False, column_encoding={"text": encoding})
-    batches: list[int] = []
-
-    def note(array: Any) -> int:
-        batches.append(len(array))
-        return 0
-
-    monkeypatch.setattr("miv.files.parquet._unpacked", note)
-    check_unpacked_size(path)
-    assert sum(batches) == 3200
-    assert len(batches) <= 200
-
-
 def test_many_rows_of_one_value_of_fixed_length(tmp_path: Path) -> None:
     path = tmp_path / "table.parquet"
     values = pa.array([0] * ROWS, pa.int32())
@@ -88,22 +69,10 @@ def test_many_rows_of_one_value_of_fixed_length(tmp_path: Path) -> None:
         check_unpacked_size(path)
 
 
-def test_ordinary_values_of_fixed_length_are_read(tmp_path: Path) -> None:
-    columns = {"pair": pa.array([{"a": b"abcd", "b": 1}] * 9, pa.struct([("a", pa.binary(4)), ("b", pa.int8())]))}
-    path = write(tmp_path / "table.parquet", **columns, text=pa.array(["t"] * 9))
-    check_unpacked_size(path)
-
-
 def test_predictions(tmp_path: Path) -> None:
     path = write(tmp_path / "answers.parquet", group=text_for_all_rows(5_000_000))
     with pytest.raises(MIVError, match="unpacks to"):
         Predictions.load(path)
-
-
-def test_a_text_for_all_rows_of_ordinary_size_is_read(tmp_path: Path) -> None:
-    path = write(tmp_path / "table.parquet", text=text_for_all_rows(1000), texts=texts_in_lists(10))
-    rows = [row for _, row in read_records(path, ["text"])]
-    assert rows == [{"text": "x" * 1000, "texts": ["x" * 10]}] * ROWS
 
 
 def test_many_columns_are_refused_at_once(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from miv import ExemplarSet, InstancePool, MIVError
 from miv.errors import MissingLibrary, MIVWarning
-from miv.runtime import Progress, RichProgress, SilentProgress
+from miv.runtime import Progress, SilentProgress
 from miv.tasks import base, build_once, create_task, list_tasks, register_task, task_help, task_options
 
 
@@ -80,15 +80,6 @@ def test_an_option_needs_a_default_and_its_line() -> None:
 
     with pytest.raises(TypeError, match=r"'seed' of Undocumented needs a line"):
         register_task("undocumented", help="")(Undocumented)
-
-
-def test_progress_writes_to_standard_error_only(capsys: pytest.CaptureFixture[str]) -> None:
-    with RichProgress().step("Reading [bold]digits", total=2) as advance:
-        advance(2)
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert "Reading [bold]digits" in shown.err
-    assert "2/2" in shown.err
 
 
 @dataclass(frozen=True)

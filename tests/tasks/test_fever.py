@@ -80,14 +80,10 @@ def test_a_claim_by_eye(raw: Path) -> None:
 
 def test_sizes_and_balance(raw: Path) -> None:
     sets = build(raw)
-    assert {split: len(exemplars) for split, exemplars in sets.items()} == {
-        "train": 8,
-        "validation": 2,
-        "test": 2,
-    }
+    assert {split: len(exemplars) for split, exemplars in sets.items()} == {"train": 8, "validation": 2, "test": 2}
     assert sets["train"].label.sum() == 4
     assert len(build(raw, train_per_label=0)["train"]) == 12
-    with pytest.raises(MIVError, match="train_per_label is 7, but only 6 train claims are supported"):
+    with pytest.raises(MIVError, match="train_per_label is 7, but there are 6 claims"):
         build(raw, train_per_label=7)
 
 
@@ -143,10 +139,8 @@ def test_train_claims_on_pages_of_other_splits(raw: Path, caplog: pytest.LogCapt
     ("change", "message"),
     [
         ({"label": "SUPPORT"}, "line 1: There is no label 'SUPPORT'. Did you mean 'SUPPORTS'"),
-        ({"label": None}, "line 1: the field 'label' must be a text"),
         ({"claim": " "}, "line 1: the field 'claim' must be a text"),
         ({"evidence": None}, "line 1: 'evidence' must be lists"),
-        ({"evidence": [[[1, 2]]]}, "line 1: 'evidence' must be lists"),
         ({"evidence": [[[1, 2, None, None]]]}, "line 1: a page in 'evidence' must be a text"),
         ({"evidence": [[[1, 2, "Snow", "1"]]]}, "line 1: a sentence in 'evidence' must be a number"),
     ],
@@ -182,7 +176,7 @@ def test_any_row_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, ro
 def test_claims_and_dump_that_do_not_belong_together(raw: Path) -> None:
     for path in (raw / "wiki-pages").iterdir():
         write_lines(path, [{"id": "Snow", "lines": "0\tSnow ."}])
-    for options, message in (({}, "train claims"), ({"train_per_label": 0}, "Check that they match")):
+    for options, message in (({}, "train_per_label is 4"), ({"train_per_label": 0}, "Check that they match")):
         with pytest.raises(MIVError, match=message):
             build(raw, **options)
 

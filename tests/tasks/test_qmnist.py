@@ -167,10 +167,7 @@ def test_every_member_is_equally_likely() -> None:
     stock = hold_out(np.random.default_rng(0), writer, np.zeros(12, np.int64), 1)
     assert stock.left.tolist() == [3, 3, 3]
     plans = ExemplarPlan(
-        np.zeros(9000, np.int64),
-        np.zeros(9000, np.int8),
-        np.tile([1, 2], (9000, 1)),
-        np.tile([2, 1], (9000, 1)),
+        np.zeros(9000, np.int64), np.zeros(9000, np.int8), np.tile([1, 2], (9000, 1)), np.tile([2, 1], (9000, 1))
     )
     bag_ptr, bag_index = draw_bags(np.random.default_rng(1), stock, plans)
     assert set(np.diff(bag_ptr)) == {3}
@@ -209,7 +206,7 @@ def test_no_network_says_what_to_put_where(tmp_path: Path, monkeypatch: pytest.M
         for name, file in qmnist.DOWNLOADS.items()
     }
     monkeypatch.setattr(qmnist, "DOWNLOADS", nowhere)
-    with pytest.raises(MIVError, match="no connection") as error:
+    with pytest.raises(MIVError, match="Could not download") as error:
         Qmnist(raw=tmp_path).build(SilentProgress())
     assert f"Missing in {tmp_path}" in str(error.value)
 
@@ -332,25 +329,11 @@ def test_any_bytes_are_read_or_refused_with_the_file_named(folder: Path, content
     assert str(path) in refusal
 
 
-@given(data=st.data())
-@settings(max_examples=60, deadline=None)
-def test_a_cut_file_is_refused(folder: Path, data: st.DataObject) -> None:
-    content = idx_bytes(np.arange(24, dtype="i4").reshape(2, 3, 4))
-    if data.draw(st.booleans()):
-        content = gzip.compress(content)
-    path = folder / "cut"
-    path.write_bytes(content[: data.draw(st.integers(0, len(content) - 1))])
-    with pytest.raises(MIVError, match="cut"):
-        read_idx(path)
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"\x89PNG\r\n\x1a\n", "not an IDX file"),
         (bytes([0, 0, 8, 1, 0, 0, 0, 2, 1, 2, 3]), "contains more"),
-        (bytes([0, 0, 8, 2, 255, 255, 255, 255, 255, 255, 255, 255]), "more than the"),
-        (bytes([0, 0, 8, 1, 31, 255, 255, 0]), "contains 0"),
         (bytes([0, 0, 8, 1, 32, 0, 0, 1]), "more than the maximum of 536,870,912 bytes"),
         (bytes([0, 0, 8, 100, *([0, 0, 0, 1] * 100), 7]), "not an IDX file: it starts with 00 00 08 64"),
     ],

@@ -85,12 +85,6 @@ def test_end_to_end(archive: Path) -> None:
     assert sum(map(len, writers.values())) == len(set.union(*writers.values())) == 14
 
 
-def test_caps(archive: Path) -> None:
-    sets = build(archive, width=16, height=8, held_out=0.25, anchors_per_query=1, exemplars=5)
-    assert len(sets["train"]) == 5
-    assert len(sets["test"]) == 3 * 3 * 1 * 2
-
-
 def test_images_become_black_ink_on_white_paper(archive: Path) -> None:
     path = archive / TRAINING.format("Dutch") / "Offline Genuine" / "001_01.PNG"
     image = read_signature(path, 256, 128)
@@ -119,7 +113,6 @@ def test_any_folder_of_writers(tmp_path: Path) -> None:
         ("Dutch/Offline Forgeries/001_01.png", "name says it is a genuine signature"),
         ("Dutch/Offline Genuine/holiday.png", "nor named as in SigComp2011"),
         ("Dutch/Offline Genuine/1_2.png", "three digits of the writer"),
-        ("Danish/Offline Genuine/001_01.png", "nor named as in SigComp2011"),
         ("Dutch/Offline Forgeries/0102009_01.png", "a forgery of writer '009', who has no genuine"),
         ("genuine/a.png", "no writer folder above"),
     ],
@@ -132,7 +125,7 @@ def test_files_that_cannot_be_placed_are_named(tmp_path: Path, name: str, messag
 
 
 def test_a_missing_and_an_empty_folder(tmp_path: Path) -> None:
-    with pytest.raises(MIVError, match=r"is not a folder\. Expected the unpacked archives of SigComp2011"):
+    with pytest.raises(MIVError, match=r"is not a folder\. Expected SigComp2011"):
         build(tmp_path / "nowhere")
     with pytest.raises(MIVError, match="contains no images"):
         build(tmp_path)
@@ -141,16 +134,6 @@ def test_a_missing_and_an_empty_folder(tmp_path: Path) -> None:
 def test_too_few_writers_for_three_splits(archive: Path) -> None:
     with pytest.raises(MIVError, match="of 14 writers, 2 would be in validation"):
         build(archive)
-
-
-def test_a_damaged_image_is_named(tmp_path: Path, archive: Path) -> None:
-    for number in range(9):
-        for i in range(2):
-            save(tmp_path / str(number) / "genuine" / f"{i}.png", np.zeros((8, 16), np.uint8))
-    whole = (tmp_path / "3" / "genuine" / "1.png").read_bytes()
-    (tmp_path / "3" / "genuine" / "1.png").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(MIVError, match=r"3/genuine/1\.png"):
-        build(tmp_path, held_out=0.34)
 
 
 # How exemplars are drawn.
@@ -188,9 +171,7 @@ def test_three_writers_by_hand() -> None:
 @settings(max_examples=40)
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["dutch", "chinese"]), st.integers(2, 4), st.integers(0, 5)),
-        min_size=3,
-        max_size=9,
+        st.tuples(st.sampled_from(["dutch", "chinese"]), st.integers(2, 4), st.integers(0, 5)), min_size=3, max_size=9
     ),
     st.integers(0, 2),
     st.integers(0, 99),
@@ -241,7 +222,7 @@ def test_shares_of_kinds_and_scripts() -> None:
 
 
 def test_too_few_writers_are_refused() -> None:
-    with pytest.raises(MIVError, match=r"signatures of 2 writers\. Expected at least 3"):
+    with pytest.raises(MIVError, match=r"Got 2 writers\. Expected at least 3"):
         draw(people([("dutch", 3, 0), ("dutch", 3, 0)]))
     with pytest.raises(MIVError, match="two genuine"):
         draw(people([("dutch", 1, 3)] * 5))

@@ -29,8 +29,7 @@ def _build() -> None: ...
 def inspect(
     folder: Annotated[Path, typer.Argument(help="A saved set or a folder of splits.", show_default=False)],
     sheet: Annotated[
-        Path | None,
-        typer.Option(help="Also write a contact sheet to this .html or .png file.", show_default=False),
+        Path | None, typer.Option(help="Also write a contact sheet to this .html file.", show_default=False)
     ] = None,
     exemplars: Annotated[int, typer.Option(help="Number of exemplars on the contact sheet.")] = 50,
     seed: Annotated[int, typer.Option(help="Random seed for choosing the exemplars on the sheet.", min=0)] = 0,

@@ -24,23 +24,15 @@ if TYPE_CHECKING:
     from miv.files.instances import InstanceKind as InstanceKind
 
 _HOMES = {
-    "Exemplar": "miv.data.exemplars",
-    "ExemplarSet": "miv.data.exemplars",
-    "InstanceKind": "miv.files.instances",
-    "InstancePool": "miv.data.pool",
-    "SPLITS": "miv.data.splits",
-    "bag_side": "miv.data.sources.arrays",
-    "from_arrays": "miv.data.sources.arrays",
-    "from_dataset": "miv.data.sources.arrays",
-    "load_set": "miv.data.folder",
-    "load_split": "miv.data.folder",
-    "load_splits": "miv.data.folder",
-    "query_side": "miv.data.sources.arrays",
-    "save_set": "miv.data.folder",
-    "save_splits": "miv.data.folder",
-    "set_from_folder": "miv.data.sources.folder",
-    "set_from_table": "miv.data.sources.table",
-    "to_dataset": "miv.data.sources.arrays",
+    "exemplars": "Exemplar ExemplarSet",
+    "folder": "load_set load_split load_splits save_set save_splits",
+    "pool": "InstancePool",
+    "sources.arrays": "bag_side from_arrays from_dataset query_side to_dataset",
+    "sources.folder": "set_from_folder",
+    "sources.table": "set_from_table",
+    "splits": "SPLITS",
 }
-__all__ = sorted(_HOMES)
-__getattr__, __dir__ = lazy_exports(__name__, _HOMES)
+_NAMES = {name: f"miv.data.{home}" for home, names in _HOMES.items() for name in names.split()}
+_NAMES["InstanceKind"] = "miv.files.instances"
+__all__ = sorted(_NAMES)
+__getattr__, __dir__ = lazy_exports(__name__, _NAMES)

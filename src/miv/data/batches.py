@@ -74,15 +74,7 @@ class Batch:
 
 
 def make_batch(exemplars: ExemplarSet, chosen: NDArray[np.int64], lookup: InstanceLookup) -> Batch:
-    """Gather the exemplars at ``chosen`` ``(B,)`` with each distinct instance once, by its row from ``lookup``.
-
-    >>> from miv.data import InstancePool
-    >>> pool = InstancePool("features", np.eye(4, dtype=np.float32))
-    >>> exemplars = ExemplarSet.from_lists(pool, [0, 0], [[1, 3], [3]], labels=[1, 0])
-    >>> batch = make_batch(exemplars, np.array([0, 1]), lambda rows: torch.from_numpy(pool.values[rows]))
-    >>> batch.instance.tolist(), batch.query.tolist(), batch.bag.tolist(), batch.ptr.tolist()
-    ([0, 1, 3], [0, 0], [1, 2, 2], [0, 2, 3])
-    """
+    """Gather the exemplars at ``chosen`` ``(B,)`` with each distinct instance once, by its row from ``lookup``."""
     ptr, members = csr.take_bags(exemplars.bag_ptr, chosen)
     asked, asked_ptr = exemplars.query[chosen], None
     if exemplars.reference_ptr is not None and exemplars.reference_index is not None:
@@ -113,11 +105,7 @@ def embedded(features: NDArray[np.float32], dtype: torch.dtype = torch.float32) 
 
 
 def rows_together(channels: int, most: int = 512) -> int:
-    """Number of exemplars to put into one batch: fewer if an instance has thousands of channels.
-
-    >>> rows_together(384), rows_together(8_320)
-    (512, 126)
-    """
+    """Number of exemplars to put into one batch: fewer if an instance has thousands of channels."""
     return min(most, max(16, (1 << 20) // channels))
 
 
@@ -151,18 +139,12 @@ def collate_exemplars(
     (Bags(2 bags, values float32 (3, 3)), tensor([0., 1.]))
     """
     if any(np.ndim(exemplar.query) == np.ndim(exemplar.bag) for exemplar in exemplars):
-        raise MIVError(
-            "The exemplars have several references per query, and this function takes one. Train with miv.train, or "
-            "use exemplars with one query each: ExemplarSet.with_first_reference()."
-        )
+        raise MIVError("Got several references per query. Expected one: use ExemplarSet.with_first_reference().")
     sizes = [len(exemplar.bag) for exemplar in exemplars]
     rows = [np.array([query], object) if isinstance(query, str) else np.asarray(query)[None] for query, *_ in exemplars]
     values = np.concatenate([*rows, *(exemplar.bag for exemplar in exemplars)])  # (B + T, ...)
     if prepare is None and values.dtype == object:
-        raise MIVError(
-            "The exemplars are texts and cannot become tensors directly. Use "
-            "functools.partial(miv.collate_exemplars, prepare=verifier.backbone.prepare)."
-        )
+        raise MIVError("Texts need functools.partial(miv.collate_exemplars, prepare=verifier.backbone.prepare).")
     prepared = torch.from_numpy(values) if prepare is None else prepare(values)
     ptr = torch.from_numpy(csr.borders(sizes))
     label = torch.tensor([float(exemplar.label) for exemplar in exemplars])

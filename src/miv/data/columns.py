@@ -12,48 +12,40 @@ from miv.errors import MIVError
 
 
 def describe(thing: object) -> str:
-    """Describe a value, for an error message.
-
-    >>> describe(np.zeros((2, 3), np.float32))
-    'float32 (2, 3)'
-    >>> describe([1, 2])
-    'a list'
-    """
+    """Describe a value, for an error message."""
     if isinstance(thing, np.ndarray):
         return f"{thing.dtype} {thing.shape}"
     return "nothing" if thing is None else f"a {type(thing).__name__}"
 
 
+def as_column(name: str, value: object, kinds: str, expected: str, length: int | None = None) -> NDArray[Any]:
+    """Return a 1-d array of one of the dtype ``kinds``; anything else is an error."""
+    if not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype.kind not in kinds:
+        raise MIVError(f"{name} is {describe(value)}. Expected {expected} of shape ({length or 'N'},).")
+    check_length(name, value, length)
+    return value
+
+
 def as_integers(name: str, value: object, length: int | None = None) -> NDArray[np.int64]:
     """Return a 1-d array of whole numbers as int64; anything else is an error."""
-    expected = f"int64 of shape ({'N' if length is None else length},)"
-    if not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype.kind not in "iu":
-        raise MIVError(f"{name} is {describe(value)}. Expected {expected}.")
-    check_length(name, value, length)
-    if value.dtype == np.uint64 and len(value) and value.max() > np.iinfo(np.int64).max:
-        raise MIVError(f"{name} has the value {value.max()}, too large for int64. Expected {expected}.")
-    return value.astype(np.int64, copy=False)
+    column = as_column(name, value, "iu", "int64", length)
+    if column.dtype == np.uint64 and len(column) and column.max() > np.iinfo(np.int64).max:
+        raise MIVError(f"{name} has the value {column.max()}, too large for int64.")
+    return column.astype(np.int64, copy=False)
 
 
 def as_strings(name: str, value: object, length: int | None = None) -> NDArray[Any]:
-    """Return a 1-d array of strings as an object array.
-
-    An object array, because one long string would make a fixed-width array huge.
-    """
-    if not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype.kind not in "UTO":
-        raise MIVError(f"{name} is {describe(value)}. Expected an array of strings.")
-    check_length(name, value, length)
-    if value.dtype.kind != "O":
-        return value.astype(object)
-    types = set(map(type, value.tolist()))
-    if all(issubclass(one, str) for one in types):
-        if types == {str}:
-            return value
-        plain = np.empty(len(value), object)  # NumPy strings become ordinary ones
-        plain[:] = [str(text) for text in value]
-        return plain
-    row = next(row for row, text in enumerate(value) if not isinstance(text, str))
-    raise MIVError(f"{name}[{row}] is {describe(value[row])}. Expected a string.")
+    """Return a 1-d array of strings as an object array, because a long string makes a fixed-width array huge."""
+    column = as_column(name, value, "UTO", "an array of strings", length).astype(object, copy=False)
+    types = set(map(type, column.tolist()))
+    if types <= {str}:
+        return column
+    for row, text in enumerate(column):
+        if not isinstance(text, str):
+            raise MIVError(f"{name}[{row}] is {describe(text)}. Expected a string.")
+    plain = np.empty(len(column), object)  # NumPy strings become ordinary ones
+    plain[:] = [str(text) for text in column]
+    return plain
 
 
 def check_length(name: str, value: NDArray[Any], length: int | None) -> None:
@@ -66,9 +58,7 @@ def check_range(name: str, indices: NDArray[np.int64], size: int, of: str) -> No
     """Check that all indices are in ``0 … size - 1``."""
     if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < size:
         first = int(np.flatnonzero((indices < 0) | (indices >= size))[0])
-        raise MIVError(
-            f"{name}[{first}] is {int(indices[first])}. Expected an index from 0 to {size - 1}; {of} has {size}."
-        )
+        raise MIVError(f"{name}[{first}] is {int(indices[first])}. Expected an index from 0 to {size - 1}, as of {of}.")
 
 
 def list_of(name: str, value: object, kinds: str) -> NDArray[Any]:
@@ -88,10 +78,7 @@ def list_of(name: str, value: object, kinds: str) -> NDArray[Any]:
 def check_borders(ptr: NDArray[np.int64], members: int, name: str = "bag") -> None:
     """Check that the borders of bags or references rise from 0 to ``members`` and leave no exemplar without one."""
     if int(ptr[0]) != 0 or int(ptr[-1]) != members:
-        raise MIVError(
-            f"{name}_ptr runs from {int(ptr[0])} to {int(ptr[-1])}. "
-            f"Expected 0 to {members}, the number of entries of {name}_index."
-        )
+        raise MIVError(f"{name}_ptr runs from {int(ptr[0])} to {int(ptr[-1])}. Expected 0 to {members}.")
     sizes = np.diff(ptr)
     if sizes.min() < 0:
         raise MIVError(f"{name}_ptr decreases at exemplar {int((sizes < 0).argmax())}. Expected increasing borders.")
@@ -103,34 +90,22 @@ def check_borders(ptr: NDArray[np.int64], members: int, name: str = "bag") -> No
 
 def as_labels(label: object, length: int) -> NDArray[np.int8]:
     """Return labels 0 and 1 as int8; anything else is an error."""
-    if not isinstance(label, np.ndarray) or label.ndim != 1 or label.dtype.kind not in "iub":
-        raise MIVError(f"label is {describe(label)}. Expected int8 of shape ({length},).")
-    check_length("label", label, length)
-    bad = (label != 0) & (label != 1)
-    if bad.any():
-        first = int(bad.argmax())
-        raise MIVError(f"The label of exemplar {first} is {label[first]}. Expected 0 or 1.")
-    return label.astype(np.int8, copy=False)
+    column = as_column("label", label, "iub", "int8", length)
+    _check_all((column == 0) | (column == 1), "label", column, "0 or 1")
+    return column.astype(np.int8, copy=False)
 
 
 def as_weights(weight: object, length: int) -> NDArray[np.float64]:
     """Return weights above 0 as float64; anything else is an error."""
-    if not isinstance(weight, np.ndarray) or weight.ndim != 1 or weight.dtype.kind not in "fiu":
-        raise MIVError(f"weight is {describe(weight)}. Expected float64 of shape ({length},).")
-    check_length("weight", weight, length)
-    bad = ~(np.isfinite(weight) & (weight > 0))
-    if bad.any():
-        first = int(bad.argmax())
-        raise MIVError(f"The weight of exemplar {first} is {weight[first]}. Expected a finite number above 0.")
-    return weight.astype(np.float64)
+    column = as_column("weight", weight, "fiu", "float64", length)
+    _check_all(np.isfinite(column) & (column > 0), "weight", column, "a finite number above 0")
+    return column.astype(np.float64)
 
 
-def check_witness(witness: object, members: int) -> None:
-    """Check that witnesses have one bool per bag member."""
-    if not isinstance(witness, np.ndarray) or witness.ndim != 1 or witness.dtype != bool:
-        raise MIVError(f"witness is {describe(witness)}. Expected bool of shape ({members},).")
-    if len(witness) != members:
-        raise MIVError(f"witness has {len(witness)} entries. Expected {members}, one per bag member.")
+def _check_all(fits: NDArray[np.bool_], name: str, column: NDArray[Any], expected: str) -> None:
+    if not fits.all():
+        first = int(fits.argmin())
+        raise MIVError(f"The {name} of exemplar {first} is {column[first]}. Expected {expected}.")
 
 
 # References: a query of several instances, stored like bags as borders and members.
@@ -141,10 +116,7 @@ _NONE: dict[str, Any] = {"reference_ptr": None, "reference_index": None}
 def checked_references(
     query: NDArray[np.int64], reference_ptr: object, reference_index: object, instances: int
 ) -> dict[str, Any]:
-    """Return both arrays as int64, or twice ``None`` if every exemplar has one reference: its query.
-
-    So a set of single queries is the same set, with the same fingerprint, however it was made.
-    """
+    """Return both arrays as int64, or twice ``None`` if every exemplar has one reference: its query."""
     if reference_ptr is None and reference_index is None:
         return _NONE
     if reference_ptr is None or reference_index is None:
@@ -168,13 +140,7 @@ def checked_references(
 def joined_references(
     queries: Sequence[int] | NDArray[Any] | None, references: Sequence[Sequence[int] | NDArray[Any]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Join the query and the references of each exemplar, each instance once; return borders and members.
-
-    >>> [array.tolist() for array in joined_references([4, 7], [[5, 4, 6], []])]
-    [[0, 3, 4], [4, 5, 6, 7]]
-    >>> [array.tolist() for array in joined_references(None, [[5, 4], [7]])]
-    [[0, 2, 3], [5, 4, 7]]
-    """
+    """Join the query and the references of each exemplar, each instance once; return borders and members."""
     if queries is not None and len(queries) != len(references):
         raise MIVError(f"Got {len(queries)} queries and references of {len(references)}. Expected one list per query.")
     joined = []
@@ -215,17 +181,13 @@ def columns_from_lists(
         raise MIVError("There are neither queries nor references. Expected one of them.")
     columns["query"] = query
     if witnesses is not None:
-        columns["witness"] = _witness(witnesses, members)
+        shown = [list_of(f"witnesses of bag {number}", row, "b") for number, row in enumerate(witnesses)]
+        if len(shown) != len(members):
+            raise MIVError(f"Got witnesses for {len(shown)} bags. Expected {len(members)}.")
+        for number, (row, bag) in enumerate(zip(shown, members, strict=True)):
+            check_length(f"witnesses of bag {number}", row, len(bag))
+        columns["witness"] = np.concatenate(shown).astype(bool) if shown else np.zeros(0, bool)
     for name, texts in (("group", groups), ("query_id", query_ids)):
         if texts is not None:
             columns[name] = np.array(texts, dtype=object)
     return columns
-
-
-def _witness(witnesses: Sequence[Sequence[bool] | NDArray[Any]], members: list[NDArray[Any]]) -> NDArray[np.bool_]:
-    shown = [list_of(f"witnesses of bag {number}", row, "b") for number, row in enumerate(witnesses)]
-    if len(shown) != len(members):
-        raise MIVError(f"Got witnesses for {len(shown)} bags. Expected {len(members)}.")
-    for number, (row, bag) in enumerate(zip(shown, members, strict=True)):
-        check_length(f"witnesses of bag {number}", row, len(bag))
-    return np.concatenate(shown).astype(bool) if shown else np.zeros(0, bool)

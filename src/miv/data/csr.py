@@ -21,56 +21,32 @@ def borders(sizes: ArrayLike) -> Integers:
 
 
 def owners(ptr: Integers) -> Integers:
-    """Return the bag ``(T,)`` of each row.
-
-    >>> owners(borders([2, 0, 3])).tolist()
-    [0, 0, 2, 2, 2]
-    """
+    """Return the bag ``(T,)`` of each row."""
     return to_rows(np.arange(len(ptr) - 1), ptr)
 
 
 def places(ptr: Integers) -> Integers:
-    """Return the position ``(T,)`` of each row in its bag.
-
-    >>> places(borders([2, 0, 3])).tolist()
-    [0, 1, 0, 1, 2]
-    """
+    """Return the position ``(T,)`` of each row in its bag."""
     return np.asarray(np.arange(ptr[-1]) - to_rows(ptr[:-1], ptr))
 
 
 def to_rows(values: ArrayLike, ptr: Integers) -> NDArray[Any]:
-    """Return ``(T, ...)``: the value of each bag ``(E, ...)``, repeated for each of its rows.
-
-    >>> to_rows([0.5, 0.1, 0.2], borders([2, 0, 3])).tolist()
-    [0.5, 0.5, 0.2, 0.2, 0.2]
-    """
+    """Return ``(T, ...)``: the value of each bag ``(E, ...)``, repeated for each of its rows."""
     return np.repeat(np.asarray(values), np.diff(ptr), axis=0)
 
 
 def bag_sums(values: ArrayLike, ptr: Integers) -> NDArray[Any]:
-    """Return the sum ``(E,)`` of the values ``(T,)`` in each bag; for a mask, the number of true values.
-
-    >>> bag_sums([True, True, False, True, True], borders([2, 0, 3])).tolist()
-    [2, 0, 2]
-    """
+    """Return the sum ``(E,)`` of the values ``(T,)`` in each bag; for a mask, the number of true values."""
     return _reduce(np.add, values, ptr, empty=0)
 
 
 def bag_maxima(values: ArrayLike, ptr: Integers) -> Floats:
-    """Return the maximum ``(E,)`` of the values ``(T,)`` in each bag; minus infinity for an empty bag.
-
-    >>> bag_maxima([1, 4, 2, 3, 2], borders([2, 0, 3])).tolist()
-    [4.0, -inf, 3.0]
-    """
+    """Return the maximum ``(E,)`` of the values ``(T,)`` in each bag; minus infinity for an empty bag."""
     return _reduce(np.maximum, np.asarray(values, np.float64), ptr, empty=-np.inf)
 
 
 def bag_any(mask: ArrayLike, ptr: Integers) -> Mask:
-    """Return whether the mask ``(T,)`` is true anywhere in each bag, ``(E,)``.
-
-    >>> bag_any([False, True, False, False, False], borders([2, 0, 3])).tolist()
-    [True, False, False]
-    """
+    """Return whether the mask ``(T,)`` is true anywhere in each bag, ``(E,)``."""
     return _reduce(np.logical_or, mask, ptr, empty=False)
 
 

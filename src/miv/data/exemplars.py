@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from miv.data import csr
 from miv.data.columns import (
+    as_column,
     as_integers,
     as_labels,
     as_strings,
@@ -19,7 +20,6 @@ from miv.data.columns import (
     check_borders,
     check_length,
     check_range,
-    check_witness,
     checked_references,
     columns_from_lists,
     describe,
@@ -106,7 +106,7 @@ class ExemplarSet:
         checked |= checked_references(query, self.reference_ptr, self.reference_index, len(self.pool))
         checked["label"] = as_labels(self.label, len(query))
         if self.witness is not None:
-            check_witness(self.witness, len(bag_index))
+            as_column("witness", self.witness, "b", "bool, one per bag member,", len(bag_index))
         if self.group is not None:
             checked["group"] = as_strings("group", self.group, len(query))
         if self.weight is not None:
@@ -188,13 +188,7 @@ class ExemplarSet:
         return load_set(cls, Path(folder), verify=verify)
 
     def save(
-        self,
-        folder: Path | str,
-        *,
-        builder: str,
-        options: dict[str, Any],
-        seed: int | None,
-        overwrite: bool = False,
+        self, folder: Path | str, *, builder: str, options: dict[str, Any], seed: int | None, overwrite: bool = False
     ) -> None:
         """Save the set as a folder, atomically; see ``miv.data.folder.save_set``."""
         from miv.data import save_set

@@ -106,10 +106,7 @@ def refuse_to_destroy(folder: Path, *, overwrite: bool, splits: tuple[str, ...] 
         if not folder.is_dir() or folder.is_symlink():
             raise MIVError(f"{folder} is not a folder. Expected a new name or a folder that contains a set.")
         if foreign := _foreign_files(folder, splits):
-            raise MIVError(
-                f"{folder} contains {foreign[0]!r}, which is not part of a set, so it is not overwritten. "
-                "Choose another folder, or move that file."
-            )
+            raise MIVError(f"{folder} contains {foreign[0]!r}, which is not part of a set. Choose another folder.")
         if any(folder.iterdir()) and not overwrite:
             choices = "Choose another folder, or use --overwrite (overwrite=True in Python)."
             raise MIVError(f"{folder} already contains a set. {choices}")
@@ -198,10 +195,7 @@ def save_splits(
 
 
 def load_splits(folder: Path | str, *, verify: bool = False) -> dict[str, ExemplarSet]:
-    """Open the splits of a folder, in the order train, validation, test; all that were saved together must be there.
-
-    With ``verify``, also check every value of a mapped pool.
-    """
+    """Open the splits of a folder, in the order train, validation, test; all that were saved together must be there."""
     folder = Path(folder)
     found = _splits_in(folder)
     sets = {split: ExemplarSet.load(folder / split, verify=verify) for split in found}
@@ -253,8 +247,5 @@ def _splits_in(folder: Path, *, or_set: bool = False) -> list[str]:
         raise MIVError(f"{folder} contains none of the folders {', '.join(SPLITS)}. {hint}")
     has_classes = any(path.is_dir() for split in found for path in (folder / split).iterdir())
     if has_classes and not any(is_set(folder / split) for split in found):
-        raise MIVError(
-            f"{folder} contains folders of instances, not saved sets. Build sets from them first: "
-            f"miv data from-folder {folder} --out {folder}-sets"
-        )
+        raise MIVError(f"{folder} contains no sets. Build them: miv data from-folder {folder} --out {folder}-sets")
     return found

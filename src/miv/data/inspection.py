@@ -13,19 +13,14 @@ from miv.data import csr
 from miv.data.exemplars import ExemplarSet
 from miv.data.folder import is_set, load_splits
 from miv.data.manifest import Manifest
-from miv.data.splits import SPLITS, twin_names
-from miv.errors import MIVError
+from miv.data.splits import twin_names
 from miv.runtime import aligned_table
 
 # Statistics of one set: sizes, bags, witnesses, labels, duplicates.
 
 
 def distribution(numbers: NDArray[Any]) -> dict[str, float] | None:
-    """Measure ``(N,)`` numbers, with the population variance (divided by N); ``None`` if there are none.
-
-    >>> distribution(np.array([1, 2, 6]))
-    {'mean': 3.0, 'variance': 4.666666666666667, 'minimum': 1.0, 'median': 2.0, 'maximum': 6.0}
-    """
+    """Measure ``(N,)`` numbers, with the population variance (divided by N); ``None`` if there are none."""
     if not len(numbers):
         return None
     values = (numbers.mean(), numbers.var(), numbers.min(), np.median(numbers), numbers.max())
@@ -33,10 +28,7 @@ def distribution(numbers: NDArray[Any]) -> dict[str, float] | None:
 
 
 def set_statistics(exemplars: ExemplarSet, first_identical: NDArray[np.int64] | None = None) -> dict[str, Any]:
-    """Measure a set; ``first_identical`` is that of its pool, if already known.
-
-    Duplicates have the same content as an earlier instance or exemplar; witnesses are counted over positive bags.
-    """
+    """Measure a set; ``first_identical`` is that of its pool, if already known."""
     pool, positive = exemplars.pool, exemplars.label == 1
     first = pool.first_identical() if first_identical is None else first_identical
     statistics: dict[str, Any] = {
@@ -109,10 +101,7 @@ class Finding:
 
 
 def audit(sets: dict[str, ExemplarSet], first_identical: dict[str, NDArray[np.int64]] | None = None) -> list[Finding]:
-    """Look for leaks within each set and between sets; an empty list means that none were found.
-
-    ``first_identical`` is that of each set's pool, if already known.
-    """
+    """Look for leaks within each set and between sets; an empty list means that none were found."""
     first = first_identical or {name: exemplars.pool.first_identical() for name, exemplars in sets.items()}
     findings = [finding for name, one in sets.items() for finding in _leaks_within(name, one, first[name])]
     return findings + list(_leaks_between(sets))
@@ -131,18 +120,11 @@ def _leaks_within(where: str, exemplars: ExemplarSet, first_identical: NDArray[n
     query, member = asked.query[asked.owner], asked.bag_index  # (T,) the query of each member's exemplar
     same = query == member
     copies = (first_identical[query] == first_identical[member]) & ~same
-    yield from _finding(
-        "query_in_bag",
-        where,
-        np.flatnonzero(same),
-        lambda t: f"exemplar {number[asked.owner[t]]}: instance {query[t]}",
-    )
-    yield from _finding(
-        "query_copy_in_bag",
-        where,
-        np.flatnonzero(copies),
-        lambda t: f"exemplar {number[asked.owner[t]]}: query {query[t]} and member {member[t]}",
-    )
+    asking = number[asked.owner]  # (T,) the exemplar of each member
+    pair = "exemplar {}: query {} and member {}".format
+    in_bag, copied = np.flatnonzero(same), np.flatnonzero(copies)
+    yield from _finding("query_in_bag", where, in_bag, lambda t: f"exemplar {asking[t]}: instance {query[t]}")
+    yield from _finding("query_copy_in_bag", where, copied, lambda t: pair(asking[t], query[t], member[t]))
     if exemplars.witness is not None:
         shown = csr.bag_any(exemplars.witness, exemplars.bag_ptr)
         for label, check in ((1, "positive_without_witness"), (0, "negative_with_witness")):
@@ -222,17 +204,7 @@ class Inspection:
 
 def inspect_folder(folder: Path) -> Inspection:
     """Open a set or a folder of splits, check every hash, and measure and audit it."""
-    if is_set(folder):
-        sets = {ONE_SET: ExemplarSet.load(folder, verify=True)}
-    elif not folder.is_dir():
-        raise MIVError(f"There is no folder {folder}. Expected a folder written by `miv data`.")
-    elif not any((folder / split).is_dir() for split in SPLITS):
-        raise MIVError(
-            f"{folder} holds neither a set (manifest.json) nor splits ({', '.join(SPLITS)}). "
-            "Expected a folder written by `miv data`."
-        )
-    else:
-        sets = load_splits(folder, verify=True)
+    sets = {ONE_SET: ExemplarSet.load(folder, verify=True)} if is_set(folder) else load_splits(folder, verify=True)
     first = {name: exemplars.pool.first_identical() for name, exemplars in sets.items()}
     return Inspection(
         folder=folder,

@@ -27,8 +27,6 @@ class Kind(ABC):
     """What the package must know about a kind of instance: to parse, check, describe, store and compare it."""
 
     name: ClassVar[str]
-    noun: ClassVar[str]  # of one instance, with its article
-    plural: ClassVar[str]
     suffixes: ClassVar[frozenset[str]]  # of instance files, in lower case
     columns: ClassVar[tuple[str, ...]]  # of a table of instances, in which it may be
     cell: ClassVar[str]  # what a cell of a table must hold
@@ -90,16 +88,11 @@ class Kind(ABC):
 
     def files_in(self, folder: Path) -> list[Path]:
         """The instance files in a folder, sorted by name; hidden files and other kinds are ignored."""
-        files = [
-            entry
-            for entry in sorted(folder.iterdir())
-            if entry.suffix.lower() in self.suffixes and not entry.name.startswith(".") and entry.is_file()
-        ]
+        visible = [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(".")]
+        files = [entry for entry in visible if entry.suffix.lower() in self.suffixes and entry.is_file()]
         if not files:
-            raise MIVError(
-                f"The folder {folder} contains no instances for this verifier ({', '.join(sorted(self.suffixes))})."
-                + self.empty_folder_hint
-            )
+            known = ", ".join(sorted(self.suffixes))
+            raise MIVError(f"The folder {folder} contains no instances ({known}).{self.empty_folder_hint}")
         return files
 
     empty_folder_hint: ClassVar[str] = ""
@@ -108,7 +101,7 @@ class Kind(ABC):
 class ImageKind(Kind):
     """Images ``(H, W)`` in grey or ``(H, W, 3)`` in colour, uint8."""
 
-    name, noun, plural = "image", "an image", "images"
+    name = "image"
     suffixes = IMAGE_SUFFIXES
     columns = ("path",)
     cell = "the path of an image"
@@ -120,7 +113,7 @@ class ImageKind(Kind):
             return self.read(folder / text, form)[0]
 
     def check(self, value: Any, place: str) -> NDArray[np.uint8]:
-        image = np.asarray(_not_text(self, value, place))
+        image = np.asarray(value)
         if image.dtype != np.uint8:
             raise MIVError(f"{place}: images must be uint8 (0 to 255), not {image.dtype}.")
         if image.ndim not in {2, 3} or (image.ndim == 3 and image.shape[2] != 3) or not image.size:
@@ -164,7 +157,7 @@ class ImageKind(Kind):
 class TextKind(Kind):
     """Texts that are not empty."""
 
-    name, noun, plural = "text", "a text", "texts"
+    name = "text"
     suffixes = frozenset({".txt"})
     columns = ("text", "path")
     cell = "a text"
@@ -215,7 +208,7 @@ class TextKind(Kind):
 class FeaturesKind(Kind):
     """Feature vectors ``(C,)``, float32."""
 
-    name, noun, plural = "features", "features", "feature vectors"
+    name = "features"
     suffixes = frozenset({".npy"})
     columns = ("vector", "path")
     cell = "a vector (a list of numbers, or the path of a .npy file)"
@@ -236,7 +229,7 @@ class FeaturesKind(Kind):
         return vectors[0]
 
     def check(self, value: Any, place: str) -> NDArray[np.float32]:
-        return check_vector(_not_text(self, value, place), place)
+        return check_vector(value, place)
 
     def read(self, path: Path, form: ImageForm) -> list[NDArray[np.float32]]:
         """Return the vectors in a NumPy file: ``(C,)`` is one, ``(N, C)`` are ``N``."""
@@ -311,12 +304,6 @@ def _filled(kind: Kind, cell: Any, place: str) -> str:
     if not cell.strip():
         raise MIVError(f"{place}: the cell is empty. Expected {kind.cell}.")
     return cell.strip()
-
-
-def _not_text(kind: Kind, value: Any, place: str) -> Any:
-    if isinstance(value, str):
-        raise MIVError(f"{place}: got a text. Expected {kind.noun} like the first query.")
-    return value
 
 
 def _unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:

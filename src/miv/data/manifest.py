@@ -20,37 +20,18 @@ _READ = (1, VERSION)
 _NEW_IN_2: dict[str, Any] = {"references": None, "has_query_ids": False, "has_names": False}
 _OPTIONAL: dict[str, Any] = {"has_weights": False, "splits": None, "image_steps": None}  # written only if known
 _SHAPE = {
-    "builder": str,
-    "options": dict,
-    "seed?": int,
-    "kind": str,
-    "instances": int,
-    "shape": [int],
-    "has_classes": bool,
-    "exemplars": int,
-    "bag_entries": int,
-    "positives": int,
-    "witnesses?": int,
-    "has_groups": bool,
-    "has_weights": bool,
+    **dict.fromkeys(("builder", "kind", "miv"), str),
+    **dict.fromkeys(("instances", "exemplars", "bag_entries", "positives", "seed?", "witnesses?", "references?"), int),
+    **dict.fromkeys(("has_classes", "has_groups", "has_weights", "has_query_ids", "has_names"), bool),
+    **{"options": dict, "shape": [int], "splits?": [str], "image_steps?": [str]},
     "files": {"*": {"bytes": int, "sha256": str}},
-    "splits?": [str],
-    "references?": int,
-    "has_query_ids": bool,
-    "has_names": bool,
-    "image_steps?": [str],
-    "miv": str,
 }
 BUILD_AGAIN = "The set is damaged. Build it again."
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The content of ``manifest.json``: origin, counts, size and hash of each file.
-
-    ``None`` is unknown: of ``witnesses``, and of ``references`` if every query is one instance. ``splits`` are the
-    names that were saved together, and ``image_steps`` the steps from a file to an image.
-    """
+    """The content of ``manifest.json``: origin, counts, size and hash of each file."""
 
     builder: str
     options: dict[str, Any]
@@ -106,9 +87,7 @@ class Manifest:
         try:
             (folder / NAME).write_text(json_text(document) + "\n", encoding="utf-8")
         except (TypeError, ValueError) as error:
-            raise MIVError(
-                f"Could not write the options as JSON: {error}. Expected numbers, strings, lists and dicts."
-            ) from error
+            raise MIVError(f"The options cannot become JSON: {error}. Expected plain values.") from error
 
     @classmethod
     def read(cls, folder: Path) -> "Manifest":
@@ -119,10 +98,7 @@ class Manifest:
             raise MIVError(f"{path} is not the manifest of a set: its format is not {FORMAT!r}.")
         version = document.get("version")
         if type(version) is not int or version not in _READ:
-            raise MIVError(
-                f"{path} has format version {version!r}; this version of miv reads {' and '.join(map(str, _READ))}. "
-                "Use the version of miv that wrote it, or build the set again."
-            )
+            raise MIVError(f"{path} has format version {version!r}; this miv reads 1 and 2. Build the set again.")
         document = _OPTIONAL | (_NEW_IN_2 if version == 1 else {}) | document
         names = [name.removesuffix("?") for name in _SHAPE]
         for name in names:

@@ -59,9 +59,7 @@ class InstancePool:
             object.__setattr__(self, "names", as_strings("names", self.names, len(self.values)))
         if self.image_steps is not None:
             if not kind.has_form:
-                raise MIVError(
-                    f"image_steps is {self.image_steps}, but the instances are of kind {self.kind!r}. Omit it."
-                )
+                raise MIVError(f"image_steps is {self.image_steps}. Expected none for {self.kind!r}.")
             steps = checked_steps(self.image_steps, colour=self.values.ndim == 4)
             object.__setattr__(self, "image_steps", steps)
         if not self.is_mapped:
@@ -143,9 +141,6 @@ class InstanceForm:
         kind: ``image``; vectors and texts need no form.
         steps: the steps from the pixels of a file to an image, such as Otsu's threshold; ``None`` if unknown, as for
             verifiers from before they were recorded.
-
-    >>> InstanceForm(28, 28, "L").shape, InstanceForm(32, 48, "RGB").shape
-    ((28, 28), (32, 48, 3))
     """
 
     height: int
@@ -173,10 +168,7 @@ class InstanceForm:
         sides = () if form is None else (form.height, form.width)
         fits = all(type(side) is int and 1 <= side <= _LARGEST_SIDE for side in sides)
         if form is None or not fits or form.mode not in ("L", "RGB") or form.kind != "image":
-            raise MIVError(
-                f"instances is {str(document)[:80]}. Expected kind image, height and width from 1 to "
-                f"{_LARGEST_SIDE:,}, and mode L or RGB."
-            )
+            raise MIVError(f"instances is {str(document)[:80]}. Expected an image of mode L or RGB and its size.")
         if form.steps is None:
             return form
         return replace(form, steps=checked_steps(form.steps, colour=form.mode == "RGB"))
@@ -202,11 +194,7 @@ class InstanceForm:
 
 
 class PoolBuilder:
-    """Collects instances and gives each distinct one a number.
-
-    All instances must have the same shape; otherwise the error names both places. ``form`` is that of images from
-    files, to record how they were converted.
-    """
+    """Collects instances and gives each distinct one a number."""
 
     def __init__(self, kind: InstanceKind, form: ImageForm | None = None) -> None:
         self.kind = kind
@@ -220,7 +208,11 @@ class PoolBuilder:
         """Return the number of an instance read at ``place`` (for errors); new ones are added with their ``name``."""
         kind = KINDS[self.kind]
         if kind.is_array:
-            self._check_shape(value.shape, place)
+            self._first = self._first or (value.shape, place)
+            expected, first_place = self._first
+            if value.shape != expected:
+                (words, remedy), (wanted, _) = map(kind.describe_shape, (value.shape, expected))
+                raise MIVError(f"{place}: {words}, but {first_place} has {wanted}. {remedy}")
         # A digest, because full contents as keys would double the memory.
         index = self._index.setdefault(kind.digest(value), len(self._values))
         if index == len(self._values):
@@ -236,12 +228,3 @@ class PoolBuilder:
 
     def __len__(self) -> int:
         return len(self._values)
-
-    def _check_shape(self, shape: tuple[int, ...], place: str) -> None:
-        if self._first is None:
-            self._first = (shape, place)
-        expected, first_place = self._first
-        if shape == expected:
-            return
-        (words, remedy), (wanted, _) = map(KINDS[self.kind].describe_shape, (shape, expected))
-        raise MIVError(f"{place}: {words}, but {first_place} has {wanted}. {remedy}")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from miv.data import csr
 from miv.data.kinds import KINDS
-from miv.data.manifest import Manifest
+from miv.data.manifest import BUILD_AGAIN, Manifest
 from miv.data.pool import InstancePool
 from miv.errors import MIVError
 from miv.files.instances import has_surrogate
@@ -101,9 +101,7 @@ def _as_column(name: str, texts: NDArray[Any]) -> Any:
         return pa.array(texts, pa.string())
     except UnicodeEncodeError:
         row = next(row for row, text in enumerate(texts) if has_surrogate(text))
-        raise MIVError(
-            f"{name}[{row}] is {texts[row][:60]!r}, which has a lone surrogate. Expected valid UTF-8 text."
-        ) from None
+        raise MIVError(f"{name}[{row}] is {texts[row][:60]!r}, which has a lone surrogate. Replace it.") from None
 
 
 def _write(data: dict[str, Any], path: Path) -> None:
@@ -111,10 +109,7 @@ def _write(data: dict[str, Any], path: Path) -> None:
 
 
 def _pieces(path: Path, name: str, kind: Any, rows: int, entries: int = 0) -> Iterator[Any]:
-    """Read one column, one row group at a time, because decoding lists takes several times their size.
-
-    Strings are dictionary-encoded, so that a text shared by a thousand rows is stored once.
-    """
+    """Read one column, one row group at a time, because decoding lists takes several times their size."""
     try:
         with pq.ParquetFile(path) as file:
             metadata, given = file.metadata, file.schema_arrow
@@ -139,17 +134,11 @@ def _pieces(path: Path, name: str, kind: Any, rows: int, entries: int = 0) -> It
 
 
 def _check_size(path: Path, name: str, rows: int, entries: int) -> None:
-    """Raise an error if the file's footer shows a column far larger than the manifest says.
-
-    A few bytes of Parquet can encode a billion equal numbers, so this check comes before decoding.
-    """
+    """Raise an error if the file's footer shows a column far larger than the manifest says."""
     chunks = [chunk for chunk in column_chunks(path) if chunk.path.split(".")[0] == name]
     values = sum(chunk.values for chunk in chunks)
     if values > entries + rows:  # an empty cell counts as a value
-        raise MIVError(
-            f"{path} has {values} entries in {name!r}. The manifest says {entries or rows}; "
-            "the set is damaged. Build it again."
-        )
+        raise MIVError(f"{path} has {values} entries in {name!r}. The manifest says {entries or rows}. {BUILD_AGAIN}")
     decoded = sum(chunk.unpacked_bytes for chunk in chunks)
     if decoded > max(_FREE_BYTES, _LARGEST_RATIO * path.stat().st_size):
         raise MIVError(f"{path} would unpack to {decoded} bytes in {name!r}, far too many for its size.")
@@ -187,11 +176,7 @@ def _read_texts(path: Path, name: str, rows: int) -> NDArray[Any]:
 
 
 def _as_array(piece: Any) -> NDArray[Any]:
-    """View an Arrow array of numbers or bools without nulls as a NumPy array.
-
-    Avoids ``to_numpy``, and ``dictionary_encode`` for texts: these first import pandas and pyarrow.compute,
-    which takes longer than reading the column.
-    """
+    """View an Arrow array of numbers or bools without nulls as a NumPy array."""
     data = piece.buffers()[1]
     if data is None:  # an empty array has no buffer
         return np.zeros(0, np.int64)

@@ -2,7 +2,6 @@
 
 import base64
 import io
-from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from math import ceil, sqrt
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image
 
 from miv.data.exemplars import ExemplarSet
 from miv.data.kinds import KINDS
@@ -59,115 +58,27 @@ class Thumbnails:
         return float(low), float(high)
 
 
-# The contact sheet as one PNG, for images and features.
-
-CELL = 64  # pixels; a picture keeps its proportions inside
-GAP = 8
-FRAME = 3
-ACROSS = 12  # bag members per line
-CAPTION = 22
-QUERY, WITNESS, LINE, INK, PAPER = "#2456a6", "#d97706", "#d8dbe0", "#1c2026", "#ffffff"
-
-
-def draw_sheet(sets: dict[str, ExemplarSet], rows: "dict[str, list[SheetRow]]") -> Image.Image:
-    """Draw each exemplar as a caption and a band: the query framed in blue, then its bag."""
-    for name, exemplars in sets.items():
-        if not KINDS[exemplars.pool.kind].is_array:
-            raise MIVError(
-                f"The set {name!r} holds texts, which need an .html sheet. Choose a name that ends in .html."
-            )
-    step = CELL + GAP
-    band = {id(row): CAPTION + ceil(len(row.places) / ACROSS) * step + GAP for part in rows.values() for row in part}
-    width = 2 * GAP + (ACROSS + 1) * step + GAP
-    sheet = Image.new("RGB", (width, sum(band.values()) + len(sets) * CAPTION + 2 * GAP), PAPER)
-    pen = ImageDraw.Draw(sheet)
-    font = ImageFont.load_default(14)
-    top = GAP
-    for name, exemplars in sets.items():
-        pen.text((GAP, top), f"{name}: {len(rows[name])} of {len(exemplars):,} exemplars", INK, font)
-        top += CAPTION
-        thumbnails = Thumbnails(exemplars.pool)
-        for row in rows[name]:
-            _draw_exemplar(sheet, exemplars, row, thumbnails, top, font)
-            top += band[id(row)]
-    return sheet
-
-
-def _draw_exemplar(
-    sheet: Image.Image,
-    exemplars: ExemplarSet,
-    row: "SheetRow",
-    thumbnails: Thumbnails,
-    top: int,
-    font: ImageFont.ImageFont | ImageFont.FreeTypeFont,
-) -> None:
-    words = [f"exemplar {row.exemplar}", "positive" if exemplars.label[row.exemplar] else "negative"]
-    if exemplars.group is not None:
-        words.append(f"group {exemplars.group[row.exemplar]}")
-    references = len(exemplars.references(row.exemplar))
-    if references > 1:
-        words.append(f"the first of {references} references")
-    if row.left_out:
-        words.append(f"and {row.left_out} more members")
-    ImageDraw.Draw(sheet).text((GAP, top), " · ".join(words), INK, font)
-    top += CAPTION
-    query = thumbnails.picture(int(exemplars.query[row.exemplar]))
-    _draw_instance(sheet, query, GAP, top, QUERY)
-    bag, witness = exemplars.bag(row.exemplar), exemplars.bag_witness(row.exemplar)
-    for number, place in enumerate(row.places):
-        left = 2 * GAP + (1 + number % ACROSS) * (CELL + GAP)
-        down = top + number // ACROSS * (CELL + GAP)
-        frame = WITNESS if witness is not None and witness[place] else None
-        _draw_instance(sheet, thumbnails.picture(int(bag[place])), left, down, frame)
-
-
-def _draw_instance(sheet: Image.Image, picture: Image.Image, left: int, top: int, frame: str | None) -> None:
-    scale = CELL / max(picture.size)
-    size = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
-    # A small picture is enlarged pixel by pixel, a large one made smaller smoothly.
-    resampling = Image.Resampling.NEAREST if scale > 1 else Image.Resampling.LANCZOS
-    box = (left + (CELL - size[0]) // 2, top + (CELL - size[1]) // 2)
-    sheet.paste(picture.resize(size, resampling).convert("RGB"), box)
-    pen = ImageDraw.Draw(sheet)
-    if frame is None:
-        pen.rectangle((left - 1, top - 1, left + CELL, top + CELL), outline=LINE)
-    else:
-        edges = (left - FRAME, top - FRAME, left + CELL + FRAME - 1, top + CELL + FRAME - 1)
-        pen.rectangle(edges, outline=frame, width=FRAME)
-
-
 SHOWN_MEMBERS = 24  # of one bag; a longer bag shows how many more there are
 SHOWN_REFERENCES = 12
 SHOWN_LETTERS = 400  # of one text
 MOST_EXEMPLARS = 1000  # more would be slow to open in a browser
 
 
-@dataclass(frozen=True)
-class SheetRow:
-    """One exemplar on the sheet: its number, and the shown places in its bag, in order."""
-
-    exemplar: int
-    places: NDArray[np.int64]
-    left_out: int
-
-
 def write_contact_sheet(sets: dict[str, ExemplarSet], path: Path, *, exemplars: int = 50, seed: int = 0) -> None:
-    """Write ``exemplars`` of all sets, chosen with ``seed``, to one HTML (any kind) or PNG file (images, features)."""
+    """Write ``exemplars`` of all sets, chosen with ``seed``, to one HTML file."""
     if not 1 <= exemplars <= MOST_EXEMPLARS:
         raise MIVError(f"exemplars is {exemplars}. Expected 1 to {MOST_EXEMPLARS}.")
-    if path.suffix not in (".html", ".png"):
-        raise MIVError(f"The sheet {path} ends in {path.suffix!r}. Expected a name that ends in .html or .png.")
-    rows = {}
+    if path.suffix != ".html":
+        raise MIVError(f"The sheet {path} ends in {path.suffix!r}. Expected a name that ends in .html.")
+    parts = [_HEAD]
     shares = np.array_split(np.arange(exemplars), len(sets))
     for number, ((name, one), share) in enumerate(zip(sets.items(), shares, strict=True)):
         chosen = _choose_balanced(one.label, len(share), np.random.default_rng([seed, number]))
-        rows[name] = [_row(one, int(exemplar)) for exemplar in chosen]
-    sheet = draw_sheet(sets, rows) if path.suffix == ".png" else _page(sets, rows)
+        parts.append(f"<h2>{escape(name)}: {len(chosen)} of {len(one):,} exemplars</h2>")
+        thumbnails = Thumbnails(one.pool) if KINDS[one.pool.kind].is_array else None
+        parts += [_exemplar(one, int(exemplar), thumbnails) for exemplar in chosen]
     with whole_file(path) as temporary:
-        if isinstance(sheet, str):
-            temporary.write_text(sheet, encoding="utf-8", errors="replace")
-        else:
-            sheet.save(temporary, "PNG")
+        temporary.write_text("\n".join([*parts, "</body></html>\n"]), encoding="utf-8", errors="replace")
 
 
 def _choose_balanced(label: NDArray[np.int8], wanted: int, random: np.random.Generator) -> NDArray[np.int64]:
@@ -179,38 +90,21 @@ def _choose_balanced(label: NDArray[np.int8], wanted: int, random: np.random.Gen
     return np.concatenate([np.sort(positives), np.sort(negatives)])
 
 
-def _row(exemplars: ExemplarSet, exemplar: int) -> SheetRow:
-    """Show the whole bag; for a long bag the witnesses first, then others, in the order of the bag."""
-    witness = exemplars.bag_witness(exemplar)
-    places = np.arange(len(exemplars.bag(exemplar)))
-    if witness is not None:
-        places = places[np.argsort(~witness, kind="stable")]
-    return SheetRow(exemplar, np.sort(places[:SHOWN_MEMBERS]), max(0, len(places) - SHOWN_MEMBERS))
-
-
-def _page(sets: dict[str, ExemplarSet], rows: dict[str, list[SheetRow]]) -> str:
-    parts = [_HEAD]
-    for name, exemplars in sets.items():
-        parts.append(f"<h2>{escape(name)}: {len(rows[name])} of {len(exemplars):,} exemplars</h2>")
-        thumbnails = Thumbnails(exemplars.pool) if KINDS[exemplars.pool.kind].is_array else None
-        parts += [_exemplar(exemplars, row, thumbnails) for row in rows[name]]
-    return "\n".join([*parts, "</body></html>\n"])
-
-
-def _exemplar(exemplars: ExemplarSet, row: SheetRow, thumbnails: Thumbnails | None) -> str:
-    label = "positive" if exemplars.label[row.exemplar] else "negative"
-    words = [f"exemplar {row.exemplar}", f'<b class="{label}">{label}</b>']
+def _exemplar(exemplars: ExemplarSet, exemplar: int, thumbnails: Thumbnails | None) -> str:
+    """The whole bag; of a long bag the witnesses, then others, in the order of the bag."""
+    label = "positive" if exemplars.label[exemplar] else "negative"
+    words = [f"exemplar {exemplar}", f'<b class="{label}">{label}</b>']
     if exemplars.group is not None:
-        words.append(f"group {escape(str(exemplars.group[row.exemplar]))}")
-    witness = exemplars.bag_witness(row.exemplar)
-    bag = exemplars.bag(row.exemplar)
-    marks = ["witness" if witness is not None and witness[place] else "" for place in row.places]
-    members = [_instance(exemplars, one, mark, thumbnails) for one, mark in zip(bag[row.places], marks, strict=True)]
-    references = exemplars.references(row.exemplar)
-    asked = [_instance(exemplars, one, "", thumbnails) for one in references[:SHOWN_REFERENCES]]
-    for shown, left_out in ((members, row.left_out), (asked, len(references) - SHOWN_REFERENCES)):
-        if left_out > 0:
-            shown.append(f'<span class="more">and {left_out} more</span>')
+        words.append(f"group {escape(str(exemplars.group[exemplar]))}")
+    bag, references = exemplars.bag(exemplar), exemplars.references(exemplar)
+    witness = exemplars.bag_witness(exemplar)
+    flags = np.zeros(len(bag), bool) if witness is None else witness
+    places = np.sort(np.argsort(~flags, kind="stable")[:SHOWN_MEMBERS])
+    members = [_instance(exemplars, bag[place], "witness" * bool(flags[place]), thumbnails) for place in places]
+    asked = [_instance(exemplars, instance, "", thumbnails) for instance in references[:SHOWN_REFERENCES]]
+    for shown, total in ((members, len(bag)), (asked, len(references))):
+        if total > len(shown):
+            shown.append(f'<span class="more">and {total - len(shown)} more</span>')
     return (
         f'<section class="{"texts" if thumbnails is None else "pictures"}"><p>{" · ".join(words)}</p>'
         f'<div class="query">{"".join(asked)}</div><div class="bag">{"".join(members)}</div></section>'

@@ -38,10 +38,7 @@ class Shares:
 
     def __post_init__(self) -> None:
         if not (self.validation >= 0 and self.test >= 0 and self.validation + self.test < 1):
-            raise MIVError(
-                f"The shares of validation ({self.validation:g}) and test ({self.test:g}) must not be "
-                "negative and must leave something for train."
-            )
+            raise MIVError(f"The shares {self.validation:g} and {self.test:g} must leave something for train.")
 
     def by_split(self) -> dict[str, float]:
         """The wanted splits with their shares."""
@@ -59,10 +56,7 @@ def one_split(sets: dict[str, ExemplarSet], split: str) -> ExemplarSet:
 def split_names(
     names: Sequence[str], shares: Shares, rng: np.random.Generator, what: Unit = "classes"
 ) -> dict[str, list[str]]:
-    """Assign classes to the splits, at least two to each, or whole parents, at least one to each.
-
-    A split needs two classes, because a bag needs more than the query's class.
-    """
+    """Assign classes to the splits, at least two to each, or whole parents, at least one to each."""
     least = 1 if what == "parents" else 2
     wanted = shares.by_split()
     if len(names) < least * len(wanted):
@@ -82,23 +76,13 @@ def split_names(
     return dealt
 
 
-def warn_of_few_classes(classes: dict[str, set[str]], shares: Shares, drawn: set[str]) -> None:
-    """Warn if validation or test has so few classes that its metrics depend on which ones they are.
-
-    Larger shares are suggested only for splits that were ``drawn``, and if train would keep half of the classes.
-    """
+def warn_of_few_classes(classes: dict[str, set[str]]) -> None:
+    """Warn if validation or test has so few classes that its metrics depend on which ones they are."""
     few = {split: len(own) for split, own in classes.items() if split != "train" and len(own) < _FEW_CLASSES}
-    if not few:
-        return
-    counts = " and ".join(f"{split} has only {count}" for split, count in few.items())
-    total = len(set().union(*classes.values()))
-    raised = [split for split in few if split in drawn]
-    kept = len(classes.get("train", ())) - sum(_FEW_CLASSES - few[split] for split in raised)
-    larger = " and ".join(f"--{split} (now {getattr(shares, split):g})" for split in raised if 2 * kept >= total)
-    warn(
-        f"Of {total} classes, {counts}. Metrics of so few classes depend on which ones they are. "
-        f"Add classes until each has {_FEW_CLASSES}{f', or raise {larger}' if larger else ''}."
-    )
+    if few:
+        counts = " and ".join(f"{split} has only {count}" for split, count in few.items())
+        total = len(set().union(*classes.values()))
+        warn(f"Of {total} classes, {counts}. Metrics of so few are not reliable. Add classes, or raise their shares.")
 
 
 def split_clusters(
@@ -148,9 +132,6 @@ def connected(links: Sequence[Iterable[int]], nodes: int) -> Integers:
     """Number the connected parts of a graph: exemplar ``e`` connects the nodes ``links[e]``.
 
     The number of a part is its smallest node, whatever the order of the links.
-
-    >>> connected([[0, 1], [2, 3], [4, 1]], nodes=5).tolist()
-    [0, 2, 0]
     """
     tied = [list(link) for link in links]
     ptr = csr.borders([len(link) for link in tied])

@@ -8,7 +8,7 @@ import re
 import secrets
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -20,27 +20,25 @@ PART, OLD, SAVED = "part", "old", "saved"
 """Endings: something incomplete, an older folder that was moved aside, and complete files that wait to be moved."""
 
 _OURS = re.compile(r"\.(?P<name>.+)\.miv-[0-9a-f]{16}\.(?P<ending>part|old|saved)", re.DOTALL)
-_MOST_NAMES = 100  # a random name of 64 bits is never taken twice by chance
 
 
 def new_file(path: Path) -> Path:
     """Create an empty sibling of ``path`` under a random name; an existing file or link is never used."""
+    temporary = _random_sibling(path)
     # The system applies the umask; reading the umask would change it for a moment, also for other threads.
-    return _new(path, lambda name: os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)))
+    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    return temporary
 
 
 def new_folder(path: Path) -> Path:
     """Create an empty folder beside ``path`` under a random name; an existing one is never used."""
-    return _new(path, Path.mkdir)
+    temporary = _random_sibling(path)
+    temporary.mkdir()
+    return temporary
 
 
-def _new(path: Path, create: Callable[[Path], None]) -> Path:
-    for _ in range(_MOST_NAMES):
-        temporary = path.with_name(f".{path.name}.miv-{secrets.token_hex(8)}.{PART}")
-        with suppress(FileExistsError):
-            create(temporary)
-            return temporary
-    raise FileExistsError(f"no free temporary name beside {path}")
+def _random_sibling(path: Path) -> Path:
+    return path.with_name(f".{path.name}.miv-{secrets.token_hex(8)}.{PART}")
 
 
 def make_ordinary(path: Path) -> None:
@@ -53,11 +51,7 @@ def make_ordinary(path: Path) -> None:
 
 
 def original_name(temporary: str, ending: str) -> str | None:
-    """The name whose temporary sibling this is; ``None`` if this package did not make it.
-
-    >>> original_name(".set.miv-0123456789abcdef.part", "part"), original_name(".notes.part", "part")
-    ('set', None)
-    """
+    """The name whose temporary sibling this is; ``None`` if this package did not make it."""
     match = _OURS.fullmatch(temporary)
     return match["name"] if match and match["ending"] == ending else None
 
@@ -136,9 +130,7 @@ def bring_back(folder: Path) -> None:
         folder = _resolved(folder)
     except (OSError, ValueError):  # not a valid path
         return
-    if os.path.lexists(folder):
-        return
-    for aside in siblings(folder, OLD):
+    for aside in [] if os.path.lexists(folder) else siblings(folder, OLD):
         # Without the new folder, the replacement was complete, and someone removed the folder later.
         if with_ending(aside, PART).is_dir() and (aside / folder.name).is_dir():
             with suppress(OSError):  # another process brought it back, or the disk is read-only
@@ -148,10 +140,7 @@ def bring_back(folder: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what a killed process left incomplete below a folder; no other process may be writing there.
-
-    Only names that ``whole_folder``, ``whole_file`` and ``files_together`` make are removed.
-    """
+    """Remove what a killed process left incomplete below a folder; no other process may be writing there."""
     for parent, folders, files in os.walk(folder):  # does not follow links
         for name in [name for name in folders if original_name(name, OLD)]:
             bring_back(Path(parent) / str(original_name(name, OLD)))
@@ -187,9 +176,7 @@ def refuse_existing(path: Path, *, overwrite: bool) -> None:
         if path.is_dir():
             raise MIVError(f"{path} is a folder. Expected a file name.")
         if path.exists() and not overwrite:
-            raise MIVError(
-                f"{path} already exists. Choose another name, or use --overwrite (overwrite=True in Python)."
-            )
+            raise MIVError(f"{path} already exists. Choose another name, or use --overwrite (overwrite=True).")
 
 
 def refuse_existing_in(folder: Path, names: Iterable[str], *, overwrite: bool) -> None:
@@ -214,10 +201,7 @@ def refuse_current_folder(folder: Path) -> None:
     except FileNotFoundError:  # it was removed in the meantime
         return
     if here.is_relative_to(_resolved(folder)):
-        raise MIVError(
-            f"{folder} is the current folder or contains it, and saving a set replaces the whole folder. "
-            "Choose a new name, such as sets/digits, or change to another folder first."
-        )
+        raise MIVError(f"{folder} is the current folder or contains it, and would be replaced. Choose a new name.")
 
 
 @contextmanager
@@ -229,10 +213,7 @@ def readable_disk_errors(path: Path) -> Iterator[None]:
         reason = error.strerror or str(error)
         if error.errno is None and _SHORT_WRITE.fullmatch(reason):
             reason = "the disk is full, or a quota is exceeded"
-        raise MIVError(
-            f"Could not write {path}: {reason}. Existing files are unchanged; "
-            "check free disk space and write permission, then try again."
-        ) from error
+        raise MIVError(f"Could not write {path}: {reason}. Nothing is changed; check free disk space.") from error
 
 
 def _resolved(path: Path) -> Path:
@@ -245,24 +226,20 @@ def _put_in_place(new: Path, folder: Path) -> None:
     elif exchange(new, folder):
         remove_tree(new)  # now the older one
     else:
-        _rename_twice(new, folder)
+        aside = with_ending(new, OLD)
+        aside.mkdir()
+        older = aside / folder.name
+        try:
+            folder.rename(older)
+            new.rename(folder)
+        except BaseException:
+            if older.exists() and not folder.exists():
+                older.rename(folder)
+            with suppress(OSError):  # it stays if it still holds the older folder
+                aside.rmdir()
+            raise
+        remove_tree(aside)
     flush(folder.parent)
-
-
-def _rename_twice(new: Path, folder: Path) -> None:
-    aside = with_ending(new, OLD)
-    aside.mkdir()
-    older = aside / folder.name
-    try:
-        folder.rename(older)
-        new.rename(folder)
-    except BaseException:
-        if older.exists() and not folder.exists():
-            older.rename(folder)
-        with suppress(OSError):  # it stays if it still holds the older folder
-            aside.rmdir()
-        raise
-    remove_tree(aside)
 
 
 def flush_tree(folder: Path) -> None:
@@ -320,10 +297,7 @@ def files_together(folder: Path, keep: Iterable[str] = (), remove: Iterable[str]
 
 
 def finish_replacing(folder: Path) -> None:
-    """Move files into place that a killed process had completely saved; otherwise do nothing.
-
-    Several processes may do this at once: a file that is gone was moved by another.
-    """
+    """Move files into place that a killed process had completely saved; otherwise do nothing."""
     try:
         complete = [path for path in folder.iterdir() if original_name(path.name, SAVED) == _NAME and path.is_dir()]
     except OSError:  # whoever reads the folder next says what is wrong with it

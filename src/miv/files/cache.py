@@ -1,4 +1,4 @@
-"""The cache of what can be recomputed, and downloads that resume where they stopped.
+"""The cache of what can be recomputed, and downloads.
 
 The cache holds features, sets built by a command and shared stages. Nothing in it may stop a run: what is damaged is
 discarded and made again, and a cache that cannot be written is left out. Both print a warning.
@@ -19,7 +19,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from miv.errors import MissingLibrary, MIVError, warn
-from miv.files.atomic import sha256_of
+from miv.files.atomic import sha256_of, whole_file
 from miv.runtime import Progress
 
 _DAMAGE = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP}  # a file is missing, or is something else
@@ -55,10 +55,7 @@ def ignoring_cache_errors(folder: Path) -> Iterator[None]:
 
 
 def discard(path: Path, error: Exception, what_now: str) -> None:
-    """Remove a damaged file or folder of the cache, with a warning.
-
-    If ``error`` says that it cannot be read now, it may be whole: it is kept, with another warning.
-    """
+    """Remove a damaged file or folder of the cache, with a warning."""
     reason = str(error) or type(error).__name__
     if _is_passing(error):
         warn(f"{path} in the cache cannot be read ({reason}), so this run goes on without it.", stacklevel=4)
@@ -85,10 +82,7 @@ def _is_passing(error: BaseException | None) -> bool:
 
 @contextmanager
 def cache_lock(path: Path, progress: Progress, what: str) -> Iterator[None]:
-    """Hold a lock file of the cache in this block; a process that waits for ``what`` prints a message.
-
-    If the cache cannot be written there is no lock, and nothing that it would guard.
-    """
+    """Hold a lock file of the cache in this block; a process that waits for ``what`` prints a message."""
     lock = FileLock(path)  # released when the process ends for any reason
     with ignoring_cache_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,10 +97,9 @@ def cache_lock(path: Path, progress: Progress, what: str) -> Iterator[None]:
         lock.release()
 
 
-# Downloads that resume where they stopped and must match a size and hash.
+# Downloads, which must match a size and a hash.
 
 _BLOCK = 1 << 16
-_ATTEMPTS = 5
 _TIMEOUT_S = 30.0
 
 
@@ -125,92 +118,31 @@ class RemoteFile:
 
 
 def fetch(file: RemoteFile, folder: Path, progress: Progress) -> Path:
-    """Download a file into ``folder`` and return its path.
-
-    A partial download stays in ``<name>.part`` when the connection breaks or the program stops, and is not
-    downloaded again. The file gets its final name only when complete.
-    """
+    """Download a file into ``folder`` and return its path; anything but the expected content is an error."""
     target = folder / file.name
-    part = folder / f"{file.name}.part"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if part.exists() and part.stat().st_size > file.size:
-            part.unlink()
-        _fill(part, file, progress)
-        _check_hash(part, file)
-        part.replace(target)
-    except OSError as error:
-        raise MIVError(f"Could not write {part}: {error.strerror or error}.") from error
-    return target
-
-
-def _fill(part: Path, file: RemoteFile, progress: Progress) -> None:
-    """Request the missing part until the file is complete or nothing more arrives."""
     problem = ""
-    with progress.step(f"Downloading {file.name} (bytes)", total=file.size) as advance:
-        have = part.stat().st_size if part.exists() else 0
-        advance(have)
-        failures = 0
-        while have < file.size and failures < _ATTEMPTS:
-            try:
-                _ask_for_rest(part, have, file)
-                problem = "the connection was closed early"
-            except urllib.error.HTTPError as error:
-                problem = f"the server returned {error.code} {error.reason}"
-                if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                    problem = "the server's file is shorter"
-                    part.unlink()  # resuming would fail again; the next run starts over
-                    have = 0
-                    break
-            except urllib.error.URLError as error:
-                problem = f"there is no connection ({error.reason})"
-            except (http.client.HTTPException, ConnectionError, TimeoutError) as error:
-                problem = f"the connection broke ({error or type(error).__name__})"
-            now = part.stat().st_size if part.exists() else 0
-            failures = 0 if now > have else failures + 1
-            advance(now - have)
-            have = now
-    if have != file.size:
-        raise MIVError(
-            f"Could not download {file.url}: {problem}; got {have:,} of {file.size:,} bytes. "
-            f"Try again to resume, or put the file in {part.parent} yourself."
-        )
-
-
-def _ask_for_rest(part: Path, have: int, file: RemoteFile) -> None:
-    if not file.url.startswith(("https://", "http://")):
-        raise MIVError(f"{file.url} is not a web address.")
-    request = urllib.request.Request(file.url, headers={"Range": f"bytes={have}-"} if have else {})  # noqa: S310
-    with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
-        resumed = answer.status == http.HTTPStatus.PARTIAL_CONTENT
-        if resumed and not str(answer.headers.get("Content-Range", "")).startswith(f"bytes {have}-"):
-            raise http.client.HTTPException("the server sent the wrong part of the file")
-        with part.open("ab" if resumed else "wb") as out:
-            # One byte more than is missing detects a file that is too long without storing all of it.
-            missing = file.size - (have if resumed else 0) + 1
-            while missing > 0 and (block := answer.read(min(_BLOCK, missing))):
-                out.write(block)
-                missing -= len(block)
-
-
-def _check_hash(part: Path, file: RemoteFile) -> None:
-    if (found := sha256_of(part)) != file.sha256:
-        part.unlink()
-        raise MIVError(
-            f"{file.url} is not the expected file: its sha256 is {found}, expected {file.sha256}. "
-            "It was deleted. Try again, or get the file from elsewhere."
-        )
+    with whole_file(target) as temporary, progress.step(f"Downloading {file.name} (bytes)", total=file.size) as advance:
+        try:
+            with urllib.request.urlopen(file.url, timeout=_TIMEOUT_S) as answer, temporary.open("wb") as out:  # noqa: S310
+                # One byte more than expected detects a file that is too long without storing all of it.
+                while (missing := file.size + 1 - out.tell()) and (block := answer.read(min(_BLOCK, missing))):
+                    out.write(block)
+                    advance(len(block))
+        except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:
+            problem = f" ({error or type(error).__name__})"
+        if problem or sha256_of(temporary) != file.sha256:
+            raise MIVError(
+                f"Could not download {file.url}{problem}: got {temporary.stat().st_size:,} bytes, expected "
+                f"{file.size:,} with the sha256 {file.sha256}. Try again, or put the file in {folder} yourself."
+            )
+    return target
 
 
 # Names of local folders or of models on the hub.
 
 
 def is_path(name: str) -> bool:
-    """Return whether a name can only be a folder: hub names are ``name`` or ``owner/name``.
-
-    >>> is_path("./model"), is_path("/models/a"), is_path("a/b/c"), is_path("facebook/dinov2-small")
-    (True, True, True, False)
-    """
+    """Return whether a name can only be a folder: hub names are ``name`` or ``owner/name``."""
     path = Path(name)
     if name.startswith((".", "~", "/")) or "\\" in name or path.is_absolute() or len(path.parts) > 2:
         return True

@@ -27,9 +27,6 @@ def otsu_threshold(image: NDArray[np.uint8]) -> int:
 
     with the shares :math:`w` and the means :math:`\mu` of both parts (Otsu, 1979); the lowest of equals. An
     image of one level has nothing to part: 0 if it is black, else the level below, so that it is all light.
-
-    >>> otsu_threshold(np.array([[10, 12, 200], [11, 201, 202]], np.uint8))
-    12
     """
     count = np.bincount(image.ravel(), minlength=256).astype(np.float64)
     level = np.arange(256)
@@ -122,7 +119,11 @@ def image_pixels(image: Image.Image, *, colour: bool = False) -> NDArray[np.uint
     # Pillow also uses mode "I" for 16-bit images in these formats; their white is 65,535 by definition.
     deep = image.mode.startswith("I;16") or (image.mode == "I" and image.format in {"PNG", "PPM"})
     upright = ImageOps.exif_transpose(image)
-    return np.asarray(_to_mode(_eight_bit(upright, deep=deep), "RGB" if colour else "L"), dtype=np.uint8)
+    shown = _eight_bit(upright, deep=deep)
+    if shown.has_transparency_data:
+        shown = shown.convert("RGBA")
+        shown = Image.alpha_composite(Image.new("RGBA", shown.size, "white"), shown)
+    return np.asarray(shown.convert("RGB" if colour else "L"), dtype=np.uint8)
 
 
 @contextmanager
@@ -148,16 +149,11 @@ def _opened(path: Path) -> Iterator[Image.Image]:
     except UnidentifiedImageError as error:
         if path.stat().st_size == 0:
             raise MIVError(f"{path}: the file is empty (0 bytes). Replace or remove it.") from error
-        raise MIVError(
-            f"{path}: not a readable image, or its header is damaged. "
-            f"Expected one of {', '.join(_FORMATS)}; convert or remove the file."
-        ) from error
+        raise MIVError(f"{path}: not a readable image. Expected one of {', '.join(_FORMATS)}.") from error
     except MemoryError as error:
         raise MIVError(f"{path}: not enough memory to read this image. Make it smaller.") from error
     except Exception as error:  # Pillow's decoders raise many types on damaged files
-        raise MIVError(
-            f"{path}: the image is unreadable, truncated or damaged ({error}). Replace or remove it."
-        ) from error
+        raise MIVError(f"{path}: the image is truncated or damaged ({error}). Replace or remove it.") from error
 
 
 def _too_large(path: Path, what: str) -> MIVError:
@@ -182,14 +178,6 @@ def _eight_bit(image: Image.Image, *, deep: bool) -> Image.Image:
     )
 
 
-def _to_mode(image: Image.Image, mode: Literal["L", "RGB"]) -> Image.Image:
-    if image.has_transparency_data:
-        image = image.convert("RGBA")
-        paper = Image.new("RGBA", image.size, "white")
-        image = Image.alpha_composite(paper, image)
-    return image if image.mode == mode else image.convert(mode)
-
-
 # The steps between the pixels of an image file and an instance, in words that a file can hold.
 
 Steps = tuple[str, ...]
@@ -203,24 +191,19 @@ _FILTERS = {"bilinear": Image.Resampling.BILINEAR, "lanczos": Image.Resampling.L
 
 
 def resize_step(size: tuple[int, int], fit: Fit = "stretch", resampling: str = "bilinear") -> str:
-    """Return the step that fits an image to ``(height, width)``.
-
-    >>> resize_step((64, 48), "pad")
-    'resize 64x48 pad bilinear'
-    """
+    """Return the step that fits an image to ``(height, width)``."""
     return f"resize {size[0]}x{size[1]} {fit} {resampling}"
 
 
 def checked_steps(given: Any, *, colour: bool) -> Steps:
     """Return the steps that a file lists; anything else is an error."""
-    steps = tuple(given) if isinstance(given, list | tuple) and len(given) <= _MOST_STEPS else None
-    known = steps is not None and all(isinstance(step, str) and _is_step(step) for step in steps)
-    if steps is None or not known or (colour and "otsu" in steps):
+    listed = isinstance(given, list | tuple) and len(given) <= _MOST_STEPS and all(map(_is_step, given))
+    if not listed or (colour and "otsu" in given):
         raise MIVError(
             f"steps is {str(given)[:80]}. Expected a list of at most {_MOST_STEPS} of otsu (for grey images), invert, "
             f"and resize with a size of at most {_LARGEST_SIDE:,}, such as {resize_step((64, 48))}."
         )
-    return steps
+    return tuple(given)
 
 
 def apply_steps(pixels: NDArray[np.uint8], steps: Steps) -> NDArray[np.uint8]:
@@ -235,8 +218,13 @@ def apply_steps(pixels: NDArray[np.uint8], steps: Steps) -> NDArray[np.uint8]:
             pixels = black_and_white(pixels)
         elif step == "invert":
             pixels = 255 - pixels
+        elif match := _RESIZE.fullmatch(step):
+            height, width = int(match[1]), int(match[2])
+            fit: Any = _FITS[match[3]]
+            if pixels.shape[:2] != (height, width):
+                pixels = np.asarray(fit(Image.fromarray(pixels), (width, height), _FILTERS[match[4]]), dtype=np.uint8)
         else:
-            pixels = _resize(pixels, step)
+            raise MIVError(f"There is no step {step!r}. Expected otsu, invert or resize.")
     return pixels
 
 
@@ -246,28 +234,13 @@ def sets_size(steps: Steps) -> bool:
 
 
 def with_fit(steps: Steps, fit: Fit) -> Steps:
-    """Return the same steps with another way to fit images.
-
-    >>> with_fit(("otsu", "resize 8x8 stretch bilinear"), "crop")
-    ('otsu', 'resize 8x8 crop bilinear')
-    """
+    """Return the same steps with another way to fit images."""
     return tuple(_RESIZE.sub(rf"resize \1x\2 {fit} \4", step) for step in steps)
 
 
-def _is_step(step: str) -> bool:
-    match = _RESIZE.fullmatch(step)
+def _is_step(step: object) -> bool:
+    match = _RESIZE.fullmatch(step) if isinstance(step, str) else None
     return step in ("otsu", "invert") if match is None else all(1 <= int(match[n]) <= _LARGEST_SIDE for n in (1, 2))
-
-
-def _resize(pixels: NDArray[np.uint8], step: str) -> NDArray[np.uint8]:
-    match = _RESIZE.fullmatch(step)
-    if match is None:
-        raise MIVError(f"There is no step {step!r}. Expected otsu, invert or resize.")
-    height, width = int(match[1]), int(match[2])
-    if pixels.shape[:2] == (height, width):
-        return pixels
-    fit: Any = _FITS[match[3]]
-    return np.asarray(fit(Image.fromarray(pixels), (width, height), _FILTERS[match[4]]), dtype=np.uint8)
 
 
 @dataclass(frozen=True)
@@ -305,11 +278,7 @@ class ImageForm:
 
 
 def parse_size(size: tuple[int, int] | int | str | None) -> tuple[int, int] | None:
-    """Height and width of an image: both, one number for both, or a text such as ``64x48``.
-
-    >>> parse_size(64), parse_size("64x48")
-    ((64, 64), (64, 48))
-    """
+    """Height and width of an image: both, one number for both, or a text such as ``64x48``."""
     if size is None:
         return None
     if isinstance(size, str):

@@ -50,10 +50,7 @@ def check_text(text: str, place: str) -> str:
 def refuse_masked(values: Any, place: str) -> None:
     """Raise an error for an array with masked entries, whose mask NumPy would silently drop."""
     if np.ma.is_masked(values):
-        raise MIVError(
-            f"{place}: the array has {int(np.ma.count_masked(values)):,} masked entries. Fill them with numbers, as in "
-            "array.filled(0), or remove these instances."
-        )
+        raise MIVError(f"{place}: the array has {int(np.ma.count_masked(values)):,} masked entries. Fill them.")
 
 
 def check_vector(numbers: Any, place: str) -> NDArray[np.float32]:
@@ -78,10 +75,7 @@ def check_vector(numbers: Any, place: str) -> NDArray[np.float32]:
         raise MIVError(f"{place}: a vector must be one row of numbers; its shape is {vector.shape}.")
     finite = np.isfinite(vector)
     if not finite.all():
-        raise MIVError(
-            f"{place}: number {int(np.argmin(finite))} of the vector (from 0) is NaN or infinite as float32. "
-            "Replace or remove it."
-        )
+        raise MIVError(f"{place}: number {int(np.argmin(finite))} of the vector is NaN or infinite as float32.")
     return vector
 
 
@@ -137,9 +131,7 @@ def _decoded(path: Path, content: bytes) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise MIVError(
-            f"{path}, line {line}: not UTF-8 text (byte {content[error.start]:#04x}). Save it as UTF-8."
-        ) from error
+        raise MIVError(f"{path}, line {line}: not UTF-8 text (byte {content[error.start]:#04x}).") from error
 
 
 def read_vectors_file(path: Path) -> list[NDArray[np.float32]]:
@@ -154,9 +146,7 @@ def read_vectors_file(path: Path) -> list[NDArray[np.float32]]:
     except FileNotFoundError as error:
         raise MIVError(f"{path}: the features file does not exist.") from error
     except Exception as error:  # damaged headers raise many types
-        raise MIVError(
-            f"{path}: not a NumPy file of numbers, or damaged ({error}). Save it with numpy.save."
-        ) from error
+        raise MIVError(f"{path}: not a NumPy file of numbers, or damaged ({error}).") from error
     if isinstance(array, np.ndarray) and array.ndim == 2 and not len(array):
         raise MIVError(f"{path} is empty, of shape {array.shape}. Expected at least one vector.")
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu" or array.ndim not in {1, 2} or not array.size:
@@ -175,12 +165,9 @@ def _read_bytes(path: Path, limit: int, too_long: str, *, may_be_pipe: bool = Fa
             content = file.read(limit + 1)
     except MIVError:
         raise
-    except FileNotFoundError as error:
-        raise MIVError(f"Could not read {path}: there is no such file.") from error
-    except OSError as error:
-        raise MIVError(f"Could not read {path}: {error.strerror or error}.") from error
-    except ValueError as error:  # a name with a zero byte
-        raise MIVError(f"Could not read {path}: {error}.") from error
+    except (OSError, ValueError) as error:  # or a name with a zero byte
+        missing = "there is no such file" if isinstance(error, FileNotFoundError) else None
+        raise MIVError(f"Could not read {path}: {missing or getattr(error, 'strerror', None) or error}.") from error
     if len(content) > limit:
         raise MIVError(f"{path}: longer than {limit:,} bytes; {too_long}")
     return content

@@ -54,9 +54,7 @@ def json_text(document: Any, encoding: str = "utf-8") -> str:
             return json.dumps(document, indent=2, allow_nan=False)
         return text
     except ValueError as error:
-        raise MIVError(
-            f"The result contains a number that is NaN or infinite, which JSON does not allow ({error})."
-        ) from error
+        raise MIVError(f"The result has a NaN or infinite number, which JSON lacks ({error}).") from error
 
 
 # The expected shape of a JSON document: one check before it is used, instead of one per use.
@@ -69,47 +67,31 @@ is the shape of all other fields; or a list with the shape of its elements. ``No
 """
 
 NUMBER = (int, float)
-_WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", dict: "an object"}
+_WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+_WORDS |= {dict: "an object", list: "a list"}
 
 
-def check_shape(value: Any, shape: Shape, place: str, remedy: str) -> None:
-    """Raise an error that names the first field with another shape; ``remedy`` ends the message.
-
-    >>> check_shape({"seed": "x"}, {"seed": int, "best?": {"epoch": int}}, "run.json", "Train again.")
-    Traceback (most recent call last):
-    miv.errors.MIVError: run.json: 'seed' is 'x'. Expected a whole number. Train again.
-    """
-    _check(value, shape, place, (), remedy)
-
-
-def _check(value: Any, shape: Shape, place: str, path: tuple[str, ...], remedy: str) -> None:
+def check_shape(value: Any, shape: Shape, place: str, remedy: str, path: tuple[str, ...] = ()) -> None:
+    """Raise an error that names the first field with another shape; ``remedy`` ends the message."""
+    if shape is None:
+        return
+    kinds = shape if isinstance(shape, tuple) else (type(shape) if isinstance(shape, dict | list) else shape,)
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        where, expected = ".".join(path) or "content", _WORDS[float if float in kinds else kinds[0]]
+        raise MIVError(f"{place}: {where!r} is {str(value)[:60]!r}. Expected {expected}. {remedy}")
+    if isinstance(shape, list):
+        for number, element in enumerate(value):
+            check_shape(element, shape[0], place, remedy, (*path, str(number)))
     if isinstance(shape, dict):
-        _expect(isinstance(value, dict), value, "an object", place, path, remedy)
         for name, inner in shape.items():
             field = name.removesuffix("?")
             if name == "*":
                 for other in value.keys() - {known.removesuffix("?") for known in shape}:
-                    _check(value[other], inner, place, (*path, str(other)), remedy)
-            elif field != name and value.get(field) is None:
-                continue
-            elif field not in value:
+                    check_shape(value[other], inner, place, remedy, (*path, str(other)))
+            elif field == name and field not in value:
                 raise MIVError(f"{place} has no {'.'.join((*path, field))!r}. {remedy}")
-            else:
-                _check(value[field], inner, place, (*path, field), remedy)
-    elif isinstance(shape, list):
-        _expect(isinstance(value, list), value, "a list", place, path, remedy)
-        for number, element in enumerate(value):
-            _check(element, shape[0], place, (*path, str(number)), remedy)
-    elif shape is not None:
-        kinds = shape if isinstance(shape, tuple) else (shape,)
-        fits = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
-        _expect(fits, value, _WORDS[float if float in kinds else kinds[0]], place, path, remedy)
-
-
-def _expect(fits: bool, value: Any, expected: str, place: str, path: tuple[str, ...], remedy: str) -> None:
-    if not fits:
-        where = ".".join(path) or "content"
-        raise MIVError(f"{place}: {where!r} is {str(value)[:60]!r}. Expected {expected}. {remedy}")
+            elif field == name or value.get(field) is not None:
+                check_shape(value[field], inner, place, remedy, (*path, field))
 
 
 # Validated numbers, and small dataclasses as JSON objects with their name.
@@ -118,14 +100,7 @@ def _expect(fits: bool, value: Any, expected: str, place: str, path: tuple[str, 
 def finite_number(
     what: str, given: object, *, low: float = -math.inf, high: float = math.inf, above: float = -math.inf
 ) -> float:
-    """Return a number from ``low`` to ``high``, and above ``above``, as a float; anything else is an error.
-
-    >>> finite_number("threshold", 1, low=0.0, high=1.0)
-    1.0
-    >>> finite_number("threshold", 50, low=0.0, high=1.0)
-    Traceback (most recent call last):
-    miv.errors.MIVError: The threshold is 50. Expected a finite number from 0 to 1.
-    """
+    """Return a number from ``low`` to ``high``, and above ``above``, as a float; anything else is an error."""
     shown = repr(given)[:80]
     number = math.nan
     if isinstance(given, int | float) and not isinstance(given, bool):
@@ -202,10 +177,7 @@ def _around(path: Path, begin: str, end: str) -> tuple[str, bool, str]:
     before, found, rest = _read(path).partition(begin)
     _, closed, after = rest.partition(end)
     if found and not closed:
-        raise MIVError(
-            f"{path} has {begin}, but after it there is no {end}, so it is unknown which text may be replaced. Add "
-            "that line after the section, or delete the first one."
-        )
+        raise MIVError(f"{path} has {begin} without {end} after it. Add that line, or delete the first one.")
     return before, bool(found), after
 
 

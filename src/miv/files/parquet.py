@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from miv.errors import MIVError, needs_extra
 
 __all__ = ["check_unpacked_size", "column_chunks", "pa", "pq"]
@@ -18,11 +16,12 @@ __all__ = ["check_unpacked_size", "column_chunks", "pa", "pq"]
 
 with needs_extra("train", "Reading and writing Parquet files", "pyarrow"):
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
 
 _FREE_BYTES = 256 << 20  # a file may always unpack to this many bytes,
-_FEW_ROWS, _MANY_ROWS = 16, 1024  # read at a time if lists of texts are written out, and otherwise
+_MANY_ROWS = 1024  # read at a time; fewer if long texts are written out
 _LARGEST_RATIO = 1000  # or to this many times its size
 
 
@@ -83,20 +82,18 @@ def check_unpacked_size(path: Path, content: bytes | None = None) -> None:
 
 def _text_bytes(source: Callable[[], Any], chunks: list[ColumnChunk], most: int) -> Iterator[int]:
     """Unpacked bytes of the columns of texts, a few rows at a time."""
-    texts = [chunk for chunk in chunks if chunk.is_text]
-    delta = {chunk.path for chunk in texts if chunk.is_delta}
-    for name in sorted({chunk.path for chunk in texts}):
-        numbered, rows = [name], _MANY_ROWS
-        if name in delta:
-            # Its texts cannot be read as numbers, and each may be as long as all that is stored.
-            longest = max(chunk.unpacked_bytes for chunk in texts if chunk.path == name)
-            numbered, rows = [], max(1, min(_MANY_ROWS, most // max(1, longest)))
+    for name in sorted({chunk.path for chunk in chunks if chunk.is_text}):
+        own = [chunk for chunk in chunks if chunk.path == name]
+        # A text written out may be as long as all that is stored.
+        few = max(1, min(_MANY_ROWS, most // max(1, *(chunk.unpacked_bytes for chunk in own))))
+        is_delta = any(chunk.is_delta for chunk in own)  # its texts cannot be read as numbers
+        numbered, rows = ([], few) if is_delta else ([name], _MANY_ROWS)
         with pq.ParquetFile(source(), read_dictionary=numbered) as file, pq.ParquetFile(source()) as plain:
             for group in range(file.num_row_groups):
                 try:
                     yield from _batch_bytes(file, group, name, rows)
                 except pa.ArrowNotImplementedError:  # texts in lists, only some of which are numbered
-                    yield from _batch_bytes(plain, group, name, _FEW_ROWS)
+                    yield from _batch_bytes(plain, group, name, few)
 
 
 def _batch_bytes(file: Any, group: int, column: str, rows: int) -> Iterator[int]:
@@ -120,12 +117,7 @@ def _unpacked(array: Any) -> int:
         return sum(_unpacked(array.field(place)) for place in range(kind.num_fields))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return _unpacked(array.flatten())
-    if pa.types.is_dictionary(kind) and len(array.dictionary):
-        words = array.dictionary
-        offsets = np.int64 if pa.types.is_large_string(words.type) or pa.types.is_large_binary(words.type) else np.int32
-        borders = np.frombuffer(words.buffers()[1], offsets)[words.offset : words.offset + len(words) + 1]
-        used = array.indices
-        places = np.frombuffer(used.buffers()[1], np.int32)[used.offset : used.offset + len(used)]
-        places = places.clip(0, len(words) - 1)  # an empty cell may have any number
-        return int(np.diff(borders).astype(np.int64)[places].sum()) + 4 * len(array)
+    if pa.types.is_dictionary(kind):
+        lengths = pc.binary_length(array.dictionary).take(array.indices)
+        return int(pc.sum(lengths).as_py() or 0) + 4 * len(array)
     return int(array.nbytes)

@@ -31,12 +31,7 @@ def bad_line(source: str | Path, line: int, problem: str) -> MIVError:
 
 
 def parse_json(text: str, place: str) -> Any:
-    """Parse JSON; NaN and Infinity are errors.
-
-    >>> parse_json('{"claim": "Snow', "claims.jsonl, line 7")
-    Traceback (most recent call last):
-    miv.errors.MIVError: claims.jsonl, line 7: broken JSON at character 11: Unterminated string starting at.
-    """
+    """Parse JSON; NaN and Infinity are errors."""
 
     def refuse(constant: str) -> None:
         raise MIVError(f"{place}: {constant} is not a number. Replace or remove it.")
@@ -52,11 +47,7 @@ def parse_json(text: str, place: str) -> Any:
 
 
 def parse_object(content: bytes, source: str | Path, line: int) -> dict[str, Any]:
-    """Read one line as a JSON object; anything else is an error that names the line.
-
-    >>> parse_object(b'{"claim": "Snow is white."}', "claims.jsonl", 1)
-    {'claim': 'Snow is white.'}
-    """
+    """Read one line as a JSON object; anything else is an error that names the line."""
     try:
         # Decode as UTF-8 first, or json guesses UTF-16 for bytes with zeros.
         text = content.decode("utf-8-sig" if line == 1 else "utf-8")
@@ -144,18 +135,12 @@ PlacedRecord = tuple[RowStart, str, dict[str, Any]]
 
 
 def read_records(path: Path, required: Required) -> Iterator[Record]:
-    """Yield the rows of a table; the suffix determines the format (.csv, .tsv, .jsonl, .ndjson, .parquet).
-
-    A missing ``required`` column is an error in the header, or in the row for formats without a header.
-    """
+    """Yield the rows of a table; the suffix determines the format (.csv, .tsv, .jsonl, .ndjson, .parquet)."""
     return ((place, record) for _, place, record in read_records_from(path, required, FIRST_ROW))
 
 
 def read_records_from(path: Path, required: Required, start: RowStart) -> Iterator[PlacedRecord]:
-    """Like ``read_records``, beginning with the row at ``start``, and with the start of each row.
-
-    The size of a Parquet file is checked only if it is read from its first row.
-    """
+    """Like ``read_records``, beginning with the row at ``start``, and with the start of each row."""
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise MIVError(f"{path}: unknown table format. Expected a name ending in {', '.join(_READERS)}.")
@@ -169,7 +154,9 @@ def read_records_from(path: Path, required: Required, start: RowStart) -> Iterat
 
 def _read_csv(path: Path, required: Required, start: RowStart) -> Iterator[PlacedRecord]:
     csv.field_size_limit(MAX_LINE_BYTES)  # a bag of texts exceeds the module's default limit
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else _delimiter(path)
+    heading = next((line for _, line in read_lines(path) if line.strip()), "")
+    delimiter = ";" if ";" in heading and "," not in heading else ","  # spreadsheets in many locales write semicolons
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else delimiter
     rows = _csv_rows(path, delimiter, LineMark())
     for began, header in rows:
         columns = _check_header([cell.strip() for cell in header], required, f"{path}, line {began.lines + 1}")
@@ -195,12 +182,6 @@ def _csv_rows(path: Path, delimiter: str, mark: LineMark) -> Iterator[tuple[RowS
             began = RowStart(mark.offset, mark.line)
     except csv.Error as error:
         raise MIVError(f"{path}, line {began.lines + 1}: broken CSV: {error}.") from error
-
-
-def _delimiter(path: Path) -> str:
-    """The cell separator, from the header; spreadsheets in many locales write semicolons."""
-    header = next((line for _, line in read_lines(path) if line.strip()), "")
-    return ";" if ";" in header and "," not in header else ","
 
 
 def _check_header(columns: list[str], required: Required, place: str) -> list[str]:
@@ -250,28 +231,22 @@ def _read_parquet(path: Path, required: Required, start: RowStart) -> Iterator[P
             check_unpacked_size(path)
         with pq.ParquetFile(path) as file:
             columns = _check_header(list(file.schema_arrow.names), required, str(path))
-            groups, skipped = _groups_from(file, start.before)
-            for batch in file.iter_batches(batch_size=1024, row_groups=groups):
+            first, skipped = 0, start.before  # skip whole groups of rows
+            while first < file.num_row_groups and skipped >= (rows := file.metadata.row_group(first).num_rows):
+                first, skipped = first + 1, skipped - rows
+            for batch in file.iter_batches(batch_size=1024, row_groups=list(range(first, file.num_row_groups))):
                 if skipped >= len(batch):  # decoded, but not made into Python objects
                     skipped -= len(batch)
                     continue
-                rows = [batch.column(place).slice(skipped).to_pylist() for place in range(len(columns))]
+                cells_of = [batch.column(place).slice(skipped).to_pylist() for place in range(len(columns))]
                 skipped = 0
-                for cells in zip(*rows, strict=True):
+                for cells in zip(*cells_of, strict=True):
                     number += 1
                     yield RowStart(number - 1), f"{path}, row {number}", dict(zip(columns, cells, strict=True))
     except (MIVError, OSError):
         raise
     except Exception as error:  # damaged files raise many types
         raise MIVError(f"{path}: not a Parquet file, or damaged after row {number} ({error}).") from error
-
-
-def _groups_from(file: Any, before: int) -> tuple[list[int], int]:
-    """The row groups that are left after ``before`` rows, and the rows to skip in the first of them."""
-    first = 0
-    while first < file.num_row_groups and before >= (rows := file.metadata.row_group(first).num_rows):
-        first, before = first + 1, before - rows
-    return list(range(first, file.num_row_groups)), before
 
 
 _NAMES = {",": "commas", ";": "semicolons", "\t": "tabs"}
@@ -290,17 +265,10 @@ TABLE_SUFFIXES = frozenset(_READERS)
 # Parse table cells: lists, labels, witnesses, ids, and kinds of instances.
 
 SEPARATOR = "|"
-_TWO_FORMS = (
-    "Numbers are positions from 0, each given once; flags are one true or false per member, as in [true, false]."
-)
 
 
 def parse_list(cell: Any, what: str, place: str) -> list[Any]:
-    """Return a list unchanged, or parse a JSON list or a string with parts separated by ``|``.
-
-    >>> parse_list("a.png | b.png", "bag", "line 2"), parse_list('["a|b", "c"]', "bag", "line 2")
-    (['a.png', 'b.png'], ['a|b', 'c'])
-    """
+    """Return a list unchanged, or parse a JSON list or a string with parts separated by ``|``."""
     if isinstance(cell, str):
         text = cell.strip()
         if text.startswith("["):
@@ -317,11 +285,7 @@ def parse_list(cell: Any, what: str, place: str) -> list[Any]:
 
 
 def separator_hint(cell: str) -> str:
-    """A hint for an unknown cell that looks like a list with another separator; else "".
-
-    >>> separator_hint("a.png;b.png"), separator_hint("a.png")
-    (" Separate the parts of a list with '|', or use a JSON list.", '')
-    """
+    """A hint for an unknown cell that looks like a list with another separator; else ""."""
     return f" Separate the parts of a list with {SEPARATOR!r}, or use a JSON list." * bool(set(cell) & set(";,"))
 
 
@@ -339,13 +303,7 @@ def parse_label(cell: Any, place: str) -> int:
 
 
 def parse_witnesses(cell: Any, size: int, place: str) -> list[bool]:
-    """Return which of ``size`` bag members are witnesses. Numbers are always positions; true and false are flags.
-
-    >>> parse_witnesses("0|2", 3, "line 2"), parse_witnesses([False, True], 2, "line 2")
-    ([True, False, True], [False, True])
-    >>> parse_witnesses([0, 1], 2, "line 2")
-    [True, True]
-    """
+    """Return which of ``size`` bag members are witnesses. Numbers are always positions; true and false are flags."""
     given = [] if cell is None else parse_list(cell, "witnesses", place)
     if given and all(isinstance(entry, bool) for entry in given):
         if len(given) != size:
@@ -353,14 +311,12 @@ def parse_witnesses(cell: Any, size: int, place: str) -> list[bool]:
         return given
     flags = [False] * size
     for entry in given:
-        position = _position(entry)
-        if position is None or not 0 <= position < size:
-            raise MIVError(
-                f"{place}: the witness {short(entry)} is not a position in the bag. Expected 0 to {size - 1}, "
-                "or one true or false per instance."
-            )
+        is_text = isinstance(entry, str) and entry.isascii() and entry.isdecimal() and len(entry) < 10
+        position = int(entry) if is_text or type(entry) is int else -1
+        if not 0 <= position < size:
+            raise MIVError(f"{place}: the witness {short(entry)} is not a position in the bag, 0 to {size - 1}.")
         if flags[position]:
-            raise MIVError(f"{place}: the witness {position} is given twice. {_TWO_FORMS}")
+            raise MIVError(f"{place}: the witness {position} is given twice. Flags are true or false.")
         flags[position] = True
     return flags
 
@@ -378,9 +334,6 @@ def reference_cells(record: dict[str, Any], query: str, references: str, place: 
     """The cells of an exemplar's query and of its references, given the names of both columns.
 
     A cell that is given twice counts once. Without a column of references, it is the query alone.
-
-    >>> reference_cells({"query": "a", "references": "b|a|c"}, "query", "references", "line 2")
-    ['a', 'b', 'c']
     """
     if references not in record:
         return [record[query]]
@@ -389,17 +342,8 @@ def reference_cells(record: dict[str, Any], query: str, references: str, place: 
         for cell in parse_list(record[references], references, place):
             cells += [] if cell in cells else [cell]
     if not cells:
-        raise MIVError(
-            f"{place}: there is no query. Expected an instance in the column {query!r}, or a list of them in "
-            f"{references!r}."
-        )
+        raise MIVError(f"{place}: there is no query. Expected one in {query!r}, or a list in {references!r}.")
     return cells
-
-
-def _position(entry: Any) -> int | None:
-    if isinstance(entry, str) and entry.isascii() and entry.isdecimal() and len(entry) < 10:
-        return int(entry)
-    return entry if isinstance(entry, int) and not isinstance(entry, bool) else None
 
 
 def is_list(text: str) -> bool:

@@ -23,19 +23,13 @@ _MOST_UNSAVED_BYTES = 100_000_000
 
 
 def find_verifier(folder: Path) -> Path:
-    """The verifier folder: the final verifier of a ``miv train`` run, or the folder itself.
-
-    If a process was killed while it replaced the verifier, this finishes its work, or brings the older verifier back.
-    """
+    """The verifier folder: the final verifier of a ``miv train`` run, or the folder itself."""
     if not (folder / RUN_NAME).is_file():
         finish_replacing(folder)
         return folder
     bring_back(folder / VERIFIER_NAME)
     if not (folder / VERIFIER_NAME).is_dir():
-        raise MIVError(
-            f"{folder} is an unfinished run without {VERIFIER_NAME}/. Resume it "
-            "(miv train … --resume), or load its best verifier so far from checkpoints/<stage>/best."
-        )
+        raise MIVError(f"{folder} is an unfinished run. Use miv train … --resume, or load checkpoints/<stage>/best.")
     finish_replacing(folder / VERIFIER_NAME)
     return folder / VERIFIER_NAME
 
@@ -49,35 +43,27 @@ def read_config(path: Path) -> dict[str, Any]:
         raise MIVError(f'{path} has no "format": "{FORMAT}". It belongs to another kind of model.')
     version = config.pop("format_version", None)
     if version != FORMAT_VERSION:
-        raise MIVError(
-            f"{path} has format_version {version!r}. Expected {FORMAT_VERSION}. Update miv to read later versions."
-        )
+        raise MIVError(f"{path} has format_version {version!r}. Expected {FORMAT_VERSION}. Update miv.")
     return {"start": "paper", **config}  # older verifiers do not store it
 
 
 def read_weights(path: Path, outline: nn.Module) -> dict[str, Tensor]:
     """Return the weights of a safetensors file that exactly matches ``outline``, a module on the meta device."""
     if not path.is_file():
-        raise MIVError(
-            f"{path} is missing. Weights are read from {WEIGHTS_NAME} only, never from pickle files such as "
-            "pytorch_model.bin."
-        )
+        raise MIVError(f"{path} is missing. Weights are read from {WEIGHTS_NAME} only, never from pickle files.")
     weights = load_weights(path)
-    weights |= _added_later(weights, outline)
-    _check_fit(path, weights, outline.state_dict())
-    _check_unsaved(path, weights, outline)
+    expected = outline.state_dict()
+    dtype = next((tensor.dtype for tensor in weights.values() if tensor.is_floating_point()), torch.float32)
+    for place, module in outline.named_modules():
+        for added in getattr(module, "added_later", ()):  # older files lack these weights: there they are 0
+            name = f"{place}.{added}"
+            weights.setdefault(name, torch.zeros(expected[name].shape, dtype=dtype))
+    _check_fit(path, weights, expected)
+    unsaved = sum(buffer.nbytes for name, buffer in outline.named_buffers() if name not in weights)
+    if unsaved > sum(tensor.nbytes for tensor in weights.values()) + _MOST_UNSAVED_BYTES:
+        raise MIVError(f"{path}: {CONFIG_NAME} needs {unsaved:,} bytes besides the weights. It is damaged.")
     # Copy to torch's own memory, which is aligned, unlike the file's: otherwise sums differ in the last bit.
     return {name: tensor.clone() for name, tensor in weights.items()}
-
-
-def _added_later(weights: dict[str, Tensor], outline: nn.Module) -> dict[str, Tensor]:
-    """Zeros for weights that a file lacks because an older version wrote it: a module's ``added_later`` names them."""
-    names = [
-        f"{name}.{added}" for name, module in outline.named_modules() for added in getattr(module, "added_later", ())
-    ]
-    expected = outline.state_dict()
-    dtype = next((one.dtype for one in weights.values() if one.is_floating_point()), torch.float32)
-    return {name: torch.zeros(expected[name].shape, dtype=dtype) for name in names if name not in weights}
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:
@@ -85,9 +71,7 @@ def load_weights(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
-        raise MIVError(
-            f"{path} is not a complete safetensors file ({error}). It is damaged or truncated. Copy it again."
-        ) from error
+        raise MIVError(f"{path} is not a complete safetensors file ({error}). Copy it again.") from error
 
 
 def hash_of_weights(weights: Mapping[str, Tensor]) -> str:
@@ -124,12 +108,3 @@ def _check_fit(path: Path, weights: dict[str, Tensor], expected: dict[str, Tenso
             )
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise MIVError(f"{path}: {name} has NaN or infinite values. Training failed; train again.")
-
-
-def _check_unsaved(path: Path, weights: dict[str, Tensor], outline: nn.Module) -> None:
-    """Raise an error if buffers that are not in the file need far more memory than the file."""
-    unsaved = sum(buffer.nbytes for name, buffer in outline.named_buffers() if name not in weights)
-    if unsaved > sum(tensor.nbytes for tensor in weights.values()) + _MOST_UNSAVED_BYTES:
-        raise MIVError(
-            f"{path}: {CONFIG_NAME} needs {unsaved:,} bytes besides the weights. The file is probably damaged."
-        )

@@ -1,36 +1,14 @@
 """The registry of tasks: a name, its options as a dataclass, and ``build``.
 
-A task is one file in ``miv/tasks`` with one frozen dataclass:
-
-.. code-block:: python
-
-    @register_task("coins", help="Tosses of a coin.")
-    @dataclass(frozen=True)
-    class Coins:
-        '''Tosses of a coin.
-
-        Args:
-            tosses: number of tosses per bag.
-            seed: random seed.
-            round: index of the random draw; draws are independent.
-        '''
-
-        tosses: int = 5
-        seed: int = 0
-        round: int = 0
-
-        def build(self, progress: Progress) -> dict[str, ExemplarSet]: ...
-
-Every field needs a type, a default and its line under ``Args:``; they become the options of
-``miv data build coins``. There is no list to update: every module of the folder is found automatically.
+A task is one file in ``miv/tasks`` with one frozen dataclass. Every field needs a type, a default and its line under
+``Args:``; they become the options of ``miv data build <task>``. Every module of the folder is found automatically.
 """
 
 import dataclasses
 import hashlib
 import json
-import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -117,13 +95,7 @@ _MOST_IMAGE_BYTES = 8 << 30
 
 
 def check_whole(least: int, most: int | None = None, /, **options: int | None) -> None:
-    """Check that options are whole numbers within bounds; ``None`` means not given.
-
-    >>> check_whole(2, 9, writers=2, copies=None)
-    >>> check_whole(2, 9, writers=1)
-    Traceback (most recent call last):
-    miv.errors.MIVError: writers is 1. Expected a whole number from 2 to 9.
-    """
+    """Check that options are whole numbers within bounds; ``None`` means not given."""
     for name, value in options.items():
         fits = isinstance(value, int) and not isinstance(value, bool)
         if value is not None and not (fits and least <= value and (most is None or value <= most)):
@@ -131,30 +103,8 @@ def check_whole(least: int, most: int | None = None, /, **options: int | None) -
             raise MIVError(f"{name} is {value!r}. Expected a whole number {bounds}.")
 
 
-def check_word(what: str, word: str, known: Iterable[str]) -> None:
-    """Check that a word is known; the error suggests the nearest one."""
-    if word not in known:
-        raise unknown_name(what, str(word), known)
-
-
-def check_difficulty(difficulty: float) -> None:
-    """Check that the difficulty is from 0 to 5.
-
-    >>> check_difficulty(-1.0)
-    Traceback (most recent call last):
-    miv.errors.MIVError: difficulty is -1.0. Expected a number from 0 to 5; 1 is the default.
-    """
-    if not isinstance(difficulty, (int, float)) or not math.isfinite(difficulty) or not 0 <= difficulty <= 5:
-        raise MIVError(f"difficulty is {difficulty!r}. Expected a number from 0 to 5; 1 is the default.")
-
-
 def check_room(images: int, height: int, width: int) -> None:
-    """Raise an error if the images do not fit in the memory of a typical machine.
-
-    >>> check_room(50_000_000, 28, 28)
-    Traceback (most recent call last):
-    miv.errors.MIVError: 50,000,000 images of 28 × 28 pixels need 36.5 GiB. Expected at most 8; use fewer images.
-    """
+    """Raise an error if the images do not fit in the memory of a typical machine."""
     size = images * height * width
     if size > _MOST_IMAGE_BYTES:
         raise MIVError(
@@ -164,10 +114,7 @@ def check_room(images: int, height: int, width: int) -> None:
 
 
 def build_once(name: str, options: Mapping[str, Any], folder: Path, progress: Progress) -> dict[str, ExemplarSet]:
-    """Open the sets of a task in the cache ``folder``, or build them and store them there.
-
-    Every hash is checked. Damaged sets are built again; if the folder cannot be written, the sets stay in memory.
-    """
+    """Open the sets of a task in the cache ``folder``, or build them and store them there."""
     require_parquet()
     task = create_task(name, **options)
     path = built_folder(name, options, folder)

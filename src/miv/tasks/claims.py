@@ -13,7 +13,7 @@ from miv.data.splits import connected
 from miv.errors import MIVError
 from miv.files.tables import bad_line, checked_text, read_json_lines, text_field
 from miv.runtime import Progress
-from miv.tasks.base import check_whole, check_word, register_task
+from miv.tasks.base import check_whole, register_task
 
 
 class ClaimSentence(NamedTuple):
@@ -118,8 +118,6 @@ class Claims:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_word("missing_gold value", self.missing_gold, ("drop", "add"))
-        check_word("shared_pages value", self.shared_pages, ("drop", "keep"))
         for option in ("train_file", "test_file"):
             if not getattr(self, option):
                 raise MIVError(f"{option} is empty. Expected the name of a file in {self.raw}, such as train.jsonl.")
@@ -138,7 +136,7 @@ class Claims:
         bags = {}
         with progress.step("Reading claims (files)", total=len(names)) as advance:
             for split, name in names.items():
-                bags[split] = self._read(self._find(name))
+                bags[split] = self._read(Path(self.raw) / name)
                 advance(1)
         if self.validation_file:
             bags["validation"] = self._apart(bags["validation"], "validation", bags["test"], "test")
@@ -151,17 +149,13 @@ class Claims:
                 raise MIVError(f"No claims are left for {split}. Check the files, labels and fields in {self.raw}.")
         return {split: bags[split] for split in SPLITS}
 
-    def _find(self, name: str) -> Path:
-        path = Path(self.raw) / name
-        if not path.is_file():
-            here = ", ".join(sorted(path.name for path in Path(self.raw).glob("*.jsonl"))) or "no .jsonl file"
-            raise MIVError(
-                f"There is no file {path}. {Path(self.raw).absolute()} contains: {here}. "
-                "Name the files with --train-file, --validation-file and --test-file (train_file etc. in Python)."
-            )
-        return path
-
     def _read(self, path: Path) -> list[ClaimBag]:
+        if not path.is_file():
+            here = ", ".join(sorted(file.name for file in path.parent.glob("*.jsonl"))) or "no .jsonl file"
+            raise MIVError(f"There is no file {path}. Its folder contains: {here}. Use --train-file and so on.")
+        if not path.is_file():
+            here = ", ".join(sorted(file.name for file in path.parent.glob("*.jsonl"))) or "no .jsonl file"
+            raise MIVError(f"There is no file {path}. Its folder contains: {here}. Use --train-file and so on.")
         bags = []
         other, without_gold = 0, 0
         for line, row in read_json_lines(path):

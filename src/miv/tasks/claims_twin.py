@@ -8,8 +8,9 @@ import numpy as np
 
 from miv.data import ExemplarSet
 from miv.errors import MIVError
+from miv.files.json import finite_number
 from miv.runtime import Progress
-from miv.tasks.base import check_difficulty, check_whole, register_task
+from miv.tasks.base import check_whole, register_task
 from miv.tasks.claims import ClaimBag, ClaimSentence, claim_exemplars
 
 _WORDS = {
@@ -110,7 +111,7 @@ class SyntheticClaims:
         check_whole(2, pages=self.pages, held_out_pages=self.held_out_pages)
         check_whole(2, 1_000, claims=self.claims)
         check_whole(0, seed=self.seed, round=self.round)
-        check_difficulty(self.difficulty)
+        finite_number("difficulty", self.difficulty, low=0, high=5)
         if self.pages + 2 * self.held_out_pages > _MOST_PAGES:
             raise MIVError(
                 f"pages is {self.pages} and held_out_pages {self.held_out_pages}, which is needed twice. Expected at "

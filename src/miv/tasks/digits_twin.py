@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import ExemplarSet, InstancePool
+from miv.files.json import finite_number
 from miv.runtime import Progress
-from miv.tasks.base import check_difficulty, check_room, check_whole, register_task
+from miv.tasks.base import check_room, check_whole, register_task
 from miv.tasks.writer_bags import Recipe, draw_exemplars, hold_out, plan_exemplars
 
 Float32s = NDArray[np.float32]
@@ -23,11 +24,7 @@ class Glyph:
 
     @classmethod
     def from_strokes(cls, *strokes: Stroke) -> "Glyph":
-        """Create a glyph from coordinates; equal coordinates are one point.
-
-        >>> Glyph.from_strokes([(0, 0), (1, 0)], [(1, 0), (1, 1)]).strokes
-        ((0, 1), (1, 2))
-        """
+        """Create a glyph from coordinates; equal coordinates are one point."""
         place: dict[tuple[float, float], int] = {}
         indices = tuple(tuple(place.setdefault(point, len(place)) for point in stroke) for stroke in strokes)
         return cls(np.array(list(place), np.float32), indices)
@@ -191,10 +188,7 @@ class Hands:
     def write(
         self, writer: NDArray[np.int64], digit: NDArray[np.int64], difficulty: float, rng: np.random.Generator
     ) -> NDArray[np.uint8]:
-        """Let writers ``(N,)`` write digits ``(N,)``: ``(N, 28, 28)``, white ink on black.
-
-        A difficulty of 0 writes the same image each time; 1 varies as people do.
-        """
+        """Let writers ``(N,)`` write digits ``(N,)``: ``(N, 28, 28)``, white ink on black."""
         form = self.allograph[writer, digit]
         strays = rng.random(len(writer)) > _LOYALTY**difficulty
         for value in range(10):
@@ -288,7 +282,7 @@ class SyntheticDigits:
         check_whole(2, 1_000, copies=self.copies)
         check_whole(1, 100, references_per_query=self.references_per_query)
         check_whole(0, seed=self.seed, round=self.round)
-        check_difficulty(self.difficulty)
+        finite_number("difficulty", self.difficulty, low=0, high=5)
         check_room((self.writers + 2 * self.held_out_writers) * 10 * self.copies, SIDE, SIDE)
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from miv.data import ExemplarSet
 from miv.errors import MIVError, unknown_name
 from miv.files.tables import bad_line, checked_text, read_json_lines, text_field
 from miv.runtime import Progress
-from miv.tasks.base import check_whole, check_word, register_task
+from miv.tasks.base import check_whole, register_task
 from miv.tasks.claims import ClaimBag, Claims, ClaimSentence, claim_exemplars
 from miv.tasks.wiki import Page, read_pages
 
@@ -98,8 +98,6 @@ class Fever:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_word("truncate value", self.truncate, get_args(Truncate))
-        check_word("shared_pages value", self.shared_pages, ("keep", "drop"))
         check_whole(0, train_per_label=self.train_per_label, round=self.round, seed=self.seed)
         check_whole(1, max_bag=self.max_bag)
 
@@ -144,10 +142,7 @@ class Fever:
             rows = [row for row, claim in enumerate(claims) if claim.supported == supported]
             count = self.train_per_label or len(rows)
             if count > len(rows):
-                raise MIVError(
-                    f"train_per_label is {count}, but only {len(rows)} train claims are "
-                    f"{'supported' if supported else 'refuted'} with pages. Use fewer, or 0 for all."
-                )
+                raise MIVError(f"train_per_label is {count}, but there are {len(rows)} claims. Use 0 for all.")
             chosen += rng.permutation(rows)[:count].tolist()
         return [claims[row] for row in rng.permutation(chosen)]
 
@@ -204,9 +199,6 @@ def _find_dump(raw: Path) -> Path:
     return dump
 
 
-_DEV_FILES = ("train.jsonl", "validation.jsonl", "test.jsonl")
-
-
 @register_task("fever-dev", help="Claims of FEVER's development set with given splits and distractors.")
 @dataclass(frozen=True)
 class FeverDev:
@@ -227,12 +219,4 @@ class FeverDev:
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Read the files and build the sets ``train``, ``validation`` and ``test``."""
-        raw = Path(self.raw)
-        missing = [name for name in _DEV_FILES if not (raw / name).is_file()]
-        if missing:
-            raise MIVError(
-                f"Missing in {raw.absolute()}: {', '.join(missing)}. Expected the three files of claims that "
-                "docs/tasks.md describes; name their folder with --raw (raw in Python)."
-            )
-        train, validation, test = _DEV_FILES
-        return Claims(raw, train, validation, test, page_field="").build(progress)
+        return Claims(self.raw, validation_file="validation.jsonl", page_field="").build(progress)

@@ -1,7 +1,6 @@
 """Signature verification on SigComp2011: is the query genuine, given anchors? Paper, sections 2.1 and A.2."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,48 +31,21 @@ class SignatureFile:
     writer: str
     forged: bool
 
-    @property
-    def class_name(self) -> str:
-        """Script and writer; forgeries are a class of their own."""
-        return f"{self.script}/{self.writer}".lstrip("/") + ("/forged" if self.forged else "")
-
 
 def find_signatures(folder: Path) -> list[SignatureFile]:
-    """Find the signatures below a folder, in the order of their paths.
-
-    Two layouts are supported, ignoring case and any folders above:
-
-    - SigComp2011, offline, as its archives unpack: a folder of the path has ``Dutch`` or ``Chinese`` in its
-      name, and below it are ``Offline Genuine`` and ``Offline Forgeries`` (files ``001_02.PNG``: writer,
-      number; ``0102001_03.png``: forger, writer, number), ``Reference(646)`` or ``Ref(115)``, and
-      ``Questioned(1287)`` or ``Questioned(487)`` with a folder for each writer (``02_001.PNG``,
-      ``03_0102001.PNG``: the number comes first).
-    - ``writer/genuine`` and ``writer/forged``, with any file names; a folder above the writers, if there is
-      one, is the script.
-    """
+    """Find the signatures below a folder, in the order of their paths."""
     if not folder.is_dir():
-        raise MIVError(
-            f"{folder} is not a folder. Expected the unpacked archives of SigComp2011 (iapr-tc11.org gives "
-            "them to those who accept its disclaimer), or folders writer/genuine and writer/forged."
-        )
-    files = [_understand(path, folder) for path in sorted(_images(folder))]
+        raise MIVError(f"{folder} is not a folder. Expected SigComp2011, or writer/genuine and writer/forged.")
+    paths = [path for path in sorted(folder.rglob("*")) if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()]
+    hidden = re.compile(r"(^|/)(\.|__MACOSX)")
+    files = [_understand(path, folder) for path in paths if not hidden.search(path.relative_to(folder).as_posix())]
     if not files:
         raise MIVError(f"{folder} contains no images. Expected PNG or other image files.")
     have_genuine = {(file.script, file.writer) for file in files if not file.forged}
     for file in files:
         if (file.script, file.writer) not in have_genuine:
-            raise MIVError(
-                f"{file.path}: a forgery of writer {file.writer!r}, who has no genuine signature. "
-                "Add genuine ones, or remove the writer."
-            )
+            raise MIVError(f"{file.path}: a forgery of writer {file.writer!r}, who has no genuine signature.")
     return files
-
-
-def _images(folder: Path) -> Iterator[Path]:
-    for path in folder.rglob("*"):
-        hidden = any(part.startswith((".", "__MACOSX")) for part in path.relative_to(folder).parts)
-        if path.suffix.lower() in IMAGE_SUFFIXES and not hidden and path.is_file():
-            yield path
 
 
 def _understand(path: Path, folder: Path) -> SignatureFile:
@@ -141,10 +113,7 @@ def draw_exemplars(
     genuine or all forged like the query, and none of them is in the bag. The group is the writer's script.
     """
     if len(writers) <= _FEWEST or not any(len(writer.genuine) > 1 for writer in writers):
-        raise MIVError(
-            f"Got signatures of {len(writers)} writers. Expected at least {_FEWEST + 1}, one of them "
-            "with two genuine ones: a bag contains anchors of the query's writer and of others."
-        )
+        raise MIVError(f"Got {len(writers)} writers. Expected at least {_FEWEST + 1}, one of them with two genuine.")
     asking, bags, labels, witnesses, groups = [], [], [], [], []
     for writer in writers:
         others = [other for other in writers if other is not writer and other.genuine]
@@ -264,12 +233,16 @@ class Signature:
                     images[place] = read_signature(file.path, self.width, self.height)
                     advance(1)
                 rng = np.random.default_rng([self.seed, self.round, number])
-                classes = np.array([file.class_name for file in files], dtype=object)
+                named = [f"{file.script}/{file.writer}".lstrip("/") + "/forged" * file.forged for file in files]
+                classes = np.array(named, dtype=object)
                 names = np.array([name_below(Path(self.raw), file.path) for file in files], dtype=object)
                 pool = InstancePool("image", images, classes, names, _steps(self.width, self.height))
-                exemplars = draw_exemplars(
-                    pool, _by_writer(files), self.anchors_per_query, rng, self.references_per_query
-                )
+                writers: dict[tuple[str, str], Writer] = {}
+                for place, file in enumerate(files):
+                    writer = writers.setdefault((file.script, file.writer), Writer(file.script))
+                    (writer.forged if file.forged else writer.genuine).append(place)
+                signers = list(writers.values())
+                exemplars = draw_exemplars(pool, signers, self.anchors_per_query, rng, self.references_per_query)
                 if split == "train" and self.exemplars is not None and self.exemplars < len(exemplars):
                     exemplars = exemplars.subset(rng.permutation(len(exemplars))[: self.exemplars])
                 sets[split] = exemplars
@@ -288,10 +261,7 @@ class Signature:
         for split in SPLITS:
             count = list(split_of.values()).count(split)
             if count < _FEWEST_WRITERS:
-                raise MIVError(
-                    f"{self.raw}: of {len(split_of)} writers, {count} would be in {split}. Expected "
-                    f"at least {_FEWEST_WRITERS} in each. Add writers, or raise held_out ({self.held_out})."
-                )
+                raise MIVError(f"{self.raw}: of {len(split_of)} writers, {count} would be in {split}. Add writers.")
         return {split: [file for file in files if split_of[file.script, file.writer] == split] for split in SPLITS}
 
 
@@ -306,11 +276,3 @@ def read_signature(path: Path, width: int, height: int) -> NDArray[np.uint8]:
 
 def _steps(width: int, height: int) -> Steps:
     return "otsu", resize_step(_PAPER_SIZE, resampling="lanczos"), resize_step((height, width))
-
-
-def _by_writer(files: list[SignatureFile]) -> list[Writer]:
-    writers: dict[tuple[str, str], Writer] = {}
-    for place, file in enumerate(files):
-        writer = writers.setdefault((file.script, file.writer), Writer(file.script))
-        (writer.forged if file.forged else writer.genuine).append(place)
-    return list(writers.values())

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import ExemplarSet, InstancePool
+from miv.files.json import finite_number
 from miv.runtime import Progress
-from miv.tasks.base import check_difficulty, check_room, check_whole, register_task
+from miv.tasks.base import check_room, check_whole, register_task
 from miv.tasks.digits_twin import Float32s, Glyph, ink, trace
 from miv.tasks.signature import Writer, draw_exemplars
 
@@ -41,10 +42,7 @@ class Signer:
     def sign(
         self, count: int, height: int, difficulty: float, rng: np.random.Generator, forger: "Signer | None" = None
     ) -> NDArray[np.uint8]:
-        """Draw ``count`` signatures ``(N, H, 2 H)``, black ink on white; a difficulty of 0 signs the same each time.
-
-        A forger copies the shape with errors, and has half of the forger's own habits.
-        """
+        """Draw ``count`` signatures ``(N, H, 2 H)``, black ink on white; a difficulty of 0 signs the same each time."""
         points = self.glyph.points + difficulty * _wander(count, len(self.glyph.points), rng)
         mean = self.habits
         if forger is not None:
@@ -105,7 +103,7 @@ class SyntheticSignatures:
         check_whole(0, 1_000, forged=self.forged, anchors_per_query=self.anchors_per_query)
         check_whole(1, 100, references_per_query=self.references_per_query)
         check_whole(0, seed=self.seed, round=self.round)
-        check_difficulty(self.difficulty)
+        finite_number("difficulty", self.difficulty, low=0, high=5)
         signatures = (self.writers + 2 * self.held_out_writers) * (self.genuine + self.forged)
         check_room(signatures, self.height, 2 * self.height)
 

@@ -5,20 +5,20 @@ There are 5.4 million of them and a build needs a few thousand, so the title is 
 only requested pages are parsed.
 """
 
+import io
 import logging
 import re
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from miv.errors import MIVError
 from miv.files.tables import bad_line, checked_text, parse_object
-from miv.runtime import Advance, Progress
+from miv.runtime import Progress
 
 Page = dict[int, str]
 """The non-empty sentences of a page by their number in it."""
@@ -37,11 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 def normal_title(title: str) -> str:
-    """One spelling for titles that look the same: claims and dump write accents in different Unicode forms.
-
-    >>> normal_title("Beyonce\u0301") == "Beyonc\u00e9"
-    True
-    """
+    """One spelling for titles that look the same: claims and dump write accents in different Unicode forms."""
     return unicodedata.normalize("NFC", title)
 
 
@@ -59,63 +55,44 @@ def parse_sentences(lines: str) -> Page:
 
 
 def read_pages(dump: Path, titles: Collection[str], progress: Progress, *, normalise: bool = True) -> dict[str, Page]:
-    """Read the pages with these titles in one pass over the dump, a folder of ``wiki-*.jsonl`` or ``wiki-pages.zip``.
-
-    Memory grows with the titles and not with the dump. With ``normalise`` titles match in any Unicode form, else byte
-    for byte. A page without sentences counts as missing.
-    """
+    """Read the pages with these titles in one pass over the dump, a folder of ``wiki-*.jsonl`` or a zip archive."""
     spell = normal_title if normalise else str
     asked: dict[bytes, list[str]] = {}
     for title in titles:
         asked.setdefault(spell(title).encode("utf-8", "surrogatepass"), []).append(title)
     pages: dict[str, Page] = {}
     parts = _parts(dump)
-    with progress.step("Reading wiki pages (bytes)", total=sum(part.size for part in parts)) as advance:
-        for part in parts:
-            for line, page, sentences in _wanted_pages(part, asked, advance, normalise):
-                if not sentences:
-                    continue
-                if asked[page][0] in pages:
-                    logger.warning("%s, line %d: a second page %s; the first is kept.", part.name, line, page.decode())
-                    continue
-                pages |= dict.fromkeys(asked[page], sentences)
+    with progress.step("Reading wiki pages (files)", total=len(parts)) as advance:
+        for name, open_part in parts:
+            try:
+                with open_part() as raw, io.BufferedReader(raw, _BLOCK) as stream:
+                    for line, page, sentences in _wanted_pages(name, stream, asked, normalise):
+                        if sentences and asked[page][0] in pages:
+                            logger.warning(
+                                "%s, line %d: a second page %s; the first is kept.", name, line, page.decode()
+                            )
+                        elif sentences:
+                            pages |= dict.fromkeys(asked[page], sentences)
+            except RuntimeError as error:  # encrypted, or an unsupported compression
+                raise MIVError(f"{name} cannot be unpacked: {error}. Unpack it with another tool.") from error
+            except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+                raise MIVError(f"{name} cannot be read: {error}. Download it again.") from error
+            advance(1)
     return pages
 
 
-@dataclass(frozen=True)
-class _Part:
-    """One file of the dump, on its own or inside a zip archive."""
-
-    path: Path
-    member: str | None
-    size: int
-
-    @property
-    def name(self) -> str:
-        return f"{self.path}/{self.member}" if self.member else str(self.path)
-
-    def open(self) -> IO[bytes]:
-        if self.member is None:
-            return self.path.open("rb", buffering=0)
-        archive = zipfile.ZipFile(self.path)
-        return archive.open(self.member)
-
-
-def _parts(dump: Path) -> list[_Part]:
-    """The files of the dump in their order."""
+def _parts(dump: Path) -> list[tuple[str, Callable[[], Any]]]:
+    """The files of the dump in their order: a name, and what opens it."""
+    parts: list[tuple[str, Callable[[], Any]]]
     if dump.is_dir():
-        parts = [_Part(path, None, path.stat().st_size) for path in sorted(dump.glob("wiki-*.jsonl")) if path.is_file()]
+        parts = [(str(path), partial(path.open, "rb")) for path in sorted(dump.glob("wiki-*.jsonl")) if path.is_file()]
     elif dump.is_file():
         try:
-            with zipfile.ZipFile(dump) as archive:
-                members = sorted(archive.infolist(), key=lambda member: member.filename)
+            archive = zipfile.ZipFile(dump)
         except (zipfile.BadZipFile, OSError) as error:
             raise MIVError(f"{dump} is not a readable zip archive ({error}). Download it again.") from error
-        parts = [
-            _Part(dump, member.filename, member.file_size)
-            for member in members
-            if re.search(r"(^|/)wiki-[^/]*\.jsonl$", member.filename)
-        ]
+        members = [name for name in sorted(archive.namelist()) if re.search(r"(^|/)wiki-[^/]*\.jsonl$", name)]
+        parts = [(f"{dump}/{name}", partial(archive.open, name)) for name in members]
     else:
         raise MIVError(f"There is no wiki dump at {dump}: expected wiki-pages.zip or a folder of wiki-*.jsonl.")
     if not parts:
@@ -124,56 +101,32 @@ def _parts(dump: Path) -> list[_Part]:
 
 
 def _wanted_pages(
-    part: _Part, asked: Collection[bytes], advance: Advance, normalise: bool
+    name: str, stream: IO[bytes], asked: Collection[bytes], normalise: bool
 ) -> Iterator[tuple[int, bytes, Page]]:
     """Yield the requested pages of one file: line number, title, sentences."""
-    for first, lines in _blocks_of_lines(part, advance):
-        for line, text in enumerate(lines, start=first):
-            # A line in the dump's layout is parsed only if requested. Any other line is parsed to check
-            # that it is valid: this detects truncated and wrong files.
-            if text.startswith(_START) and text.endswith(b"}"):
-                title = text[len(_START) : text.find(b'"', len(_START))]
-                if b"\\" in title:
-                    title = _spelt_out(text, part.name, line)
-            elif text.strip():
-                title = _title_of(parse_object(text, part.name, line), part.name, line)
-            else:
-                continue
-            if normalise and not title.isascii():
-                title = normal_title(title.decode("utf-8", "replace")).encode()
-            if title in asked:
-                page = parse_object(text, part.name, line)
-                sentences = page.get("lines")
-                if not isinstance(sentences, str):
-                    raise bad_line(part.name, line, "the page has no field 'lines' with its sentences.")
-                if sentences.strip():
-                    checked_text(sentences, "the field 'lines'", part.name, line)
-                yield line, title, parse_sentences(sentences)
-
-
-def _blocks_of_lines(part: _Part, advance: Advance) -> Iterator[tuple[int, list[bytes]]]:
-    """Read a file in blocks of whole lines, each with the number of its first line."""
-    first, rest = 1, b""
-    try:
-        with closing(part.open()) as stream:
-            while block := stream.read(_BLOCK):
-                advance(len(block))
-                *lines, last = block.split(b"\n")
-                if lines:
-                    lines[0] = rest + lines[0]
-                    yield first, lines
-                    first += len(lines)
-                    rest = last
-                else:
-                    rest += last
-                if len(rest) > _LONGEST_LINE:
-                    raise bad_line(part.name, first, f"the line is longer than {_LONGEST_LINE:,} bytes; not a dump.")
-            if rest:
-                yield first, [rest]
-    except RuntimeError as error:  # encrypted, or an unsupported compression
-        raise MIVError(f"{part.name} cannot be unpacked: {error}. Unpack it with another tool.") from error
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise MIVError(f"{part.name} cannot be read near line {first}: {error}. Download it again.") from error
+    for line, content in enumerate(iter(lambda: stream.readline(_LONGEST_LINE), b""), start=1):
+        if len(content) == _LONGEST_LINE:
+            raise bad_line(name, line, f"the line has {_LONGEST_LINE:,} bytes or more; not a dump.")
+        text = content.rstrip(b"\n")
+        # A line in the dump's layout is parsed only if requested. Any other line is parsed to check
+        # that it is valid: this detects truncated and wrong files.
+        if text.startswith(_START) and text.endswith(b"}"):
+            title = text[len(_START) : text.find(b'"', len(_START))]
+            if b"\\" in title:
+                title = _spelt_out(text, name, line)
+        elif text.strip():
+            title = _title_of(parse_object(text, name, line), name, line)
+        else:
+            continue
+        if normalise and not title.isascii():
+            title = normal_title(title.decode("utf-8", "replace")).encode()
+        if title in asked:
+            sentences = parse_object(text, name, line).get("lines")
+            if not isinstance(sentences, str):
+                raise bad_line(name, line, "the page has no field 'lines' with its sentences.")
+            if sentences.strip():
+                checked_text(sentences, "the field 'lines'", name, line)
+            yield line, title, parse_sentences(sentences)
 
 
 def _spelt_out(text: bytes, source: str, line: int) -> bytes:

@@ -80,10 +80,7 @@ class ExemplarPlan:
 
 
 def hold_out(rng: np.random.Generator, writer: Integers, digit: Integers, queries: int, references: int = 1) -> Stock:
-    """Hold out ``queries`` random instances of every cell, or all of a smaller cell, and more for its references.
-
-    A query then has ``references`` references, or fewer if the cell is small: at least one instance is left to lend.
-    """
+    """Hold out ``queries`` random instances of every cell, or all of a smaller cell, and more for its references."""
     cells, cell = np.unique(writer * 10 + digit, return_inverse=True)
     shuffled = rng.permutation(len(cell))
     in_cells = shuffled[np.argsort(cell[shuffled], kind="stable")]
@@ -152,11 +149,7 @@ def _plan(
 
 
 def draw_bags(rng: np.random.Generator, stock: Stock, plan: ExemplarPlan) -> tuple[Integers, Integers]:
-    """Draw the instances, without replacement; return ``bag_ptr`` ``(E + 1,)`` and ``bag_index`` ``(T,)``.
-
-    A bag is in random order. Sorted by instance, it would reveal the writers: in QMNIST those of
-    one writer are adjacent.
-    """
+    """Draw the instances, without replacement; return ``bag_ptr`` ``(E + 1,)`` and ``bag_index`` ``(T,)``."""
     exemplar, column = np.nonzero(plan.lends)
     cell, count = plan.lender[exemplar, column], plan.lends[exemplar, column]
     chunks = range(0, len(cell), _PAIRS_A_CHUNK)

@@ -55,17 +55,9 @@ def test_splits_have_their_shares_and_no_common_class(tmp_path: Path) -> None:
     root = make_vectors(tmp_path, {f"c{number}": 4 for number in range(20)})
     sets = build(root, shares=Shares(0.2, 0.3), drawing=Drawing(100, 3, 2, 5))
     classes = {split: set(exemplars.pool.classes) for split, exemplars in sets.items()}  # type: ignore[arg-type]
-    assert {split: len(names) for split, names in classes.items()} == {
-        "train": 10,
-        "validation": 4,
-        "test": 6,
-    }
+    assert {split: len(names) for split, names in classes.items()} == {"train": 10, "validation": 4, "test": 6}
     assert len(set.union(*classes.values())) == 20
-    assert {split: len(exemplars) for split, exemplars in sets.items()} == {
-        "train": 50,
-        "validation": 20,
-        "test": 30,
-    }
+    assert {split: len(exemplars) for split, exemplars in sets.items()} == {"train": 50, "validation": 20, "test": 30}
 
 
 def test_every_query_has_one_positive_and_one_negative_in_turn(tmp_path: Path) -> None:
@@ -203,8 +195,7 @@ def test_files_of_no_use_are_named_and_ignored(tmp_path: Path, warned: list[str]
     ("array", "message"),
     [
         (np.zeros(3), r"x\.npy: a vector of 3 numbers, but .*0\.npy has a vector of 2"),
-        (np.array([[0.0, 5.0], [1.0, np.nan]]), r"x\.npy, row 1: number 1 of the vector \(from 0\) is NaN"),
-        (np.array([0.0, 1e300]), r"x\.npy: number 1 .*infinite as float32"),
+        (np.array([[0.0, 5.0], [1.0, np.nan]]), r"x\.npy, row 1: number 1 of the vector is NaN"),
         (np.array([{"a": 1}], dtype=object), r"x\.npy: not a NumPy file of numbers"),
         (None, r"class folder .*b contains no instances"),
     ],
@@ -237,12 +228,6 @@ def test_bad_texts_are_refused(tmp_path: Path, content: bytes, message: str) -> 
         (tmp_path / name / "1.txt").write_bytes(content)
     with pytest.raises(MIVError, match=message):
         build(tmp_path, shares=ALL_TRAIN)
-
-
-def test_folders_that_are_splits_are_not_taken_for_classes(tmp_path: Path) -> None:
-    root = make_vectors(tmp_path, {"train": 4, "test": 4})
-    with pytest.raises(MIVError, match=r"train contains no folders\. Expected .*train/<class>/"):
-        build(root)
 
 
 def test_other_folders_beside_splits_are_refused(tmp_path: Path) -> None:
@@ -314,37 +299,18 @@ def test_no_parent_is_in_two_splits(tmp_path: Path) -> None:
         build(root, split_by="parent")
 
 
-def of_counts(train: int, validation: int, test: int) -> dict[str, set[str]]:
-    counts = {"train": train, "validation": validation, "test": test}
-    return {split: {f"{split} {number}" for number in range(count)} for split, count in counts.items() if count}
-
-
 @pytest.mark.parametrize(
-    ("classes", "drawn", "message"),
+    ("counts", "message"),
     [
-        (of_counts(16, 2, 2), "validation test", "Of 20 classes, validation has only 2 and test has only 2. Metrics"),
-        (of_counts(16, 2, 2), "validation test", "each has 5, or raise --validation (now 0.1) and --test (now 0.1)."),
-        (of_counts(13, 5, 2), "validation test", "Of 20 classes, test has only 2. "),
-        (of_counts(13, 5, 2), "validation test", " or raise --test (now 0.1)."),
-        (of_counts(10, 8, 2), "validation test", " Add classes until each has 5."),  # train would keep 7 of 20
-        (of_counts(15, 5, 3), "", " Add classes until each has 5."),  # the splits are folders
-        (of_counts(15, 2, 3), "validation", " raise --validation (now 0.1)."),
-        ({"train": {*"abcd"}, "validation": {*"abcd"}}, "", "Of 4 classes, validation has only 4. "),  # counted once
-        (of_counts(12, 8, 0), "validation", ""),
-        (of_counts(20, 0, 0), "", ""),
+        ({"train": 16, "validation": 2, "test": 2}, "Of 20 classes, validation has only 2 and test has only 2. "),
+        ({"train": 13, "validation": 5, "test": 2}, "Of 20 classes, test has only 2. "),
+        ({"train": 12, "validation": 8}, ""),
     ],
 )
-def test_few_classes_for_validation_and_test_are_told(
-    warned: list[str], classes: dict[str, set[str]], drawn: str, message: str
-) -> None:
-    warn_of_few_classes(classes, Shares(), set(drawn.split()))
+def test_few_classes_for_validation_and_test_are_told(warned: list[str], counts: dict[str, int], message: str) -> None:
+    warn_of_few_classes({split: {f"{split} {n}" for n in range(count)} for split, count in counts.items()})
     assert bool(warned) == bool(message)
     assert message in "".join(warned)
-
-
-def test_one_class_without_other_splits_is_not_told_to_drop_one(tmp_path: Path) -> None:
-    with pytest.raises(MIVError, match=r"1 classes cannot be split into train: .* at least two. Add classes\.$"):
-        build(make_vectors(tmp_path, {"a": 4}), shares=ALL_TRAIN)
 
 
 def test_too_few_classes_or_instances_say_what_to_do(tmp_path: Path) -> None:
@@ -362,10 +328,8 @@ def test_too_few_classes_or_instances_say_what_to_do(tmp_path: Path) -> None:
     [
         {"exemplars": 1},
         {"bag_min": 0},
-        {"bag_mean": 0.5},
         {"bag_mean": float("nan")},
         {"bag_mean": 30, "bag_max": 20},
-        {"witness_rate": 0},
         {"witness_rate": float("nan")},
         {"witnesses": 6},
         {"hard_negatives": 1.5},

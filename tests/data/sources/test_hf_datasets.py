@@ -1,6 +1,5 @@
 """Rows as Hugging Face ``datasets`` gives them, and the way there and back where that package is installed."""
 
-import builtins
 from typing import Any
 
 import numpy as np
@@ -65,19 +64,6 @@ def test_images_come_as_pillow_or_as_numbers(form: str) -> None:
 def test_mistakes_are_named(rows: Any, message: str) -> None:
     with pytest.raises(MIVError, match=message):
         ExemplarSet.from_dataset(rows)
-
-
-def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *arguments: Any, **options: Any) -> Any:
-        if name == "datasets":
-            raise ImportError(name)
-        return real(name, *arguments, **options)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MIVError, match=r"pip install 'miv\[datasets\]'"):
-        tiny_sets("features")["train"].to_dataset()
 
 
 @pytest.mark.parametrize("kind", ["features", "image", "text"])

@@ -74,7 +74,7 @@ def test_given_splits_say_if_they_part_what_belongs_together(tmp_path: Path, war
         folder.rename(tmp_path / "root" / ("test" if folder.name.endswith("_forg") else "train") / folder.name)
     build(tmp_path / "root", together_by=r"\d+", shares=Shares(0, 0))
     assert "4 groups of folders are in more than one split, such as 000" in " ".join(warned)
-    with pytest.raises(MIVError, match="there is no folder 000 beside it"):
+    with pytest.raises(MIVError, match="there is no folder 000 beside"):
         build(tmp_path / "root", forgeries="_forg")
 
 
@@ -93,7 +93,7 @@ def test_under_parents_the_pattern_looks_at_the_parents(tmp_path: Path) -> None:
         ({"together_by": r"([a-z]+)"}, "does not match the folder '000'"),
         ({"together_by": r"_forg|(\d+)x"}, "does not match the folder '000'"),
         ({"forgeries": " "}, "is empty"),
-        ({"forgeries": "_fake"}, "No folder ends in '_fake'; there are 000, 000_forg, 001"),
+        ({"forgeries": "_fake"}, "No folder ends in '_fake'"),
     ],
 )
 def test_says_what_is_wrong(tmp_path: Path, options: dict[str, str], said: str) -> None:

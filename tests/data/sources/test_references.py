@@ -47,7 +47,7 @@ def test_a_table_has_references_and_query_ids(tmp_path: Path) -> None:
 def test_a_table_without_any_query_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "claims.csv"
     path.write_text("references,bag,label\nsky?|heaven?,blue|red,1\n,blue,0\n")
-    with pytest.raises(MIVError, match=r"line 3: there is no query\. Expected an instance in the column 'query', or"):
+    with pytest.raises(MIVError, match=r"line 3: there is no query"):
         ExemplarSet.from_table(path)
 
 

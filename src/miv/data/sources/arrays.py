@@ -12,7 +12,6 @@ from miv.data.exemplars import ExemplarSet
 from miv.data.kinds import KINDS
 from miv.data.pool import PoolBuilder
 from miv.errors import MIVError, needs_extra, unknown_name
-from miv.files.instances import InstanceKind
 from miv.files.tables import parse_label, parse_witnesses
 
 
@@ -82,21 +81,18 @@ def _collect(exemplars: Iterable[tuple[Sequence[Any], Any]]) -> tuple[PoolBuilde
             raise MIVError(f"Bag {number} is {'one text' if isinstance(bag, str) else 'empty'}. Expected a list.")
         if not len(queries):
             raise MIVError(f"Exemplar {number} has no references. Expected at least one.")
-        builder = builder or PoolBuilder(_kind_of(queries[0]))
+        if builder is None:
+            shape = np.shape(queries[0])
+            kind = "text" if isinstance(queries[0], str) else {1: "features", 2: "image", 3: "image"}.get(len(shape))
+            if kind is None:
+                raise MIVError(f"A query has the shape {shape}. Expected a vector (C,), an image or a text.")
+            builder = PoolBuilder(kind)
         places = [f"query {number}", *(f"query {number}, reference {place}" for place in range(1, len(queries)))]
         references.append(list(dict.fromkeys(map(add, queries, places))))
         bags.append([add(value, f"bag {number}, instance {place}") for place, value in enumerate(bag)])
     if builder is None:
         raise MIVError("There are no exemplars. Expected at least one query and its bag.")
     return builder, references, bags
-
-
-def _kind_of(first: Any) -> InstanceKind:
-    kinds = {1: "features", 2: "image", 3: "image"}
-    shape = np.shape(first)
-    if not isinstance(first, str) and len(shape) not in kinds:
-        raise MIVError(f"A query has the shape {shape}. Expected features (C,), images (H, W) or (H, W, 3), or a text.")
-    return "text" if isinstance(first, str) else kinds[len(shape)]
 
 
 # Vectors of two kinds in one set: a query of one kind against a bag of another.
@@ -220,24 +216,14 @@ def from_dataset(
         pool = replace(pool, names=np.array(called, dtype=object))
     groups, query_ids = ([str(one) for one in optional[name]] for name in (group_column, query_id_column))
     return ExemplarSet.from_lists(
-        pool,
-        None,
-        bags,
-        labels,
-        witnesses or None,
-        groups or None,
-        references=references,
-        query_ids=query_ids or None,
+        pool, None, bags, labels, witnesses or None, groups or None, references=references, query_ids=query_ids or None
     )
 
 
 def _instance_column(
     count: int, references: list[list[int]], bags: list[list[int]], column: str, bag_column: str, cells: dict[str, Any]
 ) -> list[str] | None:
-    """One string per instance of a pool of ``count``, from a column about queries and one about bags, if there are any.
-
-    A cell about a query is a string, or a list with one per reference; one about a bag is a list with one per member.
-    """
+    """One string per instance of a pool of ``count``, from a column about queries and one about bags, if any."""
     if not cells[column] or not cells[bag_column]:
         return None
     words: list[str] = [""] * count
@@ -250,9 +236,7 @@ def _instance_column(
                 raise MIVError(f"Row {number}: {len(listed)} {name} for {len(rows)} instances. Expected one each.")
             for row, word in zip(rows, map(str, listed), strict=True):
                 if row in known and words[row] != word:
-                    raise MIVError(
-                        f"Row {number}: an instance has {word!r} in {name}, but {words[row]!r} in an earlier row."
-                    )
+                    raise MIVError(f"Row {number}: {name} of an instance is {word!r}, but was {words[row]!r} earlier.")
                 known.add(row)
                 words[row] = word
     return words

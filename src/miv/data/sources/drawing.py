@@ -19,10 +19,7 @@ from miv.runtime import Progress
 
 
 def nearest_classes(pool: InstancePool, members: Sequence[NDArray[np.int64]], count: int) -> list[NDArray[np.int64]]:
-    """For each of ``K`` classes of pool indices, the ``count`` others with the nearest mean sketch, nearest first.
-
-    Where the channels of a sketch have scales of their own, each is standardised to mean 0 and deviation 1.
-    """
+    """For each of ``K`` classes of pool indices, the ``count`` others with the nearest mean sketch, nearest first."""
     kind = KINDS[pool.kind]
     centres = np.stack([np.mean([kind.sketch(pool.values[i]) for i in indices], axis=0) for indices in members])
     centres -= centres.mean(axis=0)
@@ -78,36 +75,24 @@ class Drawing:
     references_per_query: int = field(default=1, metadata={"least": 1})
 
     def __post_init__(self) -> None:
-        if self.exemplars < 2:
-            raise MIVError(f"The number of exemplars is {self.exemplars}. Expected at least 2.")
-        if not 1 <= self.bag_mean <= 1_000_000:
-            raise MIVError(f"The mean bag size is {self.bag_mean:g}. Expected at least 1.")
+        _check_range("mean bag size", self.bag_mean, 1, 1_000_000)
+        smallest, largest = self.bag_range
+        if not 1 <= smallest <= self.bag_mean <= largest:
+            sizes = f"min {smallest}, mean {self.bag_mean:g}, max {largest}"
+            raise MIVError(f"The bag sizes are {sizes}. Expected 1 ≤ min ≤ mean ≤ max.")
+        _check_range("number of exemplars", self.exemplars, 2)
+        if not 0 < self.witness_rate <= 1:
+            raise MIVError(f"The witness rate is {self.witness_rate:g}. Expected a number above 0 and at most 1.")
+        if self.witnesses is not None:
+            _check_range("number of witnesses", self.witnesses, 1, smallest)
+        _check_range("share of hard negatives", self.hard_negatives, 0, 1)
+        _check_range("number of hard classes", self.hard_classes, 1)
+        _check_range("number of references per query", self.references_per_query, 1, _MOST_REFERENCES)
         needed = self.exemplars * (8 * self.bag_mean + _BYTES_PER_EXEMPLAR)
         if needed > _MOST_BYTES:
             raise MIVError(
                 f"{self.exemplars:,} exemplars with bags of {self.bag_mean:g} need {needed / 2**30:,.0f} GiB. Expected "
                 f"at most {_MOST_BYTES >> 30}; draw fewer exemplars or smaller bags."
-            )
-        smallest, largest = self.bag_range
-        if not 1 <= smallest <= self.bag_mean <= largest:
-            raise MIVError(
-                "Bag sizes must satisfy 1 ≤ min ≤ mean ≤ max; "
-                f"got min {smallest}, mean {self.bag_mean:g}, max {largest}."
-            )
-        if not 0 < self.witness_rate <= 1:
-            raise MIVError(f"The witness rate is {self.witness_rate:g}. Expected a number above 0 and at most 1.")
-        if self.witnesses is not None and not 1 <= self.witnesses <= smallest:
-            raise MIVError(
-                f"The number of witnesses is {self.witnesses}. Expected a number from 1 to the "
-                f"minimum bag size, {smallest}; use fewer, or raise that size."
-            )
-        if not 0 <= self.hard_negatives <= 1:
-            raise MIVError(f"The share of hard negatives is {self.hard_negatives:g}. Expected a number from 0 to 1.")
-        if self.hard_classes < 1:
-            raise MIVError(f"The number of hard classes is {self.hard_classes}. Expected at least 1.")
-        if not 1 <= self.references_per_query <= _MOST_REFERENCES:
-            raise MIVError(
-                f"The number of references per query is {self.references_per_query}. Expected 1 to {_MOST_REFERENCES}."
             )
 
     @property
@@ -160,10 +145,7 @@ class Drawing:
                         too_few += len(shown) < wanted
                         advance(1)
         if too_few:
-            warn(
-                f"{split}: {too_few} of {(len(bags) + 1) // 2} positive bags contain fewer witnesses than requested, "
-                "because their class has too few instances; distractors fill the bag."
-            )
+            warn(f"{split}: {too_few} of {(len(bags) + 1) // 2} positive bags contain fewer witnesses than requested.")
         return ExemplarSet(
             pool=pool,
             query=np.array([asked[0] for asked in references], dtype=np.int64),
@@ -189,10 +171,7 @@ class Drawing:
 
     def _check_enough(self, classes: "_Classes", split: str) -> None:
         if not len(classes.query_places):
-            raise MIVError(
-                f"The split {split} has no class with two different instances, so no query can have a "
-                "witness. Add instances per class, or use another seed."
-            )
+            raise MIVError(f"The split {split} has no class with two different instances. Add instances per class.")
         others = len(classes.flat) - classes.largest
         largest_bag = self.bag_range[1]
         if others < largest_bag:
@@ -272,6 +251,11 @@ class _Classes:
             return self.flat[:0]
         candidates = self._near[self._class_of[place]]
         return candidates[rng.choice(len(candidates), min(count, len(candidates)), replace=False)]
+
+
+def _check_range(what: str, value: float, least: float, most: float = math.inf) -> None:
+    if not least <= value <= most:
+        raise MIVError(f"The {what} is {value:g}. Expected a number from {least:g} to {most:g}.")
 
 
 def _round_at_random(value: float, rng: np.random.Generator) -> int:

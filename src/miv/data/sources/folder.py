@@ -35,10 +35,7 @@ _SPLIT_NAMES = {
 
 @dataclass(frozen=True)
 class ClassFolder:
-    """The files of one class, sorted by name; ``split`` and ``parent`` are empty if there are no such folders.
-
-    Below a parent, the name is ``<parent>/<class>``, because two parents may have classes of the same name.
-    """
+    """The files of one class, sorted by name; ``split`` and ``parent`` are empty if there are no such folders."""
 
     name: str
     files: tuple[Path, ...]
@@ -71,20 +68,14 @@ def kind_of(path: Path) -> InstanceKind:
 def _check_no_splits(root: Path, folders: list[Path], *, below_parents: bool) -> None:
     """Refuse folders of splits beside other folders; a class may be called ``test``, if it holds instances itself."""
     splits = [folder for folder in folders if folder.name.lower() in _SPLIT_NAMES]
-    levels = 2 if below_parents else 1  # from a split to the folders of instances
-    deeper = [folder for folder in splits if _has_folders(folder, levels)]
-    if deeper:
+    below = "[!.]*/[!.]*" if below_parents else "[!.]*"  # from a split to the folders of instances
+    if any(entry.is_dir() for folder in splits for entry in folder.glob(below)):
         others = ", ".join(f"{folder.name}/" for folder in folders if folder not in splits)
         named = ", ".join(f"{folder.name}/" for folder in splits)
         raise MIVError(
             f"{root} contains folders of splits ({named}) and others ({others}). Expected either splits (train, "
             f"validation, test) or classes. Move {others} out of {root}, or into one of the splits."
         )
-
-
-def _has_folders(folder: Path, levels: int) -> bool:
-    inside = [entry for entry in folder.iterdir() if entry.is_dir() and not _hidden(entry)]
-    return bool(inside) and (levels == 1 or any(_has_folders(entry, levels - 1) for entry in inside))
 
 
 def _split_folders(folders: list[Path]) -> dict[str, Path]:
@@ -120,11 +111,7 @@ def _instance_files(folder: Path) -> list[Path]:
     entries = [entry for entry in sorted(folder.iterdir()) if not _hidden(entry)]
     files = [entry for entry in entries if entry.is_file() and kind_of_suffix(entry.suffix)]
     if not files:
-        inside = (
-            " It contains folders. If these are the classes, use --split-by parent."
-            if any(entry.is_dir() for entry in entries)
-            else ""
-        )
+        inside = " If its folders are the classes, use --split-by parent." * any(entry.is_dir() for entry in entries)
         raise MIVError(
             f"The class folder {folder} contains no instances. Expected .txt or .npy files, or images "
             f"({', '.join(sorted(IMAGE_SUFFIXES))}). Fill it or remove it.{inside}"
@@ -198,10 +185,7 @@ class FromFolder:
         match = re.search(self.together_by, name)
         unit = match and match[1 if match.re.groups else 0]
         if not unit:
-            raise MIVError(
-                f"--together-by {self.together_by!r} does not match the folder {name!r}. Expected a match in every "
-                "name; rename the folder or change the pattern."
-            )
+            raise MIVError(f"--together-by {self.together_by!r} does not match the folder {name!r}. Rename it.")
         return unit
 
     def _genuine(self, name: str) -> str:
@@ -218,16 +202,9 @@ class FromFolder:
             if genuine := self._genuine(folder.name):
                 imitated[folder.name] = genuine
                 if (folder.split, genuine) not in there:
-                    raise MIVError(
-                        f"{folder.files[0].parent} holds forgeries, and there is no folder {genuine} beside it. Add "
-                        "the folder of the class that they imitate, or remove them."
-                    )
+                    raise MIVError(f"{folder.files[0].parent}: there is no folder {genuine} beside these forgeries.")
         if not imitated:
-            names = ", ".join(folder.name for folder in folders[:3])
-            raise MIVError(
-                f"No folder ends in {self.forgeries!r}; there are {names} and so on. Expected folders such as "
-                f"{folders[0].name}{self.forgeries}, or omit --forgeries."
-            )
+            raise MIVError(f"No folder ends in {self.forgeries!r}, such as {folders[0].name}{self.forgeries}.")
         return imitated
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
@@ -252,8 +229,7 @@ class FromFolder:
             split: {folders[number].name: rows for number in numbers if len(rows := np.flatnonzero(owner == number))}
             for split, numbers in dealt.items()
         }
-        queried = {split: of_split.keys() - imitated.keys() for split, of_split in members.items()}
-        warn_of_few_classes(queried, self.shares, drawn=set(queried) - {folder.split for folder in folders})
+        warn_of_few_classes({split: of_split.keys() - imitated.keys() for split, of_split in members.items()})
         shares = self.shares.by_split()
         if folders[0].split:
             counts = {split: sum(map(len, rows.values())) for split, rows in members.items()}
@@ -274,10 +250,7 @@ class FromFolder:
         names = [folder.name for folder in folders] if self._unit_words == "classes" else units
         splits_with = Counter(name for numbers in given.values() for name in {names[number] for number in numbers})
         if in_several := [name for name, count in splits_with.items() if count > 1]:
-            warn(
-                f"{len(in_several)} {self._unit_words} are in more than one split, such as {min(in_several)}. Results "
-                "then say nothing about new classes."
-            )
+            warn(f"{len(in_several)} {self._unit_words} are in more than one split, such as {min(in_several)}.")
         if "train" in given and "validation" not in given and self.shares.validation:
             warn("There is no validation folder. Using some classes of train for validation.")
             dealt = self._drawn(given.pop("train"), units, Shares(self.shares.validation, 0.0))
@@ -328,11 +301,8 @@ def _read_instances(
     owner = np.array([number for number, _ in seen], np.int64)
     if not ambiguous:
         return pool, owner
-    first_index, second = next(iter(ambiguous.items()))
-    warn(
-        f"{len(ambiguous)} instances are in more than one class and are left out; the first: {second} is the same as "
-        f"{seen[first_index][1]}."
-    )
+    second = next(iter(ambiguous.values()))
+    warn(f"{len(ambiguous)} instances are in more than one class and left out, such as {second}.")
     rows = np.setdiff1d(np.arange(len(pool)), list(ambiguous))
     if not len(rows):
         raise MIVError("Every instance is in more than one class. Each class needs its own instances.")

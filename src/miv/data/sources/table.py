@@ -36,10 +36,7 @@ _KIND_OF_COLUMN: dict[str, InstanceKind | None] = {"path": None, "text": "text",
 
 
 class CellInstances:
-    """Reads instances from cells: paths relative to ``folder``, texts, or vectors; each file once.
-
-    The first cell says which kind they are, unless it is known.
-    """
+    """Reads instances from cells: paths relative to ``folder``, texts, or vectors; each file once."""
 
     def __init__(self, folder: Path, kind: InstanceKind | None, form: ImageForm) -> None:
         self._folder = folder
@@ -69,10 +66,7 @@ class CellInstances:
 
 
 class InstanceTable:
-    """Instances by id from a separate table.
-
-    The table has the columns ``id``, one of ``path``, ``text`` or ``vector``, and optionally ``class``.
-    """
+    """Instances by id from a separate table."""
 
     def __init__(self, path: Path, kind: InstanceKind | None, form: ImageForm, advance: Advance) -> None:
         self._path = path
@@ -89,7 +83,13 @@ class InstanceTable:
             advance(1)
         if self._cells is None:
             raise MIVError(f"{path}: no rows. Expected an id and a path, text or vector per row.")
-        self._pool: InstancePool = self._with_classes(self._cells.pool())
+        pool = self._cells.pool()
+        if self._classes:
+            if len(self._classes) < len(pool):
+                raise MIVError(f"{path}: some instances have a class and some do not. Give a class for all or none.")
+            classes = [self._classes[index][0] for index in range(len(pool))]
+            pool = replace(pool, classes=np.array(classes, dtype=object))
+        self._pool: InstancePool = pool
 
     def index(self, cell: Any, place: str) -> int:
         """Return the pool index of the instance with the id in a cell."""
@@ -109,9 +109,7 @@ class InstanceTable:
         columns = [column for column in _KIND_OF_COLUMN if not is_blank(record.get(column))]
         if len(columns) != 1:
             found = ", ".join(map(str, record))
-            raise MIVError(
-                f"{place}: expected exactly one of path, text and vector in addition to the id; got {found}."
-            )
+            raise MIVError(f"{place}: expected one of path, text and vector besides the id; got {found}.")
         if self._cells is None:
             self._cells = CellInstances(self._path.parent, _KIND_OF_COLUMN[columns[0]] or kind, form)
         index = self._cells.index(record[columns[0]], place, name)
@@ -119,19 +117,8 @@ class InstanceTable:
             named = parse_id(record["class"], place)
             known, known_place = self._classes.setdefault(index, (named, place))
             if known != named:
-                raise MIVError(
-                    f"{place}: the class is {named!r}, but {known_place} says {known!r} for the same instance. "
-                    "Give it one class, or remove one of the rows."
-                )
+                raise MIVError(f"{place}: the class is {named!r}, but {known_place} says {known!r}. Remove one.")
         return index
-
-    def _with_classes(self, pool: InstancePool) -> InstancePool:
-        if not self._classes:
-            return pool
-        if len(self._classes) < len(pool):
-            raise MIVError(f"{self._path}: some instances have a class and some do not. Give a class for all or none.")
-        classes = np.array([self._classes[index][0] for index in range(len(pool))], dtype=object)
-        return InstancePool(pool.kind, pool.values, classes, pool.names, pool.image_steps)
 
 
 # Read and check the rows of a table of exemplars one by one.
@@ -347,10 +334,9 @@ class FromTable:
         empty = [split for split, chosen in numbers.items() if not len(chosen)]
         if empty:
             raise MIVError(
-                f"{self.table}: without a column {self.columns.split!r}, the exemplars cannot be split by "
-                f"{self.split_by}: {', '.join(empty)} would be empty, because shared values link nearly all exemplars. "
-                "Add that column, split by something else (--split-by query or group), or disable splits "
-                "(--validation 0 --test 0)."
+                f"{self.table}: the exemplars cannot be split by {self.split_by}: {', '.join(empty)} would be empty, "
+                "because shared values link nearly all exemplars. Split by something else (--split-by query or group), "
+                f"add a column {self.columns.split!r}, or disable splits (--validation 0 --test 0)."
             )
         sizes = ", ".join(f"{len(chosen)} {split}" for split, chosen in numbers.items())
         by_class = self.split_by == "query" and rows.query_ids is None and exemplars.pool.classes is not None
@@ -372,9 +358,8 @@ class FromTable:
             shared = {"instances": "an instance", "query": "a query", "group": "a group"}
             others = " or ".join(name for name in shared if name != self.split_by)
             warn(
-                f"Asked for about {wanted}. Exemplars that share {shared[self.split_by]} must stay together, and they "
-                "form a few large clusters. Results on so few exemplars are not reliable. Add a column "
-                f"{self.columns.split!r}, or split by something else (--split-by {others})."
+                f"Asked for about {wanted}. Exemplars that share {shared[self.split_by]} must stay together. Add a "
+                f"column {self.columns.split!r}, or split by something else (--split-by {others})."
             )
 
     def _clusters(self, exemplars: ExemplarSet, rows: Rows) -> Any:
