@@ -143,11 +143,7 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path, asked: list[tuple[str
     (tmp_path / "empty" / "config.json").write_text('{"architecture": "resnet18"}')
     for spec, options, words in (
         ("timm:net", {"checkpoint": str(tmp_path / "nope.pth")}, "There is no file"),
-        (
-            "timm:net",
-            {"checkpoint": str(tmp_path / "other.pth")},
-            r"missing \['body.bias'\].* \['neck.weight'\]",
-        ),
+        ("timm:net", {"checkpoint": str(tmp_path / "other.pth")}, r"missing \['body.bias'\].* \['neck.weight'\]"),
         ("timm:net", {"checkpoint": str(tmp_path / "whole.pth")}, r"not a checkpoint of weights"),
         (f"timm:local-dir:{tmp_path}/nope", {}, "there is no folder.* holds: empty"),
         (f"timm:local-dir:{tmp_path}/empty", {}, "contains no weights"),

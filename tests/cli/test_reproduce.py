@@ -64,6 +64,8 @@ def test_a_model_that_no_experiment_has_is_named(computed: list[Job]) -> None:
         run("qmnist", "--models", "cap_vena")
     with pytest.raises(MIVError, match="Expected names from `miv poolings`"):
         run("qmnist", "--models", " ,")
+    with pytest.raises(MIVError, match="Use --parallel"):
+        run("qmnist", "--ray", "auto")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,7 @@ def test_json_draws_the_plots_and_is_no_other_format(computed: list[Job]) -> Non
     draw = ["qmnist", "per_digit", "--report-only", "--json", "--plots", "pictures"]
     run(*draw)
     assert list(Path("pictures").glob("*.svg"))
-    with pytest.raises(MIVError, match=r"pictures/.*-qmnist-per_digit-digits\.png already exists.*--overwrite"):
+    with pytest.raises(MIVError, match=r"pictures/.*-qmnist-per_digit-figures\.png already exists.*--overwrite"):
         run(*draw)
     run(*draw, "--overwrite")
     with pytest.raises(MIVError, match="--json and --format html"):

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -14,14 +13,12 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from miv.errors import MIVError, StoppedByUser
+from miv.errors import StoppedByUser
 from miv.reproduction import cells, runner
 from miv.reproduction.grids import EXPERIMENTS, Cell, Setup
 from miv.reproduction.jobs import Job, JobFolders
-from miv.reproduction.ray_runner import compute_remotely
 from miv.reproduction.results import RESULT, find_result
 from miv.reproduction.runner import run_jobs
-from miv.scoring.ray import check_address
 from tests.reproduction.examples import answers_of, document_of, finish, job_of
 
 ANSWERS = answers_of([1.0, -1.0, 1.0, -1.0], [1, 0, 0, 1], [True, False, True, False])
@@ -199,37 +196,10 @@ def test_the_process_of_a_cell_leaves_one_that_is_done_or_under_way_alone(
     assert "pooling_options was {} and is {'heads': 7}" in capsys.readouterr().err
 
 
-def test_an_address_where_nobody_answers_is_refused_at_once() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"  # bound, and nobody listens
-        for one in (address, f"ray://{address}", "127.0.0.1:ray"):
-            with pytest.raises(MIVError, match=f"Cannot reach a Ray cluster at '{one}'"):
-                check_address(one)
-        free.listen()
-        check_address(address)
-    check_address("auto")
-
-
-def test_what_a_remote_cell_says_is_in_its_log(places: JobFolders, monkeypatch: pytest.MonkeyPatch) -> None:
-    def compute(*_: object) -> None:
-        print("epoch 1", file=sys.stderr)
-        raise MIVError("No room.")
-
-    monkeypatch.setattr("miv.reproduction.ray_runner.compute", compute)
-    monkeypatch.setattr("miv.reproduction.ray_runner.set_threads", lambda *_: None)
-    monkeypatch.setattr("miv.reproduction.ray_runner.keep_memory", lambda: None)
-    with pytest.raises(MIVError, match="No room"):
-        compute_remotely(job_of().document(), vars(places), 1)
-    log = job_of().log(places.work).read_text()
-    assert log.startswith("epoch 1\n")
-    assert log.endswith("MIVError: No room.\n")
-
-
-def real_command(places: JobFolders, *more: str) -> list[str]:
+def real_command(places: JobFolders) -> list[str]:
     command = [sys.executable, "-m", "miv", "reproduce", "qmnist", "key_instance", "--tier", "smoke", "--rounds", "1"]
     paths = ["--results", str(places.results), "--work", str(places.work)]
-    return [*command, "--models", "cap_dba_l1", *paths, *more]
+    return [*command, "--models", "cap_dba_l1", *paths]
 
 
 @pytest.mark.slow
@@ -254,19 +224,6 @@ def test_a_cell_killed_at_any_moment_goes_on_and_ends_the_same(tmp_path: Path, m
     assert other is not None
     assert one.metrics == other.metrics
     assert not list(killed.results.rglob(".*.part"))
-
-
-@pytest.mark.slow
-def test_each_cell_is_a_ray_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("ray")
-    monkeypatch.setenv("MIV_CACHE_DIR", str(tmp_path / "cache"))
-    places = JobFolders(tmp_path / "results", tmp_path / "work", tmp_path / "cache")
-    done = subprocess.run(real_command(places, "--ray", "local"), check=True, capture_output=True, text=True)
-    assert "1 go to Ray" in done.stderr
-    assert "frozen epoch" in next(places.work.rglob("*.log")).read_text()
-    assert "synthetic twin" in done.stdout
-    again = subprocess.run(real_command(places, "--ray", "local"), check=True, capture_output=True, text=True)
-    assert "Ray" not in again.stderr
 
 
 def _workers(work: Path) -> list[int]:

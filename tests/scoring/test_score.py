@@ -244,10 +244,7 @@ def test_what_is_read_is_never_in_the_output(folder: Path, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "words"),
-    [
-        (None, r"_score\.json has no settings"),
-        ({"rows": 5}, "fingerprint of the verifier was not given"),
-    ],
+    [(None, r"_score\.json has no settings"), ({"rows": 5}, "fingerprint of the verifier was not given")],
 )
 def test_a_folder_that_does_not_say_its_settings_is_refused(folder: Path, settings: Any, words: str) -> None:
     score("verifier", "pairs.jsonl", "out", rows=5)

@@ -10,13 +10,6 @@ from miv.registry import lazy_exports
 if TYPE_CHECKING:
     from miv.backbones.cache import exemplars_of_two_kinds as exemplars_of_two_kinds
 
-__all__ = [
-    "BACKBONES",
-    "Backbone",
-    "ModuleBackbone",
-    "create_backbone",
-    "exemplars_of_two_kinds",
-    "register_backbone",
-]
+__all__ = ["BACKBONES", "Backbone", "ModuleBackbone", "create_backbone", "exemplars_of_two_kinds", "register_backbone"]
 # A verifier does not need to make sets.
 __getattr__, _ = lazy_exports(__name__, {"exemplars_of_two_kinds": "miv.backbones.cache"})

@@ -117,10 +117,7 @@ def embed_exemplars(
 
 
 def embed_instances(
-    backbone: Backbone,
-    pool: InstancePool,
-    chosen: NDArray[np.int64],
-    progress: Progress | None = None,
+    backbone: Backbone, pool: InstancePool, chosen: NDArray[np.int64], progress: Progress | None = None
 ) -> NDArray[np.float32]:
     """Features ``(P, C)`` in memory; the ``chosen`` rows are computed, the others are 0."""
     backbone.check(pool)

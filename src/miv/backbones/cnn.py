@@ -11,10 +11,7 @@ from miv.backbones.names import register_backbone
 from miv.errors import unknown_name
 
 # Side and channels of the first convolution, which halves the image; then channels and stride of each block.
-PLANS = {
-    "small": (3, 24, ((48, 2), (96, 2))),
-    "large": (5, 32, ((48, 1), (96, 2), (128, 2))),
-}
+PLANS = {"small": (3, 24, ((48, 2), (96, 2))), "large": (5, 32, ((48, 1), (96, 2), (128, 2)))}
 _RELU_GAIN = (2 / (1 - 1 / torch.pi)) ** 0.5  # after it and a ReLU, the variance is again 1
 
 

@@ -139,11 +139,7 @@ class Timm(Backbone):
         return bool(options.get("pretrained", True))
 
     def configuration(self) -> dict[str, Any]:
-        options = {
-            "pretrained": False,
-            "image_size": list(self.view.size),
-            "freeze_batch_norm": self.freeze_batch_norm,
-        }
+        options = {"pretrained": False, "image_size": list(self.view.size), "freeze_batch_norm": self.freeze_batch_norm}
         # Only what differs from timm's defaults, so that the fingerprints of all others stay the same.
         if self._is_from_folder:
             options["architecture"] = self.name

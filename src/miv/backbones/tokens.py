@@ -46,12 +46,7 @@ class TokenEncoder(Backbone):
     instance_dtype = torch.int64
 
     def __init__(
-        self,
-        name: str,
-        width: int = 128,
-        max_tokens: int = 64,
-        hidden: int = 384,
-        encoder_sha256: str | None = None,
+        self, name: str, width: int = 128, max_tokens: int = 64, hidden: int = 384, encoder_sha256: str | None = None
     ) -> None:
         super().__init__()
         if name not in PACKAGES:  # a file from outside must not decide which encoder is read

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from filelock import FileLock, Timeout
 
 from miv.backbones.cache import embed_pool
@@ -72,9 +73,8 @@ def cell_document(
     ``curve`` has the metrics by epoch, as CSV; ``work`` is the folder of runs, with the predictions of other cells.
     """
     measured = evaluate(answers).document()
-    figures, groups = _figures(measured), measured["groups"]
+    figures, groups, witnesses = _figures(measured), measured["groups"], measured["witnesses"] or {}
     influences = {metric: influence(answers, metric) for metric in figures}
-    witnesses = measured["witnesses"] or {}
     asked = dict(job.description)
     return {
         "format": FORMAT,
@@ -91,7 +91,13 @@ def cell_document(
         "start": about.get("start"),  # the verifier whose weights training began with, and their hash
         "versions": about["versions"],
         "code": source_commit(),
-        "machine": _machine(),
+        "machine": {
+            "system": platform.system(),
+            "processor": platform.machine(),
+            "cores": os.cpu_count(),
+            "threads": torch.get_num_threads(),
+            "accelerator": "gpu" if torch.cuda.is_available() else "cpu",
+        },
         "validation": validation["classification"]
         | {name: value for name, value in (validation["witnesses"] or {}).items() if name in WITNESSES},
         "test": {
@@ -149,7 +155,7 @@ def _history(curve: Path) -> dict[str, list[Any]]:
 
 
 def new_pooling_on(name: str, settings: TrainingConfig, pool: InstancePool) -> EarlierVerifier:
-    """A new pooling on the backbone of the verifier ``name``, to start from; the settings must have that backbone."""
+    """A new pooling on the backbone of the verifier ``name``; the settings must have that backbone."""
     verifier = create_verifier(settings, pool)
     verifier.backbone.load_state_dict(Verifier.from_pretrained(name).backbone.state_dict())
     return replace(EarlierVerifier.of(verifier), name=f"a new pooling on the backbone of {name}")
@@ -166,18 +172,6 @@ def _answers(run: RunFolder, test: ExemplarSet, places: JobFolders, progress: Pr
     return with_contributions(verifier, test, answers, features, progress)
 
 
-def _machine() -> dict[str, object]:
-    import torch
-
-    return {
-        "system": platform.system(),
-        "processor": platform.machine(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "accelerator": "gpu" if torch.cuda.is_available() else "cpu",
-    }
-
-
 def command(job: Job, places: JobFolders, threads: int) -> list[str]:
     """The command that computes a job in its own process."""
     paths = {name: None if path is None else str(path) for name, path in vars(places).items()}
@@ -188,8 +182,7 @@ def command(job: Job, places: JobFolders, threads: int) -> list[str]:
 def main(document: dict[str, Any]) -> int:
     """Compute the job unless it is done or another process is computing it."""
     job = Job.of(document["job"])
-    paths: dict[str, Any] = {name: path and Path(path) for name, path in document["places"].items()}
-    places = JobFolders(**paths)
+    places = JobFolders(**{name: path and Path(path) for name, path in document["places"].items()})
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes background processes ignore it
     lock = job.lock(places.work)
     lock.parent.mkdir(parents=True, exist_ok=True)

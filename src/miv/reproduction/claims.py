@@ -69,14 +69,8 @@ class Verdict:
 
 # By kind: the p-value that is small if a contrast supports the claim, and the one that is small if it refutes it.
 _TESTS: dict[str, tuple[Callable[[Estimate], float], Callable[[Estimate], float]]] = {
-    "above": (
-        lambda value: value.p if value.value > 0 else 1.0,
-        lambda value: value.p if value.value < 0 else 1.0,
-    ),
-    "not below": (
-        lambda value: value.p_above(-MARGIN),
-        lambda value: min(1.0, 2 * value.p_below(-MARGIN)),
-    ),
+    "above": (lambda value: value.p if value.value > 0 else 1.0, lambda value: value.p if value.value < 0 else 1.0),
+    "not below": (lambda value: value.p_above(-MARGIN), lambda value: min(1.0, 2 * value.p_below(-MARGIN))),
     "within": (
         lambda value: max(value.p_above(-MARGIN), value.p_below(MARGIN)),  # two one-sided tests
         lambda value: min(1.0, 2 * min(value.p_above(MARGIN), value.p_below(-MARGIN))),

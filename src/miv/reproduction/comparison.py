@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
@@ -114,14 +115,11 @@ def difference(ours: Sequence[Result], theirs: Sequence[Result], metric: str) ->
 
 def _over_rounds(values: Sequence[float], errors: Sequence[float | None], results: Sequence[Result]) -> Estimate:
     """The mean over rounds. Rounds with the same test exemplars count these once: their errors add up."""
-    known = [error for error in errors if error is not None]
-    over_exemplars = None
-    if len(known) == len(errors):
-        by_test: dict[str, float] = {}
-        for result, error in zip(results, known, strict=True):
-            test = result.document["data"]["test"]
-            by_test[test] = by_test.get(test, 0.0) + error
-        over_exemplars = math.hypot(*by_test.values()) / len(values)
+    by_test: dict[str, float] = {}
+    for result, error in zip(results, errors, strict=True):
+        test = result.document["data"]["test"]
+        by_test[test] = by_test.get(test, 0.0) + (error or 0.0)
+    over_exemplars = None if None in errors else math.hypot(*by_test.values()) / len(values)
     spread = float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else None
     return Estimate(float(np.mean(values)), len(values), over_exemplars, spread)
 
@@ -242,14 +240,10 @@ class PairedTest:
 def paired_tests(experiment: Experiment, evidence: CellEvidence) -> list[PairedTest]:
     """Test each row of an experiment against its reference if both have results for the same rounds."""
     tests: list[PairedTest] = []
+    pairs = [(row, other) for row in experiment.rows if (other := experiment.reference_of(row)) is not None]
     for metric in experiment.metrics:
-        gaps = []
-        for row in experiment.rows:
-            reference = experiment.reference_of(row)
-            if reference is not None:
-                gap = difference(evidence.of(row.setup), evidence.of(reference.setup), metric)
-                if gap is not None:
-                    gaps.append((row, reference, gap))
+        leads = [difference(evidence.of(row.setup), evidence.of(other.setup), metric) for row, other in pairs]
+        gaps = [(*pair, gap) for pair, gap in zip(pairs, leads, strict=True) if gap is not None]
         corrected = holm([gap.p for _, _, gap in gaps])
         tests += [PairedTest(row, other, metric, gap, p) for (row, other, gap), p in zip(gaps, corrected, strict=True)]
     return tests
@@ -289,20 +283,11 @@ def _ranking(experiment: Experiment, evidence: CellEvidence, metric: str) -> Ran
     rounds = evidence.common_rounds(rows)
     if len(rows) < 2 or not rounds:
         return None
-    ours = {}
-    for row in rows:
-        values = [result.metrics[metric] for result in evidence.of(row.setup, rounds)]
-        ours[row.model] = sum(values) / len(values)
+    ours = {row.model: fmean(r.metrics[metric] for r in evidence.of(row.setup, rounds)) for row in rows}
     enough = len(rows) > 2 and len(set(ours.values())) > 1 and len(set(paper.values())) > 1
     pair = list(ours.values()), list(paper.values())
-    return Ranking(
-        metric,
-        rounds,
-        order(ours),
-        order(paper),
-        float(kendalltau(*pair).statistic) if enough else math.nan,
-        float(spearmanr(*pair).statistic) if enough else math.nan,
-    )
+    correlations = [float(test(*pair).statistic) if enough else math.nan for test in (kendalltau, spearmanr)]
+    return Ranking(metric, rounds, order(ours), order(paper), *correlations)
 
 
 def order(figures: Mapping[str, float]) -> Order:

@@ -81,18 +81,17 @@ class Job:
         """The name of the contrast stage that cells with the same data share; ``None`` without such a stage."""
         return json.dumps(self.description["data"], sort_keys=True) if self.settings.contrast_epochs else None
 
-    def result_folder(self, results: Path) -> Path:
-        """Folder of the finished cell."""
-        return self.task_folder(results) / self.cell.setup.name / f"round-{self.cell.round}"
-
     def task_folder(self, results: Path) -> Path:
         """Folder of the finished cells of this tier and task; the packed file is next to it."""
         return results / self.tier_name / self.cell.task
 
+    def result_folder(self, results: Path) -> Path:
+        """Folder of the finished cell."""
+        return self.task_folder(results) / self.cell.setup.name / f"round-{self.cell.round}"
+
     def work_folder(self, work: Path) -> Path:
         """Folder of the training run; other settings have another folder."""
-        name = f"{self.cell.setup.name}-{self.digest[:8]}"
-        return work / self.tier_name / self.cell.task / name / f"round-{self.cell.round}"
+        return self.task_folder(work) / f"{self.cell.setup.name}-{self.digest[:8]}" / f"round-{self.cell.round}"
 
     def log(self, work: Path) -> Path:
         """Log of the training."""
@@ -118,23 +117,20 @@ class Job:
 
 def raw_folder(job: Job, chosen: Path | None) -> Path | None:
     """The folder of the raw files of a job; ``None`` if it needs none."""
-    task, _ = job.tier.data(job.cell)
-    expected = {option.name: option.default for option in task_options(task)}
-    return (chosen or Path(expected["raw"])) if "raw" in expected else None
+    options = {option.name: option.default for option in task_options(job.tier.data(job.cell)[0])}
+    return (chosen or Path(options["raw"])) if "raw" in options else None
 
 
 def check_raw(missing: Sequence[Job], chosen: Path | None) -> None:
     """Raise an error if the raw files are missing; they are downloaded only to a named folder."""
     if not missing:
         return
-    task, _ = missing[0].tier.data(missing[0].cell)
-    raw = raw_folder(missing[0], chosen)
+    task, raw = missing[0].tier.data(missing[0].cell)[0], raw_folder(missing[0], chosen)
     downloads = any(option.name == "download" for option in task_options(task))
     if raw is None or raw.is_dir() or (downloads and chosen is not None):
         return
-    fetched = "; missing files are downloaded" if downloads else ""
     raise MIVError(
-        f"{len(missing)} cells are missing, and there is no folder {raw} with the raw files of {task} to compute them "
-        f"from. Pass that folder with --raw (docs/tasks.md describes it{fetched}), or show the cells that "
-        "are finished with --report-only."
+        f"{len(missing)} cells are missing, and there is no folder {raw} with the raw files of {task}. Pass it with "
+        f"--raw (docs/tasks.md describes it{'; missing files are downloaded' * downloads}), or show the finished cells "
+        "with --report-only."
     )

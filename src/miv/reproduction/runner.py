@@ -3,28 +3,51 @@
 import os
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from statistics import fmean
 from typing import NamedTuple
 
 from filelock import FileLock, Timeout
 
-from miv.errors import StoppedByUser
+from miv.errors import MIVError, StoppedByUser
 from miv.reproduction.cells import BUSY, DONE, command
 from miv.reproduction.jobs import Job, JobFolders
-from miv.reproduction.outcomes import Clock, Failure, Say, report_done, report_failure, split_jobs
-from miv.reproduction.results import find_result
+from miv.reproduction.results import Result, find_result
 from miv.runtime import CTRL_C, TERMINATED, Terminated, raising_on_terminate, threads_of_each
 
 _LOOK_SECONDS = 0.2  # between looks at the processes
 _BUSY_SECONDS = 5.0  # between looks at cells that another command computes
 
+Say = Callable[[str], None]
+
+
+class Failure(NamedTuple):
+    """A failed cell and its log."""
+
+    job: Job
+    reason: str
+    log: Path
+
 
 class _Running(NamedTuple):
     process: "subprocess.Popen[bytes]"
     began: float
+
+
+def split_jobs(jobs: Sequence[Job], results: Path) -> tuple[list[Result], list[Job]]:
+    """The existing results, and the jobs that have none; a result with different settings is an error."""
+    by_job = {job: find_result(job, results) for job in jobs}
+    done = [result for result in by_job.values() if result is not None]
+    return done, [job for job, result in by_job.items() if result is None]
+
+
+def say_on_error_stream(text: str) -> None:
+    """Print a line of progress."""
+    print(text, file=sys.stderr, flush=True)
 
 
 @raising_on_terminate()
@@ -37,8 +60,8 @@ def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -
     done, waiting = split_jobs(jobs, places.results)
     if not waiting:
         return []
-    clock = Clock(len(waiting), parallel, [result.document["seconds"] for result in done])
-    say(f"{len(done)} of {len(jobs)} cells are done; computing {len(waiting)}{clock.estimate()}.")
+    seconds = [float(result.document["seconds"]) for result in done]
+    say(f"{len(done)} of {len(jobs)} cells are done; computing {len(waiting)}{_left(len(waiting), seconds, parallel)}.")
     threads = threads_of_each(parallel)
     running: dict[Job, _Running] = {}
     failures: list[Failure] = []
@@ -48,7 +71,6 @@ def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -
             while len(running) < parallel and (job := _next(waiting, running, places.work, looked, say)):
                 waiting.remove(job)
                 if job.digest in looked and find_result(job, places.results) is not None:
-                    clock.ended(None)
                     say(f"Done by another command: {job}.")
                     continue
                 waits = " It shares a contrast stage with a running cell, and waits for it."
@@ -56,18 +78,24 @@ def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -
                 running[job] = _Running(_start(job, places, threads), time.monotonic())
                 say(f"Started {job}; log: {job.log(places.work)}.{waits if shares else ''}")
             time.sleep(_LOOK_SECONDS)
-            for job, (code, seconds) in _ended(running).items():
+            codes = {job: run.process.poll() for job, run in running.items()}
+            for job, code in codes.items():
+                if code is None:
+                    continue
+                took = time.monotonic() - running.pop(job).began
                 if code == BUSY:
                     waiting.append(job)
                 elif code == DONE:
-                    report_done(job, places.results, seconds, clock, say)
+                    seconds.append(took)
+                    left = len(waiting) + len(running)
+                    say(f"{_outcome(job, places.results, took)}; {left} to go{_left(left, seconds, parallel)}.")
                 elif code in (CTRL_C, -signal.SIGINT):
                     raise KeyboardInterrupt
                 elif code in (TERMINATED, -signal.SIGTERM):
                     raise Terminated
                 else:
-                    reason = _last_words(job.log(places.work), code)
-                    failures.append(report_failure(job, reason, places.work, clock, say))
+                    failures.append(Failure(job, _last_words(job.log(places.work), code), job.log(places.work)))
+                    say(f"FAILED  {job}: {failures[-1].reason}")
     except (KeyboardInterrupt, Terminated) as stop:
         _stop(running, say)
         code = TERMINATED if isinstance(stop, Terminated) else CTRL_C
@@ -78,25 +106,50 @@ def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -
     return failures
 
 
+def _left(cells: int, seconds: Sequence[float], parallel: int) -> str:
+    """The remaining time in words; empty if unknown."""
+    if not seconds or not cells:
+        return ""
+    return f", about {_duration(fmean(seconds) * -(-cells // parallel))} left"
+
+
+def _duration(seconds: float) -> str:
+    """A duration in words.
+
+    >>> _duration(59), _duration(150), _duration(9000)
+    ('59 seconds', '2 minutes', '2 h 30 min')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} seconds"
+    if seconds < 6000:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60)} min"
+
+
+def _outcome(job: Job, results: Path, seconds: float) -> str:
+    result = find_result(job, results)
+    if result is None:
+        raise MIVError(f"{job} succeeded, but {job.result_folder(results)} is missing. Was it removed?")
+    figures = "  ".join(f"{name} {result.metrics[name]:.3f}" for name in ("auroc", "i_auroc") if name in result.metrics)
+    return f"Done    {job}: {figures}  in {_duration(seconds)}"
+
+
 def _next(
     waiting: list[Job], running: dict[Job, _Running], work: Path, looked: dict[str, float], say: Say
 ) -> Job | None:
     """The first job that no other process is computing; jobs that would only wait for a shared stage come last."""
     under_way = _stages_under_way(running, work)
-    for job in sorted(waiting, key=lambda job: job.shared_stage in under_way):
-        if _is_free(job, work, looked, say):
-            return job
-    return None
+    ordered = sorted(waiting, key=lambda job: job.shared_stage in under_way)
+    return next((job for job in ordered if _is_free(job, work, looked, say)), None)
 
 
 def _stages_under_way(running: dict[Job, _Running], work: Path) -> set[str]:
     """The shared stages that running cells have not finished: later stages have no checkpoint yet."""
-    later = ("frozen", "all")
     return {
         job.shared_stage
         for job in running
         if job.shared_stage is not None
-        and not any((job.work_folder(work) / "checkpoints" / stage).exists() for stage in later)
+        and not any((job.work_folder(work) / "checkpoints" / stage).exists() for stage in ("frozen", "all"))
     }
 
 
@@ -109,13 +162,6 @@ def _start(job: Job, places: JobFolders, threads: int) -> "subprocess.Popen[byte
         return subprocess.Popen(  # noqa: S603 - our own module
             command(job, places, threads), stdout=file, stderr=file, env=environment, start_new_session=True
         )
-
-
-def _ended(running: dict[Job, _Running]) -> dict[Job, tuple[int, float]]:
-    """Remove and return the jobs whose process ended, with exit code and run time in seconds."""
-    codes = {job: run.process.poll() for job, run in running.items()}
-    now = time.monotonic()
-    return {job: (code, now - running.pop(job).began) for job, code in codes.items() if code is not None}
 
 
 def _is_free(job: Job, work: Path, looked: dict[str, float], say: Say) -> bool:
@@ -139,9 +185,7 @@ def _last_words(log: Path, code: int) -> str:
         return f"ended by signal {-code}"
     with suppress(OSError):
         lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
-        said = [line for line in lines if line]
-        if said:
-            return said[-1][:500]
+        return next((line[:500] for line in reversed(lines) if line), f"ended with code {code}")
     return f"ended with code {code}"
 
 

@@ -8,7 +8,6 @@ continues from ``cpu`` on texts and trains the last layers of the encoder too. `
 the task and says nothing about the paper.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,15 +91,16 @@ FINE_TUNED: dict[str, dict[str, Any]] = {
 }
 
 # The twins of the tier `smoke`, small enough for seconds.
+_CLAIMS_TWIN = ("claims-twin", {"pages": 8, "held_out_pages": 6, "claims": 2})
 TWINS: dict[str, tuple[str, dict[str, Any]]] = {
     "qmnist": ("digits-twin", {"writers": 6, "held_out_writers": 6, "copies": 2}),
     "signature": (
         "signatures-twin",
         {"writers": 6, "held_out_writers": 6, "genuine": 3, "forged": 2, "anchors_per_query": 1, "height": 16},
     ),
-    "fever": ("claims-twin", {"pages": 8, "held_out_pages": 6, "claims": 2}),
-    "fever-dev": ("claims-twin", {"pages": 8, "held_out_pages": 6, "claims": 2}),
-    "claims": ("claims-twin", {"pages": 8, "held_out_pages": 6, "claims": 2}),
+    "fever": _CLAIMS_TWIN,
+    "fever-dev": _CLAIMS_TWIN,
+    "claims": _CLAIMS_TWIN,
 }
 SMOKE: dict[str, Any] = {"max_epochs": 1, "frozen_max_epochs": 1, "batch_size": 64, "bucket": 32}
 
@@ -110,7 +110,6 @@ class Tier:
     """A compute budget for cells, by its name for `--tier`."""
 
     name: str
-    summary: str
     is_twin: bool = False  # runs on synthetic twins, which say nothing about the paper
     is_frozen: bool = False  # trains only poolings, on the backbone of a verifier in the package
     is_fine_tuned: bool = False  # also trains the last layers of an encoder of texts
@@ -150,12 +149,11 @@ class Tier:
 
     def data(self, cell: Cell) -> tuple[str, dict[str, Any]]:
         """The task that builds the data, and its options without the folder of the raw files."""
-        asked = dict(cell.setup.task_options)
         if self.is_twin:
             twin, options = TWINS[cell.task]
             return twin, {**options, "round": cell.round}
         cheaper = CPU_TASK_OPTIONS.get(cell.task, {}) if self.name == "cpu" else {}
-        return cell.task, {**asked, **cheaper, "round": cell.round}
+        return cell.task, {**cell.setup.task_options, **cheaper, "round": cell.round}
 
     def check(self, task: str) -> None:
         """Raise an error if it has no settings for a task."""
@@ -191,15 +189,12 @@ _REMARKS: dict[tuple[str, str], str] = {
 }
 
 
-TIERS: Mapping[str, Tier] = {
-    tier.name: tier
-    for tier in (
-        Tier("paper", "the paper's settings, for GPUs"),
-        Tier("cpu", "compact CNN or frozen encoder, fewer epochs; the same draw of exemplars"),
-        Tier("frozen", "QMNIST only: poolings on the frozen features of miv/digits; minutes a cell", is_frozen=True),
-        Tier("finetuned", "fever-dev only: the last layers of the encoder are trained too", is_fine_tuned=True),
-        Tier("smoke", "seconds, on synthetic twins; says nothing about the paper", is_twin=True),
-    )
+TIERS = {
+    "paper": Tier("paper"),
+    "cpu": Tier("cpu"),
+    "frozen": Tier("frozen", is_frozen=True),
+    "finetuned": Tier("finetuned", is_fine_tuned=True),
+    "smoke": Tier("smoke", is_twin=True),
 }
 
 
