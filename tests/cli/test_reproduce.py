@@ -38,6 +38,26 @@ def run(*arguments: str) -> Result:
     return done
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "The task is missing"),
+        ("qmnst", "Did you mean 'qmnist'"),
+        ("qmnist ablaton", "Did you mean 'ablation'"),
+        ("qmnist --tier gpu", "no tier 'gpu'"),
+        ("qmnist --format pdf", "no format 'pdf'"),
+        ("qmnist --rounds x", "rounds is 'x'"),
+        ("qmnist --rounds 0", "rounds is '0'"),
+        ("signature --raw nowhere", "no folder nowhere"),
+        ("qmnist --ray auto", "Use --parallel"),
+    ],
+)
+def test_mistakes_are_named(arguments: str, message: str, computed: list[Job]) -> None:
+    with pytest.raises(MIVError, match=message):
+        run(*arguments.split())
+    assert computed == []
+
+
 def test_what_is_missing_of_three_rounds_is_computed(computed: list[Job]) -> None:
     Path("data/qmnist").mkdir(parents=True)
     run("qmnist", "per_digit")
@@ -64,8 +84,6 @@ def test_a_model_that_no_experiment_has_is_named(computed: list[Job]) -> None:
         run("qmnist", "--models", "cap_vena")
     with pytest.raises(MIVError, match="Expected names from `miv poolings`"):
         run("qmnist", "--models", " ,")
-    with pytest.raises(MIVError, match="Use --parallel"):
-        run("qmnist", "--ray", "auto")
 
 
 @pytest.mark.parametrize(

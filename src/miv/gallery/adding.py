@@ -22,7 +22,7 @@ from miv.poolings import StoredForm
 from miv.runtime import Progress, SilentProgress, evaluating
 from miv.verifier.network import Verifier
 from miv.verifier.reading import ALONE, ErrorLocations, check_bags, single_instances, with_folders
-from miv.verifier.verifying import Rows, bag_pool, bag_reader, embedded
+from miv.verifier.verifying import Rows, bag_reader, embedded
 from miv.verifier.verifying import query_features as features_of_queries
 
 _PART_MEMBERS: dict[InstanceKind, int] = {"image": 1024, "text": 8192, "features": 1 << 16}
@@ -72,7 +72,7 @@ def read_bags(verifier: Verifier, bags: list[GivenBag], resize: Fit | None) -> R
     backbone, reader = verifier.backbone, bag_reader(verifier, resize)
     names = [_member_names(bag, backbone.kind) for bag in bags]
     members = [reader.add_all(bag.instances, f"The bag {bag.name!r}") for bag in bags]
-    pool = bag_pool(verifier, reader)
+    pool = reader.take_new()
     if pool is None:
         raise MIVError("There are no instances. Expected at least one bag.")
     if pool.kind == "features":
@@ -86,7 +86,7 @@ def read_bags(verifier: Verifier, bags: list[GivenBag], resize: Fit | None) -> R
 
 def query_features(verifier: Verifier, query: Any, resize: Fit | None) -> Rows:
     """Features ``(R, C)`` of a query, or of several references: as ``Verifier.verify`` takes them."""
-    references, _, places = single_instances([query], verifier.query_kind, ALONE)
+    references, _, places = single_instances([query], verifier.backbone.kind, ALONE)
     return features_of_queries(verifier, references, places, resize)
 
 

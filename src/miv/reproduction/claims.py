@@ -116,11 +116,9 @@ def claims_of(task: str) -> Iterator[Claim]:
 
 
 def judge(claim: Claim, evidence: CellEvidence) -> Verdict:
-    """Judge a claim.
+    """Reproduced if every contrast is significant; differs if one is in the other direction after Holm's correction.
 
-    It is reproduced if every contrast is significant by itself; that all are so by accident is less likely than that
-    one is. It differs if one is significant in the other direction after Holm's correction. Otherwise, from one round,
-    and if all models are near chance, it is inconclusive.
+    Otherwise, from one round, and if all models are near chance, it is inconclusive.
     """
     values = []
     for contrast in claim.contrasts:

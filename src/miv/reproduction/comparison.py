@@ -27,14 +27,12 @@ _TINY = 1e-12  # more than the rounding error of sums of floating point numbers
 class Estimate:
     r"""A figure, or a difference of two, over ``R`` rounds, and the evidence that it is on one side of a bound.
 
-    Neither error covers all of the other, so a value is beyond a bound only if it is by both. With the distance
-    :math:`d` to the bound,
+    A value is beyond a bound only if it is by both errors. With the distance :math:`d` to the bound,
 
     .. math:: p = \max\{ P(Z > d / SE_{exemplars}),\ P(T_{R-1} > d / SE_{rounds}) \}
 
-    where :math:`Z` is normal, for thousands of exemplars, and :math:`T` is Student's, for few rounds. The error over
-    exemplars, taken as independent, is that of new draws with the same trained models; ``None`` if the predictions of
-    two models were never on one machine. Rounds draw new exemplars and weights; ``None`` for one round.
+    where :math:`Z` is normal and :math:`T` is Student's. The error over exemplars is ``None`` if the predictions of two
+    models were never on one machine, that over rounds if there is one round.
     """
 
     value: float  # the mean over rounds
@@ -76,11 +74,8 @@ class Estimate:
 
     def _tail(self, distance: float) -> float:
         """The larger of the two probabilities of such a distance by chance; NaN if no error is known."""
-        tails = []
-        if self.over_exemplars is not None:
-            tails.append(_survival(distance, self.over_exemplars, None))
-        if self.over_rounds is not None:
-            tails.append(_survival(distance, self.over_rounds, self.rounds - 1))
+        errors = ((self.over_exemplars, None), (self.over_rounds, self.rounds - 1))
+        tails = [_survival(distance, error, freedom) for error, freedom in errors if error is not None]
         return math.nan if not tails or any(map(math.isnan, tails)) else max(tails)
 
 

@@ -76,11 +76,6 @@ class Job:
         """The hash of the description."""
         return hashlib.sha256(json.dumps(self.description, sort_keys=True).encode()).hexdigest()
 
-    @property
-    def shared_stage(self) -> str | None:
-        """The name of the contrast stage that cells with the same data share; ``None`` without such a stage."""
-        return json.dumps(self.description["data"], sort_keys=True) if self.settings.contrast_epochs else None
-
     def task_folder(self, results: Path) -> Path:
         """Folder of the finished cells of this tier and task; the packed file is next to it."""
         return results / self.tier_name / self.cell.task
@@ -131,6 +126,5 @@ def check_raw(missing: Sequence[Job], chosen: Path | None) -> None:
         return
     raise MIVError(
         f"{len(missing)} cells are missing, and there is no folder {raw} with the raw files of {task}. Pass it with "
-        f"--raw (docs/tasks.md describes it{'; missing files are downloaded' * downloads}), or show the finished cells "
-        "with --report-only."
+        "--raw (docs/tasks.md describes it), or show the finished cells with --report-only."
     )

@@ -1,8 +1,8 @@
 """Finished cells on disk: one JSON document each, with settings, figures, their errors and the curve of training.
 
-A document has no predictions and no weights. What needs predictions is computed when the cell is made: the standard
-error of each figure over exemplars, and that of its difference to every model that a table compares it with. A cell is
-``<tier>/<task>/<cell>/round-<n>/result.json`` until it is packed as a line of ``<tier>/<task>.jsonl``.
+A document has no predictions and no weights, but the standard error of each figure over exemplars, and that of its
+difference to every model that a table compares it with. A cell is ``<tier>/<task>/<cell>/round-<n>/result.json`` until
+it is packed as a line of ``<tier>/<task>.jsonl``.
 """
 
 import json
@@ -69,10 +69,7 @@ class Result:
         return math.nan if error is None else float(error)
 
     def error_of_difference(self, other: "Result", metric: str) -> float | None:
-        """The standard error over exemplars of the difference to another cell; ``None`` if it was not computed.
-
-        The cell that was finished second computed it, from the predictions of both.
-        """
+        """The standard error over exemplars of the difference to another cell; ``None`` if neither cell has it."""
         for cell, partner in ((self, other), (other, self)):
             error = cell.document["paired"].get(partner.job.cell.setup.name, {}).get(metric)
             if error is not None:
@@ -94,10 +91,7 @@ def find_result(job: Job, results: Path) -> Result | None:
     check_document(folder / RESULT, document, remedy)
     difference = _difference({**document["description"], "config": document["config"]}, job.description)
     if difference:
-        raise MIVError(
-            f"{folder} was computed with different settings: {difference}. Use the same settings, move it away, or "
-            "choose another folder with --results."
-        )
+        raise MIVError(f"{folder} was computed with different settings: {difference}. Move it away, or use --results.")
     return Result(job, folder, document)
 
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from statistics import fmean
 from typing import NamedTuple
 
 from filelock import FileLock, Timeout
@@ -60,23 +59,20 @@ def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -
     done, waiting = split_jobs(jobs, places.results)
     if not waiting:
         return []
-    seconds = [float(result.document["seconds"]) for result in done]
-    say(f"{len(done)} of {len(jobs)} cells are done; computing {len(waiting)}{_left(len(waiting), seconds, parallel)}.")
+    say(f"{len(done)} of {len(jobs)} cells are done; computing {len(waiting)}.")
     threads = threads_of_each(parallel)
     running: dict[Job, _Running] = {}
     failures: list[Failure] = []
     looked: dict[str, float] = {}  # when a busy cell was last looked at
     try:
         while waiting or running:
-            while len(running) < parallel and (job := _next(waiting, running, places.work, looked, say)):
+            while len(running) < parallel and (job := _next(waiting, places.work, looked, say)):
                 waiting.remove(job)
                 if job.digest in looked and find_result(job, places.results) is not None:
                     say(f"Done by another command: {job}.")
                     continue
-                waits = " It shares a contrast stage with a running cell, and waits for it."
-                shares = job.shared_stage in _stages_under_way(running, places.work)
                 running[job] = _Running(_start(job, places, threads), time.monotonic())
-                say(f"Started {job}; log: {job.log(places.work)}.{waits if shares else ''}")
+                say(f"Started {job}; log: {job.log(places.work)}.")
             time.sleep(_LOOK_SECONDS)
             codes = {job: run.process.poll() for job, run in running.items()}
             for job, code in codes.items():
@@ -86,9 +82,7 @@ def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -
                 if code == BUSY:
                     waiting.append(job)
                 elif code == DONE:
-                    seconds.append(took)
-                    left = len(waiting) + len(running)
-                    say(f"{_outcome(job, places.results, took)}; {left} to go{_left(left, seconds, parallel)}.")
+                    say(f"{_outcome(job, places.results, took)}; {len(waiting) + len(running)} to go.")
                 elif code in (CTRL_C, -signal.SIGINT):
                     raise KeyboardInterrupt
                 elif code in (TERMINATED, -signal.SIGTERM):
@@ -106,51 +100,17 @@ def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -
     return failures
 
 
-def _left(cells: int, seconds: Sequence[float], parallel: int) -> str:
-    """The remaining time in words; empty if unknown."""
-    if not seconds or not cells:
-        return ""
-    return f", about {_duration(fmean(seconds) * -(-cells // parallel))} left"
-
-
-def _duration(seconds: float) -> str:
-    """A duration in words.
-
-    >>> _duration(59), _duration(150), _duration(9000)
-    ('59 seconds', '2 minutes', '2 h 30 min')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} seconds"
-    if seconds < 6000:
-        return f"{seconds / 60:.0f} minutes"
-    return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60)} min"
-
-
 def _outcome(job: Job, results: Path, seconds: float) -> str:
     result = find_result(job, results)
     if result is None:
         raise MIVError(f"{job} succeeded, but {job.result_folder(results)} is missing. Was it removed?")
     figures = "  ".join(f"{name} {result.metrics[name]:.3f}" for name in ("auroc", "i_auroc") if name in result.metrics)
-    return f"Done    {job}: {figures}  in {_duration(seconds)}"
+    return f"Done    {job}: {figures}  in {seconds / 60:.1f} minutes"
 
 
-def _next(
-    waiting: list[Job], running: dict[Job, _Running], work: Path, looked: dict[str, float], say: Say
-) -> Job | None:
-    """The first job that no other process is computing; jobs that would only wait for a shared stage come last."""
-    under_way = _stages_under_way(running, work)
-    ordered = sorted(waiting, key=lambda job: job.shared_stage in under_way)
-    return next((job for job in ordered if _is_free(job, work, looked, say)), None)
-
-
-def _stages_under_way(running: dict[Job, _Running], work: Path) -> set[str]:
-    """The shared stages that running cells have not finished: later stages have no checkpoint yet."""
-    return {
-        job.shared_stage
-        for job in running
-        if job.shared_stage is not None
-        and not any((job.work_folder(work) / "checkpoints" / stage).exists() for stage in ("frozen", "all"))
-    }
+def _next(waiting: list[Job], work: Path, looked: dict[str, float], say: Say) -> Job | None:
+    """The first job that no other process is computing."""
+    return next((job for job in waiting if _is_free(job, work, looked, say)), None)
 
 
 def _start(job: Job, places: JobFolders, threads: int) -> "subprocess.Popen[bytes]":

@@ -95,7 +95,6 @@ def build_section(experiment: Experiment, evidence: CellEvidence) -> Section:
         tables.append(replace(figure_table(scored, evidence, alike), title="Witnesses ranked alike", note=note))
     tables += [_order_table(orders)] if orders else []
     tables += [claim_table({"": claims})] if claims else []
-    tables.append(_cost_table(experiment, evidence))
     remarks = evidence.tier.remarks(experiment.task) + _remarks(experiment, evidence)
     document = {
         "task": experiment.task,
@@ -271,18 +270,6 @@ def _order_table(orders: Sequence[Ranking]) -> Table:
         tau = f"{ranking.kendall:.2f}" if math.isfinite(ranking.kendall) else NOTHING
         rows.append([TITLES[ranking.metric], *texts, tau])
     return Table("Order of the models", ["metric", "ours", "the paper's", "Kendall's tau"], rows)
-
-
-def _cost_table(experiment: Experiment, evidence: CellEvidence) -> Table:
-    """The run time of the cells, and the selected epochs."""
-    rows = []
-    for setup in {row.setup.name: row.setup for row in experiment.rows}.values():
-        documents = [result.document for result in evidence.of(setup)]
-        minutes = [document["seconds"] / 60 for document in documents]
-        best = ", ".join(f"{document['best']['stage']} {document['best']['epoch']}" for document in documents)
-        mean = f"{sum(minutes) / len(minutes):.1f}" if minutes else NOTHING
-        rows.append([setup.name, str(len(documents)), mean, best or NOTHING])
-    return Table("Training time", ["cell", "rounds", "minutes per round", "best stage and epoch"], rows)
 
 
 def _remarks(experiment: Experiment, evidence: CellEvidence) -> list[str]:

@@ -1,11 +1,8 @@
 """The tiers: backbone, optimiser, batches and epochs of a cell, the same for all models.
 
-The draw of the exemplars, metrics and model selection (the epoch of the best validation accuracy) are the same in
-``paper`` and ``cpu``. Besides cost, ``cpu`` changes the following: signatures have two anchors per query instead of
-all, signatures and texts are trained only in the first of the paper's two stages, and QMNIST has a contrast stage
-before both. ``frozen`` trains only poolings, on the features of a verifier that comes with the package. ``finetuned``
-continues from ``cpu`` on texts and trains the last layers of the encoder too. ``smoke`` runs on the synthetic twin of
-the task and says nothing about the paper.
+Metrics, model selection and the draw of exemplars are the same in ``paper`` and ``cpu``, except that signatures have
+two anchors per query in ``cpu``. It trains signatures and texts only in the first of the paper's two stages, and QMNIST
+has a contrast stage before both. ``_REMARKS`` says what else differs.
 """
 
 from dataclasses import dataclass

@@ -58,11 +58,6 @@ class LoadedModel:
     def __init__(
         self, name: str, verifier: Verifier, settings: ServiceSettings, metrics: ServiceMetrics, about: str | None
     ) -> None:
-        if verifier.query_backbone is not None:
-            raise MIVError(
-                f"{name} takes queries of another kind than its bags, which the service cannot. Use it in Python or "
-                "with `miv verify`."
-            )
         self.name, self.verifier, self.limits, self.about = name, verifier, settings.limits, about
         self.kind = verifier.backbone.kind
         self.can_check = self.kind == "text" and find_spec("sentencex") is not None

@@ -30,8 +30,6 @@ class TrainingConfig:
         heads: number of attention heads, unless pooling_options sets it.
         backbone: compact_cnn, hog, features, hf:<name or folder> or timm:<name>; default: chosen for the instances.
         backbone_options: options of the backbone, such as size=large.
-        query_backbone: backbone for queries of a different modality; the set stores the queries as features. See
-            miv.backbones.exemplars_of_two_kinds. It is not trained, but saved with the verifier.
         batch_size: number of exemplars per step, over all processes.
         grouping: number of exemplars with shared instances to draw together; 1 draws each separately.
         optimiser: rmsprop (as in Keras), or adamw.
@@ -79,7 +77,6 @@ class TrainingConfig:
     heads: int = 2
     backbone: str | None = None
     backbone_options: dict[str, Any] = field(default_factory=dict)
-    query_backbone: str | None = None
     batch_size: int = 256
     grouping: int = 1
     optimiser: Literal["rmsprop", "adamw"] = "rmsprop"
@@ -202,7 +199,10 @@ def read_settings(path: Path) -> dict[str, Any]:
     In a ``.toml`` file a name may be spelled like the flag, ``max-epochs``, and a value as text, ``"0:1e-4,5:5e-5"``.
     """
     if path.suffix == ".json":
-        return read_json_object(path, "Expected the config.json of a run, or a .toml file of settings.")
+        settings = read_json_object(path, "Expected the config.json of a run, or a .toml file of settings.")
+        if settings.get("query_backbone", "") is None:  # of older runs
+            del settings["query_backbone"]
+        return settings
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
