@@ -3,7 +3,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -92,15 +91,6 @@ def test_a_fingerprint_follows_weights_and_configuration() -> None:
     assert (
         create_backbone("features", channels=2).fingerprint() != create_backbone("features", channels=3).fingerprint()
     )
-
-
-def test_features_are_prepared_as_they_are() -> None:
-    backbone = create_backbone("features", channels=3)
-    values = np.arange(6, dtype=np.float32).reshape(2, 3)
-    values.setflags(write=False)
-    assert backbone(backbone.prepare(values)).tolist() == [[0, 1, 2], [3, 4, 5]]
-    with pytest.raises(MIVError, match=r"float32 \(2, 3\). Expected float32 \(U, 4\)"):
-        create_backbone("features", channels=4).prepare(values)
 
 
 @given(spec=st.sampled_from(["compact_cnn:small", "hf", "hf:", "timm:", "features:4", "resnet", ":", ""]))

@@ -125,12 +125,6 @@ def test_the_features_of_a_whole_pool_serve_every_set_on_it(
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_without_a_cache_nothing_is_kept(backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert embed_exemplars(backbone, three_of_six(), None).any()
-    assert not list(tmp_path.rglob("*"))
-
-
 def test_features_need_no_cache(tmp_path: Path) -> None:
     pool = InstancePool("features", np.ones((3, 4), np.float32))
     assert embed_pool(create_backbone("features", channels=4), pool, tmp_path / "none") is pool.values

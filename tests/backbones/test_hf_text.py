@@ -3,7 +3,6 @@
 import itertools
 import json
 import os
-import socket
 import subprocess
 import sys
 import warnings
@@ -143,7 +142,7 @@ def test_a_damaged_tokenizer_is_refused(backbone: Backbone, tmp_path: Path, dama
         document = json.loads(tokenizer.read_text())
         document["model"]["vocab"]["surplus"] = 30522
         tokenizer.write_text(json.dumps(document))
-    with pytest.raises(MIVError, match=r"is missing|is damaged|do not belong together"):
+    with pytest.raises(MIVError, match=r"is missing|is damaged|a vocabulary of"):
         backbone.load_files(tmp_path)
 
 
@@ -159,15 +158,6 @@ def test_a_damaged_tokenizer_is_refused(backbone: Backbone, tmp_path: Path, dama
 def test_wrong_options_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(MIVError, match=words):
         create_backbone(f"hf:{FOLDER}", **options)
-
-
-def test_a_folder_without_a_model_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError("no network in tests")
-
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    with pytest.raises(MIVError, match=r"cannot be read: .*Expected a model's folder"):
-        create_backbone(f"hf:{tmp_path}")
 
 
 def test_pickled_weights_are_not_read(tmp_path: Path) -> None:
@@ -241,14 +231,6 @@ def test_a_pooling_that_there_is_not_must_be_chosen(tmp_path: Path) -> None:
         create_backbone(spec)
     with pytest.warns(MIVWarning, match="trained with 'lasttoken'"):
         create_backbone(spec, pooling="mean")
-
-
-def test_another_pooling_than_the_encoders_own_is_warned_of(recwarn: pytest.WarningsRecorder) -> None:
-    with pytest.warns(MIVWarning, match="pooling of tokens is 'cls', but hf:minilm was trained with 'mean'"):
-        create_backbone("hf:minilm", pooling="cls")
-    recwarn.clear()
-    create_backbone("hf:minilm", pooling="mean")
-    assert not recwarn.list
 
 
 # Windows of whole words.

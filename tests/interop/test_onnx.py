@@ -88,16 +88,6 @@ def test_heads_of_one_and_two_channels_are_exported_as_well(heads: int, tmp_path
     assert np.isnan(ExportCheck([1], 0.0, float("nan"), 0.0).worst)  # a check of NaN is not a good one
 
 
-def test_vectors_are_standardised_in_the_file_too(tmp_path: Path) -> None:
-    verifier = shaken(Verifier("cap_dba_l2", channels=CHANNELS, backbone_options={"standardise": True}))
-    assert isinstance(verifier.backbone, Features)
-    vectors = np.random.default_rng(0).normal(5, 3, (8, CHANNELS)).astype(np.float32)
-    verifier.backbone.fit(vectors)
-    assert export_onnx(verifier, tmp_path / "verifier.onnx", bags=4).worst <= 1e-4
-    answer = OnnxVerifier(tmp_path / "verifier.onnx", threads=1).verify(vectors[0], vectors[1:])
-    assert answer.logit == pytest.approx(float(verifier.verify_many(vectors[:1], [vectors[1:]]).logit[0]), abs=1e-4)
-
-
 def test_images_go_in_as_they_are_stored(tmp_path: Path) -> None:
     torch.manual_seed(0)
     backbone = {"grid": 2, "features": 8}

@@ -2,7 +2,6 @@
 
 import pickle
 import tempfile
-import warnings
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_array
-from sklearn.base import clone, is_classifier
-from sklearn.exceptions import ConvergenceWarning, NotFittedError, SkipTestWarning
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
-from sklearn.utils import estimator_checks, get_tags
+from sklearn.utils import estimator_checks
 
 from miv import MIVClassifier, MIVError, Verifier
 from miv.backbones.cache import embed_instances
@@ -144,17 +143,9 @@ def test_scores_may_be_weighted(fitted: MIVClassifier) -> None:
         fitted.score(pairs, labels, right)
 
 
-def test_few_exemplars_are_learnt_too_and_noise_is_warned_of() -> None:
-    rng = np.random.default_rng(0)
-    queries, labels = rng.normal(size=(60, 16)), np.arange(60) % 2
-    bags = rng.normal(size=(60, 4, 16))
-    bags[1::2, 0] = queries[1::2]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
-        model = MIVClassifier(random_state=0).fit(queries, bags, labels)
-    assert model.score(queries, bags, labels) > 0.9
+def test_where_nothing_can_be_learnt_there_is_a_warning() -> None:
     with pytest.warns(ConvergenceWarning, match="learned nothing"):
-        MIVClassifier(max_epochs=1, random_state=0).fit(np.ones((60, 16)), np.ones((60, 2, 16)), labels)
+        MIVClassifier(max_epochs=1, random_state=0).fit(np.ones((60, 4)), np.ones((60, 2, 4)), np.arange(60) % 2)
 
 
 def test_what_is_given_stands(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,14 +230,6 @@ ESTIMATORS = [MIVClassifier(), OnInstances(StandardScaler())]
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda one: type(one).__name__)
 def test_checks_of_scikit_learn_for_any_input(check: str, estimator: Any) -> None:
     getattr(estimator_checks, check)(type(estimator).__name__, estimator)
-
-
-def test_scikit_learn_leaves_the_others_out_by_the_tags() -> None:
-    tags = get_tags(MIVClassifier())
-    assert is_classifier(MIVClassifier())
-    assert (tags.input_tags.two_d_array, tags.classifier_tags.multi_class) == (False, False)
-    with pytest.warns(SkipTestWarning):
-        estimator_checks.check_estimator(MIVClassifier(), on_skip=None)
 
 
 class OfRows(MIVClassifier):
@@ -361,14 +344,3 @@ OF_TRAINING = ["check_dict_unchanged", "check_estimators_overwrite_params", "che
 def test_checks_of_scikit_learn_for_rows(check: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OfRows, "is_trained", check in OF_TRAINING)
     getattr(estimator_checks, check)("OfRows", OfRows(heads=1, max_epochs=2, random_state=0))
-
-
-def test_on_instances_is_the_transformer_on_every_vector() -> None:
-    queries, bags, _ = exemplars(count=5)
-    pairs = list(zip(queries, bags, strict=True))
-    scaler = OnInstances(StandardScaler()).fit(pairs)
-    everything = np.concatenate([queries, *bags])
-    expected = StandardScaler().fit(everything)
-    for (query, bag), (scaled_query, scaled_bag) in zip(pairs, scaler.transform(pairs), strict=True):
-        assert scaled_query == pytest.approx(expected.transform(query[None])[0])
-        assert scaled_bag == pytest.approx(expected.transform(bag))

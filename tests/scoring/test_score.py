@@ -242,20 +242,6 @@ def test_a_folder_that_does_not_say_its_settings_is_refused(folder: Path, settin
     assert score("verifier", "pairs.jsonl", "out", rows=5, overwrite=True).reused == 0
 
 
-def test_a_folder_that_cannot_be_opened_is_no_split(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such as lost+found; a user who is root can open all, so the error is raised here."""
-    stat = Path.stat
-
-    def refuse(path: Path, **options: Any) -> Any:
-        if path.parent.name == "lost+found":
-            raise PermissionError(13, "Permission denied", str(path))
-        return stat(path, **options)
-
-    Path("pairs/lost+found").mkdir()
-    monkeypatch.setattr(Path, "stat", refuse)
-    assert score("verifier", "pairs", "out").scored.exemplars == EXEMPLARS
-
-
 def test_mistakes_are_told_in_the_words_of_the_command_before_anything_is_written(folder: Path) -> None:
     pool = InstancePool("features", np.ones((3, 5), np.float32))
     exemplars = ExemplarSet.from_lists(pool, [0], [[1, 2]], labels=[1])

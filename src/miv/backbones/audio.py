@@ -1,7 +1,4 @@
-"""Recordings as speaker embeddings: one vector as a query, or a bag of windows.
-
-The network is that of Wan et al. (2018) with the weights that Resemblyzer trained, converted once to safetensors.
-"""
+"""Recordings as embeddings of the speaker encoder of Wan et al. (2018), with the weights that Resemblyzer trained."""
 
 import io
 import math
@@ -109,7 +106,9 @@ class SpeakerEncoder(nn.Module):
 
     def windows(self, sound: Sound) -> SpokenWindows:
         """Embed windows of 1.6 s of a wav file or samples ``(S,)`` at 16 kHz, one every 0.77 s, without silent ones."""
-        samples = _loud_enough(_samples_of(sound))
+        samples = _samples_of(sound)
+        loudness = float(np.sqrt(np.mean(samples.astype(np.float64) ** 2)))
+        samples = samples * np.float32(max(1.0, _LEAST_LOUDNESS / loudness))
         first = _window_starts(len(samples))  # (N,) in frames
         end = (int(first[-1]) + _WINDOW_FRAMES) * _STEP
         padded = np.pad(samples, (0, max(0, end - len(samples))))
@@ -255,12 +254,6 @@ def _one_channel(samples: NDArray[Any]) -> NDArray[np.float32]:
         largest = 2 ** (8 * samples.dtype.itemsize - 1)
     sound: NDArray[np.float32] = (samples.astype(np.float32) - np.float32(middle)) / np.float32(largest)
     return sound.mean(axis=1, dtype=np.float32) if sound.ndim == 2 else sound
-
-
-def _loud_enough(samples: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Raise a quiet recording to the loudness that the encoder was trained with."""
-    loudness = float(np.sqrt(np.mean(samples.astype(np.float64) ** 2)))
-    return samples * np.float32(max(1.0, _LEAST_LOUDNESS / loudness))
 
 
 def _window_starts(samples: int) -> NDArray[np.int64]:

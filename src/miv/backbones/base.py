@@ -3,7 +3,7 @@
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -195,11 +195,6 @@ def whole_number(backbone: str, name: str, given: object, least: int, most: int)
 # Prepare instances for a backbone, and embed them in batches.
 
 
-def prepared(backbone: Backbone, values: NDArray[np.generic]) -> Callable[[NDArray[np.int64]], Tensor]:
-    """Look up instances in the form that the backbone takes."""
-    return lambda rows: backbone.prepare(values[rows])
-
-
 def embed(backbone: Backbone, instances: Tensor, bucket: int) -> Tensor:
     """Embed ``(U, ...)`` to ``(U, C)``, with the batch padded to a multiple of ``bucket``.
 
@@ -221,10 +216,7 @@ MOST_MODULES = 10_000
 
 @contextmanager
 def counting_modules(what: str) -> Iterator[None]:
-    """Raise an error in this block once a network has more than ``MOST_MODULES`` parts.
-
-    On the meta device, tensors of any size cost nothing, but a hundred thousand layers take minutes.
-    """
+    """Raise an error in this block once a network has more than ``MOST_MODULES`` parts, which would take minutes."""
     thread, count = threading.get_ident(), 0
 
     def one_more(*_: Any) -> None:

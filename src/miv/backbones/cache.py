@@ -67,10 +67,7 @@ _MOST_NUMBERS = 1 << 20  # numbers in them: 512 small images, or 16 of 256 by 25
 def embed_pool(
     backbone: Backbone, pool: InstancePool, cache: Path, progress: Progress | None = None
 ) -> NDArray[np.float32]:
-    """The features ``(P, C)`` of a pool, mapped from the cache if present, else computed and cached.
-
-    Several processes may run at once: each writes the whole file under its own name and renames it.
-    """
+    """The features ``(P, C)`` of a pool, mapped from the cache if present, else computed and cached."""
     backbone.check(pool)
     if backbone.is_identity:
         return pool.values  # nothing to cache

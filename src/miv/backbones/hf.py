@@ -51,10 +51,9 @@ def _mode(document: dict[str, Any]) -> str | None:
     if "pooling_mode" in document:
         mode = document["pooling_mode"]
         return mode if isinstance(mode, str) else "+".join(map(str, mode))
-    modes = [name.removeprefix("pooling_mode_") for name, value in document.items() if value is True]
-    names = {"cls_token": "cls", "mean_tokens": "mean"}
-    found = [names.get(mode, mode) for mode in modes if f"pooling_mode_{mode}" in document]
-    return "+".join(found) or None
+    names, prefix = {"cls_token": "cls", "mean_tokens": "mean"}, "pooling_mode_"
+    modes = [key.removeprefix(prefix) for key, value in document.items() if key.startswith(prefix) and value is True]
+    return "+".join(names.get(mode, mode) for mode in modes) or None
 
 
 @register_backbone("hf")

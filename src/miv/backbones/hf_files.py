@@ -90,17 +90,13 @@ def trimmed(config: Any) -> dict[str, Any]:
             raise MIVError(f"The transformer's configuration has {key}. Expected one encoder of texts or of images.")
         if value is True and key == "is_encoder_decoder":
             raise MIVError("The transformer has an encoder and a decoder. Expected one encoder of texts or of images.")
-        if ("layer" in key or "depth" in key) and _count(value) > _MOST_LAYERS:
+        counts = value if isinstance(value, list | tuple) else [value]  # of all layers, or of those of each part
+        layers = sum(count for count in counts if isinstance(count, int))
+        if ("layer" in key or "depth" in key) and layers > _MOST_LAYERS:
             raise MIVError(f"The transformer's {key} is {str(value)[:80]}. Expected at most {_MOST_LAYERS} layers.")
     if not isinstance(whole.get("model_type"), str):
         raise MIVError("The transformer's configuration has no model_type.")
     return {key: value for key, value in whole.items() if key not in _LEFT_OUT}
-
-
-def _count(value: Any) -> int:
-    """A number of layers, also one that is given as a list of the layers of each part."""
-    counts = value if isinstance(value, list | tuple) else [value]
-    return sum(count for count in counts if isinstance(count, int))
 
 
 def _with_dropout(config: Any, dropout: float) -> Any:
@@ -189,11 +185,7 @@ def installed_sentence_encoder() -> str | None:
 
 
 def find_model(name: str) -> str:
-    """Return the source of a model: a folder, or its name on the hub.
-
-    A saved verifier keeps the short name ``minilm`` and has its own weights, so it loads even if the package is
-    missing. A name that is neither a folder nor on the hub fails here at once, not after several retries.
-    """
+    """Return the source of a model, a folder or its name on the hub; an unknown name fails at once, without retries."""
     if name == MINILM:
         return _installed_minilm()
     folder = Path(name).expanduser()

@@ -36,7 +36,6 @@ class ImageView:
         return cls(_sides(size), (first, second, third), (red, green, blue))
 
     def options(self) -> dict[str, Any]:
-        """Return the corresponding backbone options."""
         return {f"image_{name}": list(value) for name, value in asdict(self).items()}
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
@@ -103,8 +102,7 @@ class ImageReader:
         is_resized = _is_resized(config, self.view.size)
         takes_word = "interpolate_pos_encoding" in inspect.signature(model.forward).parameters
         self.words = {"interpolate_pos_encoding": True} if is_resized and takes_word else {}
-        declared = None if is_resized else _channels(config)
-        self.channels = self._tried(config) if declared is None else declared
+        self.channels = self._tried(config)
         self.instance_shape = (3, *self.view.size)
 
     def options(self) -> dict[str, Any]:
@@ -144,13 +142,6 @@ class ImageReader:
             return 0
         height, width = self.view.size
         return max(0, tokens - (height // self.patch) * (width // self.patch))
-
-
-def _channels(config: Any) -> int | None:
-    """Return the length of the features if the configuration has it; some networks widen after the configured size."""
-    sizes = getattr(config, "hidden_sizes", None)
-    channels = sizes[-1] if sizes else getattr(config, "hidden_dim", None) or getattr(config, "hidden_size", None)
-    return channels if isinstance(channels, int) and not hasattr(config, "neck_hidden_sizes") else None
 
 
 def _is_resized(config: Any, size: tuple[int, int]) -> bool:

@@ -69,17 +69,12 @@ def _pieces(text: str, tokens: Sequence[Span], most: int) -> Iterator[tuple[Span
 TOKENIZER_NAME = "tokenizer.json"
 _TOGETHER = 1024  # texts counted together
 _MOST_TOKENIZER_BYTES = 100_000_000
-# Texts of similar length are embedded together: most are much shorter than the longest, and padding costs as much as
-# words.
+# Texts of similar length are embedded together, as padding costs as much as words.
 _LENGTHS = (0, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
 class TextReader:
-    """Tokenises texts and pools the encoder's token vectors.
-
-    A prepared text is ``(2, max_tokens)`` int64: its token ids, and the mask with 1 for each token. All texts have
-    this shape, so they can be joined and indexed like rows of any tensor.
-    """
+    """Tokenises texts to ``(2, max_tokens)`` int64, their ids and the mask, and pools the encoder's token vectors."""
 
     kind: InstanceKind = "text"
     instance_dtype = torch.int64
@@ -115,14 +110,12 @@ class TextReader:
 
     def windows(self, values: NDArray[Any]) -> list[list[str]]:
         """Each string in overlapping windows of whole words that fit ``max_tokens``; itself if it fits."""
-        found: list[list[str]] = []
+        windows = []
         for start in range(0, len(values), _TOGETHER):
             part = values[start : start + _TOGETHER]
-            found += [
-                self._windows(str(text)) if one.overflowing else [str(text)]
-                for text, one in zip(part, self._encode(part), strict=True)
-            ]
-        return found
+            for text, encoded in zip(part, self._encode(part), strict=True):
+                windows.append(self._windows(str(text)) if encoded.overflowing else [str(text)])
+        return windows
 
     def _windows(self, text: str) -> list[str]:
         text = _valid(text)
@@ -183,7 +176,7 @@ class TextReader:
         greatest = max(tokenizer.get_vocab().values(), default=0)
         if max(greatest, self.padding) >= self.vocabulary:
             ids = max(greatest, self.padding)
-            raise MIVError(f"The tokenizer has ids up to {ids}, the encoder only a vocabulary of {self.vocabulary}.")
+            raise MIVError(f"The tokenizer has ids up to {ids}, but the encoder a vocabulary of {self.vocabulary}.")
         tokenizer.enable_truncation(self.max_tokens)
         tokenizer.enable_padding(length=self.max_tokens, pad_id=self.padding)
         return tokenizer

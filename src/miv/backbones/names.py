@@ -28,9 +28,8 @@ _SKIPPED = {"training", "_modules"}
 def module_fingerprint(module: nn.Module, token: str) -> str:
     """SHA-256 of a module and all modules inside it.
 
-    It covers, for each of them, the source code of its class and base classes, its weights and buffers, and its other
-    attributes. Functions that this code calls are not followed. ``token`` stands for anything that cannot be read, such
-    as a class typed into an interpreter or an attribute of an unknown type.
+    It covers the source code of their classes and base classes, weights, buffers and other attributes. ``token`` stands
+    for anything that cannot be read, such as a class typed into an interpreter.
     """
     digest = hashlib.sha256()
     seen: set[type] = set()
@@ -121,7 +120,6 @@ class ModuleBackbone(Backbone):
 
     @property
     def called(self) -> str:
-        """The name of the module's class, for errors."""
         return type(self.module).__name__
 
     @property

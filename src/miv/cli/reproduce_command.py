@@ -1,5 +1,6 @@
 """``miv reproduce``: compute the paper's tables and figures and compare them with the published ones."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,9 +20,7 @@ FORMATS = ("terminal", "markdown", "html")
 
 @app.command("reproduce")
 def reproduce(
-    task: Annotated[
-        str | None, typer.Argument(help="qmnist, signature, fever, fever-dev or claims.", show_default=False)
-    ] = None,
+    task: Annotated[str | None, typer.Argument(help="qmnist, signature, fever, fever-dev or claims.")] = None,
     experiment: Annotated[
         str | None, typer.Argument(help="Experiment, such as classification.", show_default="all of the task")
     ] = None,
@@ -43,9 +42,7 @@ def reproduce(
     ] = None,
     overwrite: OverwriteOption = False,
     pack: Annotated[bool, typer.Option("--pack", help="Only move finished cells into one file per task.")] = False,
-    conclusions: Annotated[
-        bool, typer.Option("--conclusions", help="Only judge the paper's claims, from existing results.")
-    ] = False,
+    conclusions: Annotated[bool, typer.Option("--conclusions", help="Only judge the paper's claims.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Compute missing parts of the paper's tables and figures, and compare them with the published ones.
@@ -77,7 +74,6 @@ def reproduce(
 
         write_report([conclude(results, tier, numbers)], "json" if json else form, out, None)
         return
-    places = JobFolders(results, work or cache_folder() / "experiments", cache_folder(), raw)
     if task is None and not list_all:
         raise MIVError("The task is missing. Try `miv reproduce qmnist classification`; --list shows all experiments.")
     chosen = _choose(task, experiment, models)
@@ -85,6 +81,7 @@ def reproduce(
         chosen = [table for table in chosen if budget.takes(table.task)]
     else:
         budget.check(task)
+    places = JobFolders(results, work or cache_folder() / "experiments", cache_folder(), raw)
     jobs = {table: [Job(cell, tier, encoder) for cell in table.cells(numbers)] for table in chosen}
     if list_all:
         from miv.cli.reproduce_output import show_list
@@ -148,11 +145,11 @@ def _choose(task: str | None, experiment: str | None, models: str | None) -> "li
 
 def _compute(jobs: "list[Job]", places: "JobFolders", parallel: int) -> None:
     from miv.reproduction.jobs import check_raw
-    from miv.reproduction.runner import run_jobs, say_on_error_stream, split_jobs
+    from miv.reproduction.runner import run_jobs, split_jobs
 
     check_raw(split_jobs(jobs, places.results)[1], places.raw)  # before 27 cells fail one by one
     try:
-        failures = run_jobs(jobs, places, parallel, say_on_error_stream)
+        failures = run_jobs(jobs, places, parallel, partial(typer.echo, err=True))
     except StoppedByUser as stopped:
         typer.echo(str(stopped), err=True)
         raise typer.Exit(stopped.exit_code) from None

@@ -96,7 +96,6 @@ def export_onnx(
 
 
 def _metadata(verifier: Verifier, shape: tuple[int, ...]) -> dict[str, Any]:
-    """Everything that the loader needs besides the graph."""
     configuration, point, unlike = verifier.configuration, verifier.operating_point, verifier.unlike
     return {
         "format": FORMAT,
@@ -118,7 +117,6 @@ def _metadata(verifier: Verifier, shape: tuple[int, ...]) -> dict[str, Any]:
 
 
 def _instances(random: np.random.Generator, shape: tuple[int, ...], size: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """A random query and a bag of that size."""
     instances: NDArray[Any] = random.normal(size=(1 + size, *shape)).astype(np.float32)
     if len(shape) == 2:
         instances = random.integers(0, 256, (1 + size, *shape), dtype=np.uint8)

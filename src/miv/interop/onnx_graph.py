@@ -15,9 +15,8 @@ EXPORTED_BACKBONES = ("features", "compact_cnn", "hog_cnn", "hog", "pixels")
 class VerifierGraph(nn.Module):
     """One query and a bag of ``N`` to ``logit`` ``()`` and, if the pooling has it, ``attention`` ``(N,)``.
 
-    With features the query is ``(C,)`` and the bag ``(N, C)``, float32; with a backbone for grey images they are
-    ``(H, W)`` and ``(N, H, W)``, uint8, as images are stored: 0 is black and 255 white. If the verifier has a limit for
-    instances unlike the training data, ``distance`` ``(1 + N,)`` are the squared distances of query and bag.
+    The query is ``(C,)`` and the bag ``(N, C)`` float32, or ``(H, W)`` and ``(N, H, W)`` uint8. With an
+    out-of-distribution limit, ``distance`` ``(1 + N,)`` are the squared distances of query and bag.
     """
 
     def __init__(self, verifier: Verifier, *, with_backbone: bool) -> None:
@@ -39,7 +38,6 @@ class VerifierGraph(nn.Module):
 
     @property
     def output_names(self) -> list[str]:
-        """Names of what ``forward`` returns."""
         names = ["logit", "attention"] if self.pooling.has_attention else ["logit"]
         return names if self.distance is None else [*names, "distance"]
 

@@ -203,7 +203,6 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return Verifier.from_pretrained(run)
 
     def _settings(self) -> dict[str, Any]:
-        """The settings that do not depend on the number of exemplars."""
         settings = {
             "pooling": self.pooling,
             "heads": self.heads,
@@ -235,7 +234,6 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _places(verdicts: Verdicts) -> list[NDArray[np.int64]]:
-    """For each exemplar the places of its witnesses in the bag."""
     return [np.array([witness.index for witness in verdict.witnesses], np.int64) for verdict in verdicts]
 
 

@@ -1,7 +1,4 @@
-"""Compute one cell: build its data, train or resume, measure, and return its document.
-
-``python -m miv.reproduction.cells JOB`` does so in its own process, where JOB is a JSON document.
-"""
+"""Compute one cell: build its data, train or resume, and measure; as a process of its own, with a JSON document."""
 
 import csv
 import json
@@ -68,10 +65,7 @@ def compute(job: Job, places: JobFolders, progress: Progress) -> dict[str, Any]:
 def cell_document(
     job: Job, about: dict[str, Any], validation: dict[str, Any], answers: Predictions, curve: Path, work: Path
 ) -> dict[str, Any]:
-    """The document of a finished cell, from its ``run.json``, evaluation on validation and predictions on test.
-
-    ``curve`` has the metrics by epoch, as CSV; ``work`` is the folder of runs, with the predictions of other cells.
-    """
+    """The document of a finished cell; ``curve`` has the metrics by epoch, ``work`` the predictions of other cells."""
     measured = evaluate(answers).document()
     figures, groups, witnesses = _figures(measured), measured["groups"], measured["witnesses"] or {}
     influences = {metric: influence(answers, metric) for metric in figures}
@@ -147,7 +141,6 @@ def _norm(influences: Floats) -> float | None:
 
 
 def _history(curve: Path) -> dict[str, list[Any]]:
-    """The metrics by epoch."""
     with curve.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     numbers = {name: [float(row[name]) for row in rows] for name in _HISTORY if rows and rows[0].get(name)}

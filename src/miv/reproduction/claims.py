@@ -56,7 +56,6 @@ class Verdict:
     effects: tuple[float, ...] = ()  # the values of all contrasts
 
     def document(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
         weakest = None
         if self.effect is not None:
             low, high = self.effect.interval
@@ -116,10 +115,7 @@ def claims_of(task: str) -> Iterator[Claim]:
 
 
 def judge(claim: Claim, evidence: CellEvidence) -> Verdict:
-    """Reproduced if every contrast is significant; differs if one is in the other direction after Holm's correction.
-
-    Otherwise, from one round, and if all models are near chance, it is inconclusive.
-    """
+    """Judge a claim by all its contrasts; docs/reproducing.md says how."""
     values = []
     for contrast in claim.contrasts:
         ours, theirs = evidence.of(contrast.ours), evidence.of(contrast.theirs)

@@ -187,11 +187,6 @@ class Comparison:
     paper: Published | None  # if there is one and it can be compared
     word: str  # within 2 SE, above or below; empty if the two cannot be compared
 
-    @property
-    def difference(self) -> float | None:
-        """Ours minus the paper's."""
-        return None if self.ours is None or self.paper is None else self.ours.value - self.paper.mean
-
 
 def compare_figures(experiment: Experiment, evidence: CellEvidence) -> list[Comparison]:
     """A comparison for each row and metric, over all rounds of a row; steps use the rounds that they share."""
@@ -207,13 +202,7 @@ def compare_figures(experiment: Experiment, evidence: CellEvidence) -> list[Comp
 
 
 def compare(ours: Estimate | None, paper: Published | None) -> str:
-    """Whether our figure is within two standard errors of the paper's; the paper's rounding counts as an error too.
-
-    >>> compare(Estimate(0.70, 3, 0.01, 0.003), Published(0.71, 0.004))
-    'within 2 SE'
-    >>> compare(Estimate(0.70, 3, 0.01, 0.003), Published(0.72, 0.004))
-    'below'
-    """
+    """Whether our figure is within two standard errors of the paper's; the paper's rounding counts as an error too."""
     if ours is None or paper is None or not math.isfinite(ours.standard_error):
         return ""
     error = math.hypot(ours.standard_error, paper.standard_error or 0.0, ROUNDING)
@@ -286,10 +275,6 @@ def _ranking(experiment: Experiment, evidence: CellEvidence, metric: str) -> Ran
 
 
 def order(figures: Mapping[str, float]) -> Order:
-    """Names by their figures, best first, with ties together.
-
-    >>> order({"a": 0.7, "b": 0.8, "c": 0.7})
-    (('b',), ('a', 'c'))
-    """
+    """Names by their figures, best first, with ties together."""
     values = sorted(set(figures.values()), reverse=True)
     return tuple(tuple(name for name, figure in figures.items() if figure == value) for value in values)

@@ -194,11 +194,7 @@ EXPERIMENTS: dict[str, dict[str, Experiment]] = {
 
 
 def find_experiments(task: str, name: str | None = None) -> list[Experiment]:
-    """The experiments of a task, or only the named one.
-
-    >>> [experiment.title for experiment in find_experiments("qmnist", "classification")]
-    ['QMNIST: classification']
-    """
+    """The experiments of a task, or only the named one."""
     if task not in EXPERIMENTS:
         raise unknown_name("task with experiments", task, EXPERIMENTS)
     known = EXPERIMENTS[task]

@@ -27,11 +27,7 @@ class JobFolders:
 
 
 def default_options(task: str) -> dict[str, Any]:
-    """The defaults of the options that determine what a task builds, without the folder of raw files.
-
-    >>> default_options("digits-twin")["writers"]
-    120
-    """
+    """The defaults of the options that determine what a task builds, without the folder of raw files."""
     return {option.name: option.default for option in task_options(task) if option.name not in ("raw", "download")}
 
 
@@ -54,10 +50,7 @@ class Job:
 
     @cached_property
     def description(self) -> dict[str, Any]:
-        """All settings and options with their values, defaults included, as JSON values.
-
-        It does not cover code, raw files and an encoder's weights; ``result.json`` has versions and hashes of data.
-        """
+        """All settings and options with their values, defaults included, as JSON values."""
         task, options = self.tier.data(self.cell)
         description = {
             "task": self.cell.task,
@@ -73,7 +66,6 @@ class Job:
 
     @cached_property
     def digest(self) -> str:
-        """The hash of the description."""
         return hashlib.sha256(json.dumps(self.description, sort_keys=True).encode()).hexdigest()
 
     def task_folder(self, results: Path) -> Path:
@@ -81,7 +73,6 @@ class Job:
         return results / self.tier_name / self.cell.task
 
     def result_folder(self, results: Path) -> Path:
-        """Folder of the finished cell."""
         return self.task_folder(results) / self.cell.setup.name / f"round-{self.cell.round}"
 
     def work_folder(self, work: Path) -> Path:
@@ -89,20 +80,16 @@ class Job:
         return self.task_folder(work) / f"{self.cell.setup.name}-{self.digest[:8]}" / f"round-{self.cell.round}"
 
     def log(self, work: Path) -> Path:
-        """Log of the training."""
         return self.work_folder(work).with_suffix(".log")
 
     def lock(self, work: Path) -> Path:
-        """Lock held by the process that computes the cell."""
         return self.work_folder(work).with_suffix(".lock")
 
     def document(self) -> dict[str, Any]:
-        """The job as JSON, for another process."""
         return {**asdict(self.cell), "tier": self.tier_name, "encoder": self.encoder}
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> "Job":
-        """The job described by ``document``."""
         cell = Cell(document["task"], Setup(**document["setup"]), document["round"])
         return cls(cell, document["tier"], document["encoder"])
 

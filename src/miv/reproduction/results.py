@@ -179,10 +179,7 @@ def _pack(folder: Path) -> int:
 
 
 def _difference(before: dict[str, Any], wanted: dict[str, Any]) -> str:
-    """How the descriptions differ, in words; empty if they are equal.
-
-    A setting or an option of the task that is not in the first counts as its current default.
-    """
+    """How the descriptions differ, in words; what is not in the first counts as its current default."""
     task, defaults = wanted["data"]["task"], TrainingConfig().document()
     pairs = (
         [{name: value for name, value in one.items() if name not in ("config", "data")} for one in (before, wanted)],

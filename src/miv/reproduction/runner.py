@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -44,17 +43,11 @@ def split_jobs(jobs: Sequence[Job], results: Path) -> tuple[list[Result], list[J
     return done, [job for job, result in by_job.items() if result is None]
 
 
-def say_on_error_stream(text: str) -> None:
-    """Print a line of progress."""
-    print(text, file=sys.stderr, flush=True)
-
-
 @raising_on_terminate()
 def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -> list[Failure]:
     """Compute the missing cells, ``parallel`` at a time, and return the failures.
 
-    With Ctrl-C or SIGTERM each training saves after the current step; the same call resumes from there, also after a
-    kill. It waits for cells that another command is computing.
+    With Ctrl-C or SIGTERM each training saves; the same call resumes, also after a kill.
     """
     done, waiting = split_jobs(jobs, places.results)
     if not waiting:

@@ -187,14 +187,13 @@ def estimate_text(value: Estimate, sign: str = "") -> str:
 
 
 def _paired_table(experiment: Experiment, evidence: CellEvidence, tests: Sequence[PairedTest]) -> Table:
-    """Each row minus its reference."""
     ablation = experiment.name == "ablation"
     rows: dict[str, dict[str, str]] = {}
     for test in tests:
         name = label(test.row) if ablation else f"{label(test.row)} − {label(test.reference)}"
         step = published_step(experiment.task, test.row.model, test.row.variant, test.metric) if ablation else None
         paper = f" (paper {step:+.3f})" if step is not None and evidence.may_judge else ""
-        rows.setdefault(name, {})[test.metric] = f"{estimate_text(test.difference, '+')}{paper}, {p_text(test.p)}"
+        rows.setdefault(name, {})[test.metric] = f"{estimate_text(test.difference, '+')}{paper}, {_p_text(test.p)}"
     metrics = [metric for metric in experiment.metrics if any(metric in cells for cells in rows.values())]
     note = "p is the larger of those over exemplars and over rounds, with Holm's correction within a column."
     if any(test.difference.over_exemplars is None for test in tests):
@@ -207,12 +206,7 @@ def _paired_table(experiment: Experiment, evidence: CellEvidence, tests: Sequenc
     )
 
 
-def p_text(p: float) -> str:
-    """Format a p-value.
-
-    >>> p_text(0.0321), p_text(0.00002), p_text(math.nan)
-    ('p = 0.032', 'p < 0.001', 'p unknown')
-    """
+def _p_text(p: float) -> str:
     return "p unknown" if math.isnan(p) else "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
@@ -263,7 +257,6 @@ def _digit_table(results: Sequence[Result], *, with_paper: bool) -> list[Table]:
 
 
 def _order_table(orders: Sequence[Ranking]) -> Table:
-    """The order of the models, ours and the paper's."""
     rows = []
     for ranking in orders:
         texts = [" > ".join(" = ".join(equals) for equals in order) for order in (ranking.ours, ranking.paper)]
@@ -273,7 +266,6 @@ def _order_table(orders: Sequence[Ranking]) -> Table:
 
 
 def _remarks(experiment: Experiment, evidence: CellEvidence) -> list[str]:
-    """What is missing."""
     setups = {row.setup.name: row.setup for row in experiment.rows}
     done, wanted = sum(len(evidence.of(setup)) for setup in setups.values()), len(evidence.rounds) * len(setups)
     common = ", ".join(map(str, evidence.common_rounds(experiment.rows))) or "none"
@@ -293,7 +285,7 @@ def _figure_document(figure: Comparison) -> dict[str, Any]:
         "rounds": 0 if ours is None else ours.rounds,
         "paper": None if paper is None else paper.mean,
         "paper_standard_error": None if paper is None else paper.standard_error,
-        "difference": figure.difference,
+        "difference": None if ours is None or paper is None else ours.value - paper.mean,
         "verdict": figure.word or None,
     }
     return _finite(document)
@@ -323,11 +315,11 @@ def _finite(document: dict[str, Any]) -> dict[str, Any]:
 
 def markdown(sections: Sequence[Section], plots: Mapping[str, Sequence[Path]], folder: Path) -> str:
     """The report with links to its plots, relative to ``folder``."""
-    parts = []
-    for section in sections:
-        addresses = [Path(os.path.relpath(path, folder)).as_posix() for path in plots.get(section.key, ())]
-        parts.append(section.markdown(addresses))
-    return "\n".join(parts)
+
+    def link(path: Path) -> str:
+        return Path(os.path.relpath(path, folder)).as_posix()
+
+    return "\n".join(section.markdown(list(map(link, plots.get(section.key, ())))) for section in sections)
 
 
 def html_page(sections: Sequence[Section], plots: Mapping[str, Sequence[Path]]) -> str:

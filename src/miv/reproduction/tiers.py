@@ -1,8 +1,6 @@
 """The tiers: backbone, optimiser, batches and epochs of a cell, the same for all models.
 
-Metrics, model selection and the draw of exemplars are the same in ``paper`` and ``cpu``, except that signatures have
-two anchors per query in ``cpu``. It trains signatures and texts only in the first of the paper's two stages, and QMNIST
-has a contrast stage before both. ``_REMARKS`` says what else differs.
+``_REMARKS`` says how they differ from the paper.
 """
 
 from dataclasses import dataclass
@@ -71,8 +69,7 @@ FROZEN: dict[str, Any] = {
     "patience": 6,
 }
 
-# What the tier `finetuned` changes in `cpu`: after its stage comes the paper's second one, which also trains the last
-# layers of the encoder. Two layers and one epoch are what two cores allow. The rates are usual ones, not tuned.
+# What the tier `finetuned` changes in `cpu`: then comes the paper's second stage, for the last layers of the encoder.
 FINE_TUNED: dict[str, dict[str, Any]] = {
     "fever-dev": {
         "full_stage": True,
@@ -113,11 +110,9 @@ class Tier:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks that it has settings for."""
         return tuple(BACKBONE_OF if self.is_frozen else FINE_TUNED if self.is_fine_tuned else CPU)
 
     def takes(self, task: str) -> bool:
-        """Whether it has settings for a task."""
         return task in self.tasks
 
     def backbone_of(self, task: str) -> str | None:
@@ -153,7 +148,6 @@ class Tier:
         return cell.task, {**cell.setup.task_options, **cheaper, "round": cell.round}
 
     def check(self, task: str) -> None:
-        """Raise an error if it has no settings for a task."""
         if not self.takes(task):
             raise MIVError(f"The tier {self.name} has only {', '.join(self.tasks)}, not {task}. Use another --tier.")
 
@@ -170,8 +164,7 @@ _REMARKS: dict[tuple[str, str], str] = {
     ("cpu", "qmnist"): "A compact CNN from random weights and a contrast stage, trained once per round for all models, "
     "replace the paper's pretrained backbone; then come the paper's two stages, with fewer epochs.",
     ("cpu", "signature"): "Histograms of oriented gradients replace the paper's trained EfficientNet, and each query "
-    "meets two anchors instead of all. The finished cells use the public Dutch half of SigComp2011: 64 writers, 6 of "
-    "them for testing in each round, so figures differ much between rounds.",
+    "meets two anchors instead of all. With 6 writers for testing in each round, figures differ much between rounds.",
     ("cpu", "fever"): _TEXTS,
     ("cpu", "fever-dev"): _TEXTS,
     ("cpu", "claims"): _TEXTS,

@@ -68,10 +68,7 @@ class ScorePlan:
 def plan_partitions(
     source: Path, rows: int, verifying: BatchVerifier, progress: Progress, *, instances: Path | None = None
 ) -> ScorePlan:
-    """Read everything once, and divide it; first see whether the verifier can read the first instances.
-
-    The arguments are those of ``score``. A partition never spans two files.
-    """
+    """Read everything once, and divide it; first see whether the verifier can read the first instances."""
     if is_set(source):
         return _plan_of_set(source, rows, verifying)
     survey, tables = Survey(), tables_of(source)
@@ -140,7 +137,6 @@ def _plan_of_set(folder: Path, rows: int, verifying: BatchVerifier) -> ScorePlan
 
 
 def _check_first_exemplar(table: Path, verifying: BatchVerifier) -> None:
-    """Raise an error unless the verifier can read the first exemplar of a table without ids."""
     verifier = verifying.verifier
     records = islice(read_records(table, REQUIRED), 1)
     for row in exemplar_rows(records, table.parent, None, verifier.backbone.kind, []):
@@ -151,7 +147,6 @@ def _check_first_exemplar(table: Path, verifying: BatchVerifier) -> None:
 
 
 def _check_first_instance(table: Path, verifying: BatchVerifier) -> None:
-    """Raise an error unless the verifier can read the first row of a table of instances by id."""
     first = next(iter(read_records(table, ["id"])), None)
     if first is None:
         raise MIVError(f"{table}: no rows. Expected one row per instance.")
@@ -162,7 +157,6 @@ def _check_first_instance(table: Path, verifying: BatchVerifier) -> None:
 
 
 def _check_pool(folder: Path, pool: InstancePool, verifying: BatchVerifier) -> None:
-    """Raise an error unless the verifier can read the instances of a set."""
     verifier, set_of, reads = verifying.verifier, f"{KIND_WORDS[pool.kind]}s", ""
     backbone = verifier.backbone
     if pool.kind != backbone.kind:
@@ -205,7 +199,6 @@ class ScoreSettings:
         return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
 
     def file(self, partition: Partition) -> Path:
-        """The output of a partition."""
         return Path(self.out) / f"part-{partition.number:06d}.parquet"
 
 

@@ -109,10 +109,7 @@ _MOST_BLOCKS = 10_000  # pieces that Ray keeps an account of
 
 
 class RayScorer:
-    """A worker of the pool: takes a partition as a row, and returns a report on it.
-
-    An error of this package is part of the report: Ray would start a worker that fails to load again and again.
-    """
+    """A worker of the pool; it reports errors, as Ray would start a worker that fails to load again and again."""
 
     def __init__(self, settings: ScoreSettings) -> None:
         self._settings = settings
@@ -134,10 +131,7 @@ class RayScorer:
 def score_on_ray(
     partitions: list[Partition], settings: ScoreSettings, workers: int | None, address: str | None, say: Say
 ) -> Iterator[dict[str, Any]]:
-    """Score partitions on a cluster, and yield a report on each; if its worker dies, another writes it anew.
-
-    ``None`` workers are as many as fit, and no address starts a cluster on this machine.
-    """
+    """Score partitions on a cluster, and yield a report on each; if its worker dies, another writes it anew."""
     ray, cores = import_ray(RAY_PURPOSE, address), settings.cores or 1
     # Ray prints notes, and standard output is for results.
     with redirect_stdout(sys.stderr), connected(ray, address or LOCAL, say, workers and workers * cores):
@@ -206,8 +200,7 @@ def pool_giant(
     r"""Verify queries with one bag of features that need not fit in memory, exactly.
 
     Attention is a softmax over the bag, so each part :math:`p` needs only its greatest logit :math:`m_p`, and the sums
-    :math:`\sum_n e^{l_n - m_p}` and :math:`\sum_n e^{l_n - m_p} v_n`. Two parts are merged by scaling both to the
-    greater of the two logits. What a worker returns does not grow with its part.
+    :math:`\sum_n e^{l_n - m_p}` and :math:`\sum_n e^{l_n - m_p} v_n`, which are merged by scaling.
 
     Args:
         verifier: the verifier, a run, a verifier folder, or a name.
@@ -225,7 +218,11 @@ def pool_giant(
     if not isinstance(verifier, Verifier):
         verifier = Verifier.from_pretrained(verifier)
     parts = _parts(bag, verifier.pooling.channels, rows)
-    verifier = _without_encoder(verifier)
+    if not isinstance(verifier.backbone, Features):  # features need no encoder, and little is sent around
+        light = copy.copy(verifier)
+        light._modules = dict(verifier._modules)
+        light.backbone = Features(verifier.backbone.channels)
+        verifier = light
     asked = ChunkReader(verifier).embedded(np.atleast_2d(np.asarray(queries, np.float32)))
     progress = progress or SilentProgress()
     if workers == 1 and address is None:
@@ -295,16 +292,6 @@ def _over_part(verifier: Verifier, empty: Callable[[], Partial], part: BagPart) 
             state.update(features)
         place += len(features)
     return state
-
-
-def _without_encoder(verifier: Verifier) -> Verifier:
-    """The verifier of features without its encoder, which features do not need, so that little is sent around."""
-    if isinstance(verifier.backbone, Features):
-        return verifier
-    light = copy.copy(verifier)
-    light._modules = dict(verifier._modules)
-    light.backbone = Features(verifier.backbone.channels)
-    return light
 
 
 def _parts(bag: str | PathLike[str] | Sequence[str | PathLike[str]], channels: int, rows: int) -> list[BagPart]:

@@ -1,7 +1,4 @@
-"""Score a table of exemplars of any size into a folder, partition by partition, and resume where it stopped.
-
-The folder has one Parquet file per partition, and ``_score.json``, which says what they are of.
-"""
+"""Score a table of any size into a folder of Parquet files with a ``_score.json``, and resume where it stopped."""
 
 import json
 import re
@@ -74,7 +71,6 @@ class ScoreFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from scoring into the folder."""
         with needs_extra("ray", "Scoring into a folder", "filelock"):
             from filelock import FileLock, Timeout
         with readable_disk_errors(self.path):
@@ -96,10 +92,7 @@ class ScoreFolder:
             raise MIVError(f"{self.path} holds {foreign[0]}, which is not of `miv score`. Choose another --out.")
 
     def begin(self, settings: ScoreSettings, plan: ScorePlan, rows: int, *, overwrite: bool) -> int:
-        """Record what is scored, and return how many finished partitions are of other rows and will be replaced.
-
-        Different settings, and verdicts of another table, are errors unless ``overwrite`` is true.
-        """
+        """Record what is scored, and return how many finished partitions are of other rows and will be replaced."""
         path, stale = self.path / DOCUMENT, [] if overwrite else self._stale(settings, plan)
         if path.is_file() and not overwrite:
             document, remedy = read_json_object(path, "Expected the _score.json of `miv score`."), _OTHER_OUT
@@ -294,7 +287,6 @@ def score(
 
 
 def _instances_table(path: Path, source: Path) -> Path:
-    """The table of instances, after a look at both names."""
     if is_set(source):
         raise MIVError(f"--instances is {path}, but {source} is a set, which has its instances. Leave --instances out.")
     if not path.is_file():

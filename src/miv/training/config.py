@@ -146,6 +146,8 @@ class TrainingConfig:
     def changed(self, changes: dict[str, Any], where: str = "") -> "TrainingConfig":
         """Return the settings with some changed; the error for an unknown name suggests the nearest one."""
         known = [one.name for one in fields(self)]
+        if changes.get("query_backbone", "") is None:  # of a run before it was removed
+            changes = {name: value for name, value in changes.items() if name != "query_backbone"}
         for name in changes:
             if name not in known:
                 raise unknown_name(f"setting{where}", name, known)
@@ -199,10 +201,7 @@ def read_settings(path: Path) -> dict[str, Any]:
     In a ``.toml`` file a name may be spelled like the flag, ``max-epochs``, and a value as text, ``"0:1e-4,5:5e-5"``.
     """
     if path.suffix == ".json":
-        settings = read_json_object(path, "Expected the config.json of a run, or a .toml file of settings.")
-        if settings.get("query_backbone", "") is None:  # of older runs
-            del settings["query_backbone"]
-        return settings
+        return read_json_object(path, "Expected the config.json of a run, or a .toml file of settings.")
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
