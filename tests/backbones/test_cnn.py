@@ -90,12 +90,6 @@ def test_a_shift_means_over_the_nine_neighbours_but_not_while_learning() -> None
     torch.testing.assert_close(backbone.freeze()(images), sum(copies) / 9)  # a frozen one has learned, whoever trains
 
 
-@pytest.mark.parametrize("options", [{"grid": 0}, {"grid": 17}, {"grid": 2.5}, {"features": 0}, {"shift": -1}])
-def test_impossible_options_are_refused(options: dict[str, int]) -> None:
-    with pytest.raises(MIVError, match=f"{next(iter(options))} of compact_cnn"):
-        create_backbone("compact_cnn", **options)
-
-
 # A network beside a histogram of gradients: two descriptors of length 1, of which one learns.
 
 SMALL = {"features": 24, "grid": 2, "cells": 3}

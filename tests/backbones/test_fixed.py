@@ -152,6 +152,7 @@ def test_a_verifier_with_it_is_saved_loaded_and_exported(name: str, options: dic
     [
         ("hog", {"cells": 1}, "cells of hog is 1. Expected a whole number from 2 to 32"),
         ("hog", {"cell_size": True}, "cell_size of hog is True"),
+        ("compact_cnn", {"grid": 17}, "grid of compact_cnn is 17"),
         ("pixels", {"size": 9.0}, "size of pixels is 9.0"),
         ("hog_cnn", {"cells": 1}, "cells of hog is 1"),
         ("hog_cnn", {"size": "smal"}, "Did you mean 'small'"),

@@ -30,17 +30,8 @@ encoder = pytest.importorskip(
 transformers = pytest.importorskip("transformers", reason="needs transformers (pip install 'miv[hf]')")
 
 FOLDER = str(encoder.MODEL_DIR)
-TEXTS = np.array(
-    [
-        "A cat sat on the mat.",
-        "A kitten rests on a rug.",
-        "Shares fell in Tokyo today.",
-        "",
-        "long " * 300,
-        "\ud800 é 漢",
-    ],
-    dtype=object,
-)
+PLAIN = ["A cat sat on the mat.", "A kitten rests on a rug.", "Shares fell in Tokyo today."]
+TEXTS = np.array([*PLAIN, "", "long " * 300, "\ud800 é 漢"], dtype=object)
 
 
 @pytest.fixture(scope="module")

@@ -304,10 +304,6 @@ ONE_BAG_OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("mi_net", {"pool": "mean"}),
     ("mi_net", {"pool": "lse"}),
     ("pma", {"seeds": 1}),
-    ("bi_lstm", {}),
-    ("msa", {}),
-    ("nearest", {}),
-    ("cap_dba_l2", {"start": "similar"}),
 ]
 
 

@@ -16,13 +16,8 @@ from miv.training.config import TrainingConfig
 
 def test_every_task_has_every_table_and_figure() -> None:
     everywhere = {"classification", "key_instance", "ablation", "headed", "layernorm"}
-    assert {task: set(some) - everywhere for task, some in EXPERIMENTS.items()} == {
-        "qmnist": {"per_digit", "size_study"},
-        "signature": set(),
-        "fever": set(),
-        "fever-dev": set(),
-        "claims": set(),
-    }
+    for task, some in EXPERIMENTS.items():
+        assert set(some) - everywhere == ({"per_digit", "size_study"} if task == "qmnist" else set())
     assert [row.model for row in find_experiments("qmnist", "classification")[0].rows] == [*MODELS, UNTRAINED]
     assert len(find_experiments("qmnist", "classification")[0].cells()) == 10 * 3
 

@@ -20,6 +20,7 @@ from scipy.io import wavfile
 from scipy.signal import resample_poly
 from torch import Tensor, nn
 
+from miv.backbones.hf_files import first_line
 from miv.errors import MIVError
 from miv.files.atomic import make_ordinary, refuse_existing, whole_file
 from miv.files.cache import RemoteFile, fetch
@@ -282,7 +283,7 @@ def _resemblyzer_weights(path: Path) -> dict[str, Tensor]:
         weights = {name: stored[name].float().contiguous() for name in expected}  # without those of its training loss
     except (zipfile.BadZipFile, pickle.UnpicklingError, OSError, RuntimeError, EOFError, KeyError, TypeError,
             AttributeError, ValueError) as error:  # fmt: skip
-        raise MIVError(f"{path} does not hold the weights of the speaker encoder ({_first_line(error)}).") from error
+        raise MIVError(f"{path} does not hold the weights of the speaker encoder ({first_line(error)}).") from error
     for name, tensor in weights.items():
         if tensor.shape != expected[name].shape or not bool(torch.isfinite(tensor).all()):
             wanted = tuple(expected[name].shape)
@@ -293,7 +294,3 @@ def _resemblyzer_weights(path: Path) -> dict[str, Tensor]:
 def _check_size(path: Path, size: int) -> None:
     if size > _MOST_BYTES:
         raise ValueError(f"{path} has {size:,} bytes; expected at most {_MOST_BYTES:,}")
-
-
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:200]

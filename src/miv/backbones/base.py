@@ -192,9 +192,6 @@ def whole_number(backbone: str, name: str, given: object, least: int, most: int)
     return given
 
 
-# Prepare instances for a backbone, and embed them in batches.
-
-
 def embed(backbone: Backbone, instances: Tensor, bucket: int) -> Tensor:
     """Embed ``(U, ...)`` to ``(U, C)``, with the batch padded to a multiple of ``bucket``.
 
@@ -207,8 +204,6 @@ def embed(backbone: Backbone, instances: Tensor, bucket: int) -> Tensor:
     filling = instances[:1].expand(missing, *instances.shape[1:])
     return backbone(torch.cat([instances, filling]))[: len(instances)]
 
-
-# A limit on the size of a network that a file describes, checked while it is created.
 
 MOST_MODULES = 10_000
 """Maximum number of modules of a network; a transformer has about 20 per layer."""

@@ -67,8 +67,7 @@ class CompactCNN(Backbone):
         size: ``small`` or ``large``.
         grid: fields along each side of the image, 1 to 16; 1 is the global average.
         features: length of the features if the grid has more than one field.
-        shift: after training, features are the mean over the image and its copies shifted by up to this many pixels in
-            each direction, ``(2 shift + 1)²`` in total: more stable, at that many times the cost.
+        shift: after training, features are the mean over ``(2 shift + 1)²`` copies shifted by up to ``shift`` pixels.
     """
 
     kind = "image"

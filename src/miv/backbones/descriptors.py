@@ -13,8 +13,6 @@ from miv.backbones.base import Backbone, check_images, whole_number
 from miv.backbones.names import register_backbone
 from miv.errors import MIVError
 
-# Grey images and resizing, shared by the fixed descriptors.
-
 _LUMINANCE = (0.299, 0.587, 0.114)  # weights of red, green and blue, as in Pillow
 
 

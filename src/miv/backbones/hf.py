@@ -68,8 +68,7 @@ class HuggingFace(Backbone):
         pooling: for texts, how to pool the token vectors: their ``mean``, or the first one (``cls``). By default as
             declared in the model's ``1_Pooling/config.json``, else ``mean``.
         max_tokens: for texts, maximum number of tokens; longer texts are truncated.
-        image_size: for images, ``(height, width)`` or ``"112x96"``; by default that of the model's
-            ``preprocessor_config.json``. A vision transformer interpolates its positions if it can.
+        image_size: for images, ``(height, width)`` or ``"112x96"``; by default as in ``preprocessor_config.json``.
         image_mean: for images, mean of the three channels on a scale from 0 to 1; same default.
         image_std: for images, standard deviation of the three channels; same scale and default.
         freeze_batch_norm: keep BatchNorm fixed in training; by default if pretrained weights were read.

@@ -15,8 +15,6 @@ from miv.backbones.hf_files import first_line, outline_of, read_side_file
 from miv.errors import MIVError
 from miv.files.instances import InstanceKind
 
-# Prepare the images of a pool for backbones trained on colour photographs.
-
 
 @dataclass(frozen=True)
 class ImageView:
@@ -98,7 +96,6 @@ class ImageReader:
         self.view = ImageView.checked(size, mean, std)
         self.patch = getattr(config, "patch_size", None)
         self.sums_up = config.model_type in _SUMMED_UP
-        # At the training size nothing is interpolated, so features stay the same bit for bit.
         is_resized = _is_resized(config, self.view.size)
         takes_word = "interpolate_pos_encoding" in inspect.signature(model.forward).parameters
         self.words = {"interpolate_pos_encoding": True} if is_resized and takes_word else {}

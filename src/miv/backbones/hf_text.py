@@ -17,8 +17,6 @@ from miv.data.columns import as_strings
 from miv.errors import MIVError
 from miv.files.instances import InstanceKind
 
-# Cut a text that is longer than an encoder reads into overlapping windows of whole words.
-
 Span = tuple[int, int]  # first character, and the one after the last
 
 _WORD = re.compile(r"\S+")

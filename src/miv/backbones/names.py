@@ -94,9 +94,6 @@ def _add(digest: "hashlib._Hash", text: str) -> None:
     digest.update(f"{len(encoded)} ".encode() + encoded)
 
 
-# Use any module as a backbone.
-
-
 def as_backbone(module: nn.Module, channels: int | None = None) -> Backbone:
     """Return a backbone unchanged; wrap any other module."""
     return module if isinstance(module, Backbone) else ModuleBackbone(module, channels)

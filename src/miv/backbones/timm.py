@@ -75,8 +75,7 @@ class Timm(Backbone):
     """Any image network of the library ``timm``, such as ``resnet18`` or ``tf_efficientnetv2_b3``.
 
     Args:
-        name: the network's name in ``timm``, or ``local-dir:FOLDER`` for a folder with ``config.json`` and weights, as
-            saved by ``timm`` for the hub.
+        name: the network's name in ``timm``, or ``local-dir:FOLDER`` for a folder that ``timm`` saved for the hub.
         pretrained: download pretrained weights; otherwise weights are random.
         image_size: ``(height, width)`` or ``"112x96"``; by default the size of its pretraining.
         freeze_batch_norm: keep BatchNorm fixed in training; by default if the network is pretrained.

@@ -31,11 +31,9 @@ class Answer:
         probability: probability of that, calibrated if the verifier is.
         threshold: the verdict is yes if the probability is at least this.
         logit: output of the network.
-        witnesses: indices in the bag, in order, may be empty; ``None`` if the pooling has no attention, or the witness
-            rule is for other shares.
+        witnesses: indices in the bag, in order, may be empty; ``None`` without attention, or a rule for it.
         attention: ``(N,)``, sums to 1, or ``None``.
-        lower_threshold: the decision is no below this, and unsure from here up to the threshold; ``None`` if there is
-            one threshold.
+        lower_threshold: the decision is no below this, and unsure up to the threshold; ``None`` for one threshold.
         unlike_query: whether the query is unlike the training data.
         unlike: indices of the instances of the bag that are; ``None`` if the verifier has no limit for that.
         withheld: whether there is no yes or no, because the query or every instance of the bag is.

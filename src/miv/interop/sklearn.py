@@ -118,7 +118,6 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise MIVError(f"There is only one class, {self.classes_.tolist()[0]!r}. Expected both, no and yes.")
         exemplars = with_weights(exemplar_set(queries, bags, label), sample_weight)
         self.n_features_in_ = int(exemplars.pool.values.shape[1])
-        # The seed is for the weights of this verifier, not for what the caller draws next.
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             self.verifier_ = self._train(exemplars)
         self._warn_where_nothing_was_learnt(queries, bags, label)

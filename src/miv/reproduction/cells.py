@@ -195,10 +195,8 @@ def main(document: dict[str, Any]) -> int:
     except MIVError as error:
         print(f"Error: {error}", file=sys.stderr)
         return FAILED
-    except KeyboardInterrupt:
-        return CTRL_C
-    except Terminated:
-        return TERMINATED
+    except (KeyboardInterrupt, Terminated) as stop:
+        return TERMINATED if isinstance(stop, Terminated) else CTRL_C
 
 
 if __name__ == "__main__":

@@ -116,13 +116,11 @@ LAYERNORM: dict[str, dict[str, Any]] = {
 }
 HEADED: dict[str, dict[str, Any]] = {"multi_head": {}, "non_headed": {"heads": 1, "projection": False}}
 
-# The figures say from where to where the train sizes go; the steps between are ours.
 SIZES = {10: (8_000, 16_000, 24_000, 32_000, 40_000), 20: (8_000, 16_000, 24_000), 50: (8_000, 16_000, 24_000)}
 # The paper shows all but CAP-DBA with L2, the fourth of the models that lead its main table.
 SIZE_MODELS = ("baseline", "gabmil", "pma", "msa", "cap_vema", "cap_dba_l1", "cap_dba_l2")
 
-# Where each is in the paper: classification, key instances, ablation, headed, LayerNorm. Table 1 has no figures. Table
-# 5, the witnesses in bags of the size study, needs no model: docs/tasks.md has it, measured from the sets themselves.
+# Where each is in the paper: classification, key instances, ablation, headed, LayerNorm.
 _OF_FEVER = ("Table 8", "Table 9", "Table 12", "Figure 12", "Table 15")
 _SOURCES = {
     "qmnist": ("Table 2", "Table 4", "Table 10", "Figure 10", "Table 13"),

@@ -27,7 +27,6 @@ _FROZEN_TEXT: dict[str, Any] = {
     "patience": 30,
 }
 CPU: dict[str, dict[str, Any]] = {
-    # One contrast stage per round serves all models: it replaces the paper's pretrained weights.
     "qmnist": CONTRAST_START
     | {
         "heads": 2,
@@ -52,11 +51,9 @@ CPU: dict[str, dict[str, Any]] = {
         "patience": 10,
     },
     "fever": _FROZEN_TEXT,
-    # Of the models that overfit within few epochs, the rest of the cycle would change nothing but the cost.
     "fever-dev": _FROZEN_TEXT | {"patience": 6},
     "claims": _FROZEN_TEXT,
 }
-# Fewer exemplars of the same signatures: each query meets two of its writer's others, not every one.
 CPU_TASK_OPTIONS: dict[str, dict[str, Any]] = {"signature": {"anchors_per_query": 2}}
 
 # What the tier `frozen` changes in `cpu`: no stage trains the backbone, which is that of a verifier in the package.

@@ -114,15 +114,11 @@ def _divided(table: Path, rows: int, survey: Survey, number: int) -> Iterator[Pa
         for began, place, record in islice(records, rows):
             start = start or began
             survey.add(place, record)
-            digest.update(_as_bytes(record))
+            digest.update(repr(record).encode("utf-8", "backslashreplace"))
         if start is None:
             return
         yield Partition(number, str(table), *start, first, survey.count - first, digest.hexdigest())
         number += 1
-
-
-def _as_bytes(record: object) -> bytes:
-    return repr(record).encode("utf-8", "backslashreplace")
 
 
 def _plan_of_set(folder: Path, rows: int, verifying: BatchVerifier) -> ScorePlan:
@@ -275,7 +271,7 @@ def _checked(partition: Partition) -> Iterator[Record]:
     digest, count = hashlib.sha256(), 0
     records = read_records_from(Path(partition.source), REQUIRED, RowStart(partition.before, partition.lines))
     for _, place, record in islice(records, partition.count):
-        digest.update(_as_bytes(record))
+        digest.update(repr(record).encode("utf-8", "backslashreplace"))
         count += 1
         yield place, record
     if count != partition.count or digest.hexdigest() != partition.digest:

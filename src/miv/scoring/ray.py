@@ -205,11 +205,9 @@ def pool_giant(
     Args:
         verifier: the verifier, a run, a verifier folder, or a name.
         queries: features ``(R, C)`` of the queries, which share the pass.
-        bag: a ``.npy`` file of features ``(N, C)``, float16 or float32; several of them; or a folder of them. Workers
-            of a cluster read it under the same name.
+        bag: one or several ``.npy`` files of features ``(N, C)``, float16 or float32, or a folder of them.
         top: number of targets to name per query.
-        workers: number of workers; ``None``: as many as the cluster has room for. One without an address is this
-            process.
+        workers: number of workers; ``None``: as many as fit. One without an address is this process.
         address: address of a Ray cluster; by default this machine alone.
         rows: targets per part.
         progress: reports the progress.
