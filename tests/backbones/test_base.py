@@ -3,14 +3,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from miv import Bags, MIVError, Verifier
+from miv import MIVError, Verifier
 from miv.backbones import Backbone, create_backbone
 
 
@@ -94,15 +93,6 @@ def test_a_fingerprint_follows_weights_and_configuration() -> None:
     )
 
 
-def test_features_are_prepared_as_they_are() -> None:
-    backbone = create_backbone("features", channels=3)
-    values = np.arange(6, dtype=np.float32).reshape(2, 3)
-    values.setflags(write=False)
-    assert backbone(backbone.prepare(values)).tolist() == [[0, 1, 2], [3, 4, 5]]
-    with pytest.raises(MIVError, match=r"float32 \(2, 3\). Expected float32 \(U, 4\)"):
-        create_backbone("features", channels=4).prepare(values)
-
-
 @given(spec=st.sampled_from(["compact_cnn:small", "hf", "hf:", "timm:", "features:4", "resnet", ":", ""]))
 def test_a_wrong_spec_is_refused(spec: str) -> None:
     with pytest.raises(MIVError, match=r"There is no backbone|Expected '"):
@@ -119,16 +109,12 @@ def test_a_damaged_backbone_is_never_fetched_when_a_verifier_is_loaded(tmp_path:
             Verifier.from_pretrained(tmp_path)
 
 
-def test_a_loaded_verifier_has_its_options_and_weights(tmp_path: Path) -> None:
-    verifier = Verifier("cap_dba_l2", backbone="compact_cnn", backbone_options={"size": "large"}).eval()
-    verifier.save_pretrained(tmp_path)
-    state = torch.get_rng_state()
-    loaded = Verifier.from_pretrained(tmp_path)
-    assert torch.equal(torch.get_rng_state(), state)
-    assert loaded.backbone.fingerprint() == verifier.backbone.fingerprint()
-    assert [key for key, weight in loaded.named_parameters() if not weight.requires_grad] == ["pooling.norm.map"]
-    queries, bags = torch.rand(2, 1, 12, 12), Bags(torch.rand(5, 1, 12, 12), torch.tensor([0, 2, 5]))
-    torch.testing.assert_close(loaded(queries, bags).logit, verifier(queries, bags).logit)
+def test_a_verifier_with_a_backbone_for_queries_is_refused(tmp_path: Path) -> None:
+    Verifier("baseline", channels=4).save_pretrained(tmp_path)
+    config = tmp_path / "config.json"
+    config.write_text(config.read_text().replace("{", '{"query_backbone": "hf:minilm",', 1))
+    with pytest.raises(MIVError, match="query_backbone"):
+        Verifier.from_pretrained(tmp_path)
 
 
 def test_the_package_needs_no_optional_library() -> None:

@@ -65,9 +65,9 @@ def test_a_damaged_file_is_made_again(backbone: Backbone, tmp_path: Path, damage
     assert path.read_bytes() == whole
 
 
-@pytest.mark.parametrize(("poison", "reason"), [(np.nan, "NaN or infinite"), (0.0, "only zeros")])
+@pytest.mark.parametrize("poison", [np.nan, 0.0])
 def test_poisoned_features_with_the_right_hash_are_made_again(
-    backbone: Backbone, tmp_path: Path, poison: float, reason: str
+    backbone: Backbone, tmp_path: Path, poison: float
 ) -> None:
     first = embed_pool(backbone, images(), tmp_path).copy()
     path = next(tmp_path.iterdir())
@@ -75,7 +75,7 @@ def test_poisoned_features_with_the_right_hash_are_made_again(
     with path.open("wb") as file:
         np.save(file, poisoned)
         file.write(sha256(poisoned.data).digest())
-    with pytest.warns(MIVWarning, match=f"{path.name} in the cache is damaged .*{reason}"):
+    with pytest.warns(MIVWarning, match=f"{path.name} in the cache is damaged"):
         assert embed_pool(backbone, images(), tmp_path).tobytes() == first.tobytes()
 
 
@@ -125,12 +125,6 @@ def test_the_features_of_a_whole_pool_serve_every_set_on_it(
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_without_a_cache_nothing_is_kept(backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert embed_exemplars(backbone, three_of_six(), None).any()
-    assert not list(tmp_path.rglob("*"))
-
-
 def test_features_need_no_cache(tmp_path: Path) -> None:
     pool = InstancePool("features", np.ones((3, 4), np.float32))
     assert embed_pool(create_backbone("features", channels=4), pool, tmp_path / "none") is pool.values
@@ -147,20 +141,3 @@ def test_other_code_may_make_other_features(
     monkeypatch.setattr(code, "99.0")
     embed_pool(backbone, images(), tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
-
-
-@pytest.mark.parametrize(("side", "count", "sizes"), [(8, 6, [8]), (8, 520, [512, 8]), (256, 50, [16, 16, 16, 2])])
-def test_few_large_images_are_embedded_together_and_little_is_filled_up(
-    backbone: Backbone, monkeypatch: pytest.MonkeyPatch, side: int, count: int, sizes: list[int]
-) -> None:
-    """512 images of 8 pixels by 8, but 16 of 256 by 256; the last batch is filled up to a power of two."""
-    seen = []
-
-    def embed(_: Backbone, instances: torch.Tensor) -> torch.Tensor:
-        seen.append(len(instances))
-        return torch.zeros(len(instances), backbone.channels)
-
-    monkeypatch.setattr(type(backbone), "forward", embed)
-    pool = InstancePool("image", np.zeros((count, side, side), np.uint8))
-    embed_instances(backbone, pool, np.arange(count))
-    assert seen == sizes

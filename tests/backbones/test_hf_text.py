@@ -3,7 +3,6 @@
 import itertools
 import json
 import os
-import socket
 import subprocess
 import sys
 import warnings
@@ -15,7 +14,6 @@ import pytest
 import torch
 from torch import Tensor
 
-import miv
 from miv import Bags, MIVError, Verifier
 from miv.backbones import Backbone, create_backbone
 from miv.backbones.cache import embed_pool
@@ -32,17 +30,8 @@ encoder = pytest.importorskip(
 transformers = pytest.importorskip("transformers", reason="needs transformers (pip install 'miv[hf]')")
 
 FOLDER = str(encoder.MODEL_DIR)
-TEXTS = np.array(
-    [
-        "A cat sat on the mat.",
-        "A kitten rests on a rug.",
-        "Shares fell in Tokyo today.",
-        "",
-        "long " * 300,
-        "\ud800 é 漢",
-    ],
-    dtype=object,
-)
+PLAIN = ["A cat sat on the mat.", "A kitten rests on a rug.", "Shares fell in Tokyo today."]
+TEXTS = np.array([*PLAIN, "", "long " * 300, "\ud800 é 漢"], dtype=object)
 
 
 @pytest.fixture(scope="module")
@@ -71,13 +60,6 @@ def test_a_batch_equals_its_texts_one_by_one_by_the_library_itself(pooling: str)
         features = backbone(backbone.prepare(texts))
     assert features.shape == (5, backbone.channels) == (5, 384)
     torch.testing.assert_close(features, by_hand(list(texts), pooling), atol=1e-5, rtol=1e-5)
-
-
-def test_every_text_is_prepared_to_one_shape(backbone: Backbone) -> None:
-    prepared = backbone.prepare(TEXTS)
-    assert (prepared.shape, prepared.dtype) == ((6, 2, 96), torch.int64)
-    assert prepared[:, 1].sum(dim=1)[[3, 4]].tolist() == [2, 96]  # [CLS] and [SEP] alone; cut off
-    assert backbone.kind == "text"
 
 
 def test_rows_that_fill_up_a_batch_spoil_nothing(backbone: Backbone) -> None:
@@ -151,7 +133,7 @@ def test_a_damaged_tokenizer_is_refused(backbone: Backbone, tmp_path: Path, dama
         document = json.loads(tokenizer.read_text())
         document["model"]["vocab"]["surplus"] = 30522
         tokenizer.write_text(json.dumps(document))
-    with pytest.raises(MIVError, match=r"is missing|is damaged|do not belong together"):
+    with pytest.raises(MIVError, match=r"is missing|is damaged|a vocabulary of"):
         backbone.load_files(tmp_path)
 
 
@@ -167,15 +149,6 @@ def test_a_damaged_tokenizer_is_refused(backbone: Backbone, tmp_path: Path, dama
 def test_wrong_options_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(MIVError, match=words):
         create_backbone(f"hf:{FOLDER}", **options)
-
-
-def test_a_folder_without_a_model_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError("no network in tests")
-
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    with pytest.raises(MIVError, match=r"cannot be read: .*Expected a model's folder"):
-        create_backbone(f"hf:{tmp_path}")
 
 
 def test_pickled_weights_are_not_read(tmp_path: Path) -> None:
@@ -251,14 +224,6 @@ def test_a_pooling_that_there_is_not_must_be_chosen(tmp_path: Path) -> None:
         create_backbone(spec, pooling="mean")
 
 
-def test_another_pooling_than_the_encoders_own_is_warned_of(recwarn: pytest.WarningsRecorder) -> None:
-    with pytest.warns(MIVWarning, match="pooling of tokens is 'cls', but hf:minilm was trained with 'mean'"):
-        create_backbone("hf:minilm", pooling="cls")
-    recwarn.clear()
-    create_backbone("hf:minilm", pooling="mean")
-    assert not recwarn.list
-
-
 # Windows of whole words.
 
 
@@ -305,13 +270,6 @@ def pool(*texts: str) -> InstancePool:
     return InstancePool("text", np.array(texts, dtype=object))
 
 
-def test_longer_texts_are_counted_and_those_that_just_fit_are_not(tmp_path: Path) -> None:
-    backbone = Verifier("baseline", small_encoder(tmp_path), backbone_options={"max_tokens": 3}).backbone
-    assert backbone.count_cut(np.array(LONG_TEXTS, dtype=object)) == 2
-    assert backbone.count_cut(np.array(LONG_TEXTS * 700, dtype=object)) == 1400  # in several portions
-    assert Verifier("baseline", "compact_cnn").backbone.count_cut(np.zeros((3, 8, 8), np.uint8)) == 0
-
-
 def test_embedding_warns_once_of_the_same_texts(tmp_path: Path) -> None:
     backbone = Verifier("baseline", small_encoder(tmp_path / "a"), backbone_options={"max_tokens": 3}).backbone
     texts = pool(*LONG_TEXTS, "embedded here")
@@ -336,17 +294,3 @@ def test_a_training_warns_once_of_all_its_texts_also_where_features_are_cached(t
     said = [str(one.message) for one in caught if one.category is MIVWarning]
     about_texts = [text for text in said if " texts have " in text]  # two exemplars are at chance, which is said too
     assert [text.partition(" have")[0] for text in about_texts] == ["3 of 8 texts"]
-
-
-def test_sentences_that_are_not_read_to_their_end_are_counted_by_a_check(tmp_path: Path) -> None:
-    pytest.importorskip("sentencex", reason="needs sentencex, of the extra text")
-    verifier = Verifier("nearest", small_encoder(tmp_path), backbone_options={"max_tokens": 6}).eval()
-    long = "Bees make sweet honey from all the flowers."
-    answer, sources = f"{long} Wasps hunt for meat.", {"a": f"{long} Bees live in hives.", "b": "Hives " * 9}
-    with pytest.warns(MIVWarning) as caught:
-        miv.check(answer, sources, verifier=verifier)
-    [said] = [str(one.message) for one in caught]
-    assert said.startswith("1 of 2 checked sentences of the answer is longer than 6 tokens; ")
-    assert "only the beginning was read" in said
-    assert "max_tokens" not in said
-    assert caught[0].filename == __file__

@@ -110,18 +110,6 @@ def test_tokens_beyond_the_kept_ones_count_in_the_vector_only() -> None:
     torch.testing.assert_close(few, many[:, : 384 + 4 * 8])
 
 
-def test_saved_and_loaded_it_says_the_same(verifier: Verifier, tmp_path: Path) -> None:
-    verifier.save_pretrained(tmp_path)
-    again = Verifier.from_pretrained(tmp_path)
-    bag = ["It rains.", "Bees make honey.", "The sun is a star."]
-    verdicts = [one.verify("Honey is made by bees.", bag) for one in (verifier, again)]
-    assert verdicts[0].probability == verdicts[1].probability
-    assert verdicts[0].shares is not None
-    assert verdicts[0].shares.argmax() == 1
-    assert again.backbone.fingerprint() == verifier.backbone.fingerprint()
-    assert not any(name.startswith("backbone.encoder") for name in again.state_dict())
-
-
 def test_tokens_of_another_width_keep_their_own_start() -> None:
     made = Verifier(
         "cap_tokens",

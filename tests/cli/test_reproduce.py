@@ -38,6 +38,26 @@ def run(*arguments: str) -> Result:
     return done
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "The task is missing"),
+        ("qmnst", "Did you mean 'qmnist'"),
+        ("qmnist ablaton", "Did you mean 'ablation'"),
+        ("qmnist --tier gpu", "no tier 'gpu'"),
+        ("qmnist --format pdf", "no format 'pdf'"),
+        ("qmnist --rounds x", "rounds is 'x'"),
+        ("qmnist --rounds 0", "rounds is '0'"),
+        ("signature --raw nowhere", "no folder nowhere"),
+        ("qmnist --ray auto", "Use --parallel"),
+    ],
+)
+def test_mistakes_are_named(arguments: str, message: str, computed: list[Job]) -> None:
+    with pytest.raises(MIVError, match=message):
+        run(*arguments.split())
+    assert computed == []
+
+
 def test_what_is_missing_of_three_rounds_is_computed(computed: list[Job]) -> None:
     Path("data/qmnist").mkdir(parents=True)
     run("qmnist", "per_digit")
@@ -81,7 +101,7 @@ def test_json_draws_the_plots_and_is_no_other_format(computed: list[Job]) -> Non
     draw = ["qmnist", "per_digit", "--report-only", "--json", "--plots", "pictures"]
     run(*draw)
     assert list(Path("pictures").glob("*.svg"))
-    with pytest.raises(MIVError, match=r"pictures/.*-qmnist-per_digit-digits\.png already exists.*--overwrite"):
+    with pytest.raises(MIVError, match=r"pictures/.*-qmnist-per_digit-figures\.png already exists.*--overwrite"):
         run(*draw)
     run(*draw, "--overwrite")
     with pytest.raises(MIVError, match="--json and --format html"):

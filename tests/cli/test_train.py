@@ -96,7 +96,6 @@ def test_every_setting_can_be_given_as_a_flag_and_comes_back(monkeypatch: pytest
         batch_size=5,
         grouping=6,
         optimiser="adamw",
-        query_backbone="hf:minilm",
         weight_decay=0.25,
         pull=2.5,
         learning_rates=((0, 1e-3), (7, 5e-4)),

@@ -12,7 +12,6 @@ from tests.fence.interface import GOLDEN, OBSERVED, SNAPSHOT, run_miv
 # What README.md and the guide import from a room, or tell readers to call there. A room that moves keeps an alias.
 DOCUMENTED = {
     "miv.audio": ["SpeakerEncoder"],
-    "miv.backbones": ["exemplars_of_two_kinds"],
     "miv.calibration": ["calibrate"],
     "miv.client": ["Client", "ServiceError"],
     "miv.data": ["load_splits", "save_splits"],

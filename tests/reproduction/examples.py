@@ -48,13 +48,7 @@ def finish(job: Job, answers: Predictions, results: Path, test: str = "") -> Res
 
 
 def answers_of(logit: Sequence[float], label: Sequence[int], found: Sequence[bool] | None = None) -> Predictions:
-    """Answers for bags of two, the first of which is the witness of a positive.
-
-    Args:
-        logit: of each exemplar.
-        label: of each exemplar.
-        found: whether most of the attention is on the first; its i-AUROC is then 1, else 0.
-    """
+    """Answers for bags of two; the first is the witness of a positive, with most of the attention if ``found``."""
     attention = None
     if found is not None:
         attention = [share for first in found for share in ((0.9, 0.1) if first else (0.1, 0.9))]

@@ -94,7 +94,7 @@ def test_cells_of_earlier_versions_are_refused_with_a_reason(tmp_path: Path) -> 
         find_result(job_of(), tmp_path)
     packed = tmp_path / "cpu" / "claims.jsonl"
     packed.write_text('{"cell": "pma/round-0", "files": {"result.json": {}}}\n')
-    with pytest.raises(MIVError, match="line 1: a cell with predictions"):
+    with pytest.raises(MIVError, match="line 1: expected"):
         find_result(job_of("pma", task="claims"), tmp_path)
 
 

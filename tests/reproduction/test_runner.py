@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -14,14 +13,13 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from miv.errors import MIVError, StoppedByUser
+from miv.errors import StoppedByUser
 from miv.reproduction import cells, runner
 from miv.reproduction.grids import EXPERIMENTS, Cell, Setup
 from miv.reproduction.jobs import Job, JobFolders
-from miv.reproduction.ray_runner import compute_remotely
 from miv.reproduction.results import RESULT, find_result
 from miv.reproduction.runner import run_jobs
-from miv.scoring.ray import check_address
+from miv.runtime import source_commit
 from tests.reproduction.examples import answers_of, document_of, finish, job_of
 
 ANSWERS = answers_of([1.0, -1.0, 1.0, -1.0], [1, 0, 0, 1], [True, False, True, False])
@@ -165,23 +163,6 @@ def test_a_cell_that_another_command_computes_is_waited_for(
     assert said[1:] == [waiting, f"Done by another command: {job}."]
 
 
-def test_a_cell_that_would_only_wait_for_a_shared_stage_comes_after_others(
-    places: JobFolders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    jobs = [job_of("baseline"), job_of("gabmil"), job_of("pma"), job_of("msa", 1)]
-    pretend(jobs[0], places, tmp_path, monkeypatch)
-    said: list[str] = []
-    assert run_jobs(jobs, places, 2, said.append) == []
-    started = [line.split(";")[0] for line in said if line.startswith("Started")]
-    assert started[:2] == ["Started qmnist baseline round 0", "Started qmnist msa round 1"]
-    assert len(started) == 4
-    shutil.rmtree(places.results)
-    said.clear()
-    assert run_jobs(jobs[:2], places, 2, said.append) == []
-    shares = "It shares a contrast stage with a running cell, and waits for it."
-    assert [line.endswith(shares) for line in said if line.startswith("Started")] == [False, True]
-
-
 def test_the_process_of_a_cell_leaves_one_that_is_done_or_under_way_alone(
     places: JobFolders, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -199,37 +180,10 @@ def test_the_process_of_a_cell_leaves_one_that_is_done_or_under_way_alone(
     assert "pooling_options was {} and is {'heads': 7}" in capsys.readouterr().err
 
 
-def test_an_address_where_nobody_answers_is_refused_at_once() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"  # bound, and nobody listens
-        for one in (address, f"ray://{address}", "127.0.0.1:ray"):
-            with pytest.raises(MIVError, match=f"Cannot reach a Ray cluster at '{one}'"):
-                check_address(one)
-        free.listen()
-        check_address(address)
-    check_address("auto")
-
-
-def test_what_a_remote_cell_says_is_in_its_log(places: JobFolders, monkeypatch: pytest.MonkeyPatch) -> None:
-    def compute(*_: object) -> None:
-        print("epoch 1", file=sys.stderr)
-        raise MIVError("No room.")
-
-    monkeypatch.setattr("miv.reproduction.ray_runner.compute", compute)
-    monkeypatch.setattr("miv.reproduction.ray_runner.set_threads", lambda *_: None)
-    monkeypatch.setattr("miv.reproduction.ray_runner.keep_memory", lambda: None)
-    with pytest.raises(MIVError, match="No room"):
-        compute_remotely(job_of().document(), vars(places), 1)
-    log = job_of().log(places.work).read_text()
-    assert log.startswith("epoch 1\n")
-    assert log.endswith("MIVError: No room.\n")
-
-
-def real_command(places: JobFolders, *more: str) -> list[str]:
+def real_command(places: JobFolders) -> list[str]:
     command = [sys.executable, "-m", "miv", "reproduce", "qmnist", "key_instance", "--tier", "smoke", "--rounds", "1"]
     paths = ["--results", str(places.results), "--work", str(places.work)]
-    return [*command, "--models", "cap_dba_l1", *paths, *more]
+    return [*command, "--models", "cap_dba_l1", *paths]
 
 
 @pytest.mark.slow
@@ -253,20 +207,13 @@ def test_a_cell_killed_at_any_moment_goes_on_and_ends_the_same(tmp_path: Path, m
     assert one is not None
     assert other is not None
     assert one.metrics == other.metrics
+    assert [path.name for path in one.path.iterdir()] == [RESULT]  # no weights and no predictions
+    assert (one.document["twin"], one.document["description"]["data"]["task"]) == (True, "digits-twin")
+    assert (len(one.document["test"]["groups"]), one.document["code"]) == (10, source_commit())
+    assert len(one.document["history"]["validation_auroc"]) == len(one.document["history"]["epoch"]) > 0
+    assert "i_auroc_by_contribution" in one.metrics
+    assert str(tmp_path) not in (one.path / RESULT).read_text()
     assert not list(killed.results.rglob(".*.part"))
-
-
-@pytest.mark.slow
-def test_each_cell_is_a_ray_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("ray")
-    monkeypatch.setenv("MIV_CACHE_DIR", str(tmp_path / "cache"))
-    places = JobFolders(tmp_path / "results", tmp_path / "work", tmp_path / "cache")
-    done = subprocess.run(real_command(places, "--ray", "local"), check=True, capture_output=True, text=True)
-    assert "1 go to Ray" in done.stderr
-    assert "frozen epoch" in next(places.work.rglob("*.log")).read_text()
-    assert "synthetic twin" in done.stdout
-    again = subprocess.run(real_command(places, "--ray", "local"), check=True, capture_output=True, text=True)
-    assert "Ray" not in again.stderr
 
 
 def _workers(work: Path) -> list[int]:

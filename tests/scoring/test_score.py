@@ -10,10 +10,8 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from miv import ExemplarSet, MIVError, Verifier
-from miv.cli.app import app
 from miv.data import InstancePool
 from miv.data.folder import save_splits
 from miv.scoring import score
@@ -155,18 +153,6 @@ def test_the_same_table_beside_other_files_is_other_data(folder: Path, by_id: bo
         score("verifier", "a/pairs.jsonl" if by_id else "b/pairs.jsonl", "out", instances=ids["b"])
 
 
-def test_the_last_line_counts_what_was_written_and_what_was_there(folder: Path) -> None:
-    def told() -> str:
-        return CliRunner().invoke(app, ["score", "verifier", "pairs.jsonl", "--out", "out", "--rows", "5"]).stderr
-
-    assert told().endswith("Wrote 5 partitions to out.\n")
-    again = told()
-    assert again.endswith("All 5 partitions were already in out.\n")
-    assert "0/0" not in again
-    Path("out/part-000001.parquet").unlink()
-    assert told().endswith("Wrote 1 partition to out; 4 were already there.\n")
-
-
 def test_an_error_in_a_later_partition_keeps_the_earlier_ones(folder: Path) -> None:
     lines = Path("pairs.jsonl").read_text().splitlines()
     wrong = {"query": [1.0, 2.0], "bag": [[1.0, 2.0, 3.0, 4.0]]}
@@ -187,12 +173,12 @@ def test_other_settings_and_other_folders_are_refused(folder: Path) -> None:
     score("verifier", "pairs.jsonl", "out", rows=5)
     same = ("verifier", "pairs.jsonl", "out")
     refused("--rows was 5 and is now 6", *same, rows=6)
-    refused("--by-instance was False.*--witnesses was not given", *same, by_instance=True, witnesses="alone")
+    refused("--by-instance was False.*--witnesses was None", *same, by_instance=True, witnesses="alone")
     torch.manual_seed(1)
     Verifier("cap_vema", channels=4).save_pretrained("other")
     refused("/verifier in .*fingerprint of the verifier was", "other", "pairs.jsonl", "out")
     Path("labels.jsonl").write_text('{"query": [1, 2, 3, 4], "bag": [[1, 2, 3, 4]], "label": 1}')
-    refused("copied columns was query_id and is now label", "verifier", "labels.jsonl", "out")
+    refused("copied columns was .*query_id.* and is now .*label", "verifier", "labels.jsonl", "out")
     saved = Path("verifier/model.safetensors").read_bytes()
     Path("verifier/model.safetensors").write_bytes(Path("other/model.safetensors").read_bytes())
     refused("fingerprint", *same)
@@ -244,10 +230,7 @@ def test_what_is_read_is_never_in_the_output(folder: Path, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "words"),
-    [
-        (None, r"_score\.json has no settings"),
-        ({"rows": 5}, "fingerprint of the verifier was not given"),
-    ],
+    [(None, r"_score\.json has no settings"), ({"rows": 5}, "fingerprint of the verifier was None")],
 )
 def test_a_folder_that_does_not_say_its_settings_is_refused(folder: Path, settings: Any, words: str) -> None:
     score("verifier", "pairs.jsonl", "out", rows=5)
@@ -257,32 +240,6 @@ def test_a_folder_that_does_not_say_its_settings_is_refused(folder: Path, settin
         score("verifier", "pairs.jsonl", "out", rows=5)
     assert files("out") == before
     assert score("verifier", "pairs.jsonl", "out", rows=5, overwrite=True).reused == 0
-
-
-def test_verdicts_of_an_older_miv_are_told_as_such(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    score("verifier", "pairs.jsonl", "out", rows=5)
-    before = files("out")
-    Path("same.jsonl").write_text(Path("pairs.jsonl").read_text())
-    monkeypatch.setattr("miv.scoring.partitions._SCORED_SINCE", "99.0")
-    for table in ("pairs.jsonl", "same.jsonl"):
-        with pytest.raises(MIVError, match=r"version of miv .* was 0\.2\.0 and is now 99\.0"):
-            score("verifier", table, "out", rows=5)
-    assert files("out") == before
-    assert score("verifier", "pairs.jsonl", "out", rows=5, overwrite=True).reused == 0
-
-
-def test_a_folder_that_cannot_be_opened_is_no_split(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such as lost+found; a user who is root can open all, so the error is raised here."""
-    stat = Path.stat
-
-    def refuse(path: Path, **options: Any) -> Any:
-        if path.parent.name == "lost+found":
-            raise PermissionError(13, "Permission denied", str(path))
-        return stat(path, **options)
-
-    Path("pairs/lost+found").mkdir()
-    monkeypatch.setattr(Path, "stat", refuse)
-    assert score("verifier", "pairs", "out").scored.exemplars == EXEMPLARS
 
 
 def test_mistakes_are_told_in_the_words_of_the_command_before_anything_is_written(folder: Path) -> None:
@@ -299,7 +256,7 @@ def test_mistakes_are_told_in_the_words_of_the_command_before_anything_is_writte
         ("verifier", "pairs.jsonl", {"instances": "no.csv"}, r"^--instances no\.csv does not exist"),
         ("verifier", "pairs.jsonl", {"instances": "pairs"}, "^--instances pairs is a folder"),
         ("verifier", "set", {"instances": "ids.csv"}, "Leave --instances out"),
-        ("verifier", "set", {}, "have 5 numbers, and the verifier reads vectors of 4"),
+        ("verifier", "set", {}, "a set of vectors of 5, and the verifier reads vectors of 4"),
         ("of_images", "set", {}, "a set of feature vectors, and the verifier reads images"),
         ("verifier", "mixed", {}, r"Expected one of them: .*/train\. To score stray\.csv"),
         ("verifier", "splits", {}, "Expected one of them: .*splits/test, .*splits/train"),
@@ -324,23 +281,17 @@ def test_instances_that_the_verifier_cannot_read_are_told_before_anything_is_wri
         exemplars.save(name, builder="test", options={}, seed=0)
     tables = {
         "by_id.jsonl": '{"query": "a", "bag": ["a"]}',
-        "texts.jsonl": '{"query": "who", "bag": ["what"]}',
         "longer.jsonl": '{"query": [1, 2, 3, 4], "bag": [[1, 2, 3, 4, 5]]}',
         "no_id.csv": 'name,vector\na,"[1, 2, 3, 4]"',
-        "texts.csv": "id,text\na,words",
         "longer.csv": 'id,vector\na,"[1, 2, 3, 4, 5]"',
         "empty.csv": "id,vector",
-        "ids.txt": 'id,vector\na,"[1, 2, 3, 4]"',
     }
     for name, content in tables.items():
         Path(name).write_text(f"{content}\n")
     cases: list[tuple[str, str, dict[str, Any], str]] = [
         ("verifier", "by_id.jsonl", {"instances": "no_id.csv"}, r"no_id\.csv, line 1: there is no column 'id'"),
-        ("verifier", "by_id.jsonl", {"instances": "texts.csv"}, r"texts\.csv, line 2"),
         ("verifier", "by_id.jsonl", {"instances": "longer.csv"}, r"longer\.csv, line 2: .* vectors of 4 numbers"),
         ("verifier", "by_id.jsonl", {"instances": "empty.csv"}, r"empty\.csv: no rows"),
-        ("verifier", "by_id.jsonl", {"instances": "ids.txt"}, r"ids\.txt: unknown table format"),
-        ("verifier", "texts.jsonl", {}, r"texts\.jsonl, line 1"),
         ("verifier", "longer.jsonl", {}, r"longer\.jsonl, line 1: the bag, instance 0 has the shape \(5,\)"),
         ("verifier", "pairs.jsonl", {"resize": "crop"}, "resize is 'crop'"),
         ("verifier", "pairs.jsonl", {"witnesses": "rollout"}, "for the pooling msa only"),

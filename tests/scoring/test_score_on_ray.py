@@ -154,14 +154,6 @@ def two_nodes(folder: Path, **environment: str) -> Iterator[str]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def test_two_nodes_share_the_work(folder: Path) -> None:
-    with two_nodes(folder) as address:
-        done = run("--address", address)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["nodes"] == 2
-    assert_same_folder()
-
-
 def test_two_nodes_with_a_token_share_the_work_with_those_who_have_it(folder: Path) -> None:
     """The nodes are told to ask for the token; for `miv score`, the token is enough."""
     (folder / "token").write_text(secrets.token_hex(32))

@@ -1,7 +1,4 @@
-"""Recordings as speaker embeddings: one vector as a query, or a bag of windows.
-
-The network is that of Wan et al. (2018) with the weights that Resemblyzer trained, converted once to safetensors.
-"""
+"""Recordings as embeddings of the speaker encoder of Wan et al. (2018), with the weights that Resemblyzer trained."""
 
 import io
 import math
@@ -23,20 +20,12 @@ from scipy.io import wavfile
 from scipy.signal import resample_poly
 from torch import Tensor, nn
 
+from miv.backbones.hf_files import first_line
 from miv.errors import MIVError
 from miv.files.atomic import make_ordinary, refuse_existing, whole_file
 from miv.files.cache import RemoteFile, fetch
 from miv.files.weights import read_weights
 from miv.runtime import Progress, SilentProgress
-
-__all__ = [
-    "SpeakerEncoder",
-    "SpokenWindows",
-    "embed_recordings",
-    "mel_spectrogram",
-    "read_wav",
-    "write_speaker_weights",
-]
 
 RATE = 16_000
 """Samples per second of everything that is embedded."""
@@ -118,7 +107,9 @@ class SpeakerEncoder(nn.Module):
 
     def windows(self, sound: Sound) -> SpokenWindows:
         """Embed windows of 1.6 s of a wav file or samples ``(S,)`` at 16 kHz, one every 0.77 s, without silent ones."""
-        samples = _loud_enough(_samples_of(sound))
+        samples = _samples_of(sound)
+        loudness = float(np.sqrt(np.mean(samples.astype(np.float64) ** 2)))
+        samples = samples * np.float32(max(1.0, _LEAST_LOUDNESS / loudness))
         first = _window_starts(len(samples))  # (N,) in frames
         end = (int(first[-1]) + _WINDOW_FRAMES) * _STEP
         padded = np.pad(samples, (0, max(0, end - len(samples))))
@@ -168,9 +159,9 @@ def _mel_filters() -> NDArray[np.float64]:
 
 def read_wav(path: Path) -> NDArray[np.float32]:
     """Return the sound of a wav file, ``(S,)`` from -1 to 1 at 16 kHz; several channels are averaged."""
+    if path.exists() and not path.is_file():  # a folder, or a pipe that would never end
+        raise MIVError(f"{path}: not a file. Expected a wav file.")
     try:
-        if path.exists() and not path.is_file():  # a folder, or a pipe that would never end
-            raise MIVError(f"{path}: not a file. Expected a wav file.")
         if path.stat().st_size > MAX_WAV_BYTES:
             raise MIVError(f"{path}: longer than {MAX_WAV_BYTES:,} bytes. Split it first.")
         with warnings.catch_warnings():
@@ -181,10 +172,8 @@ def read_wav(path: Path) -> NDArray[np.float32]:
     except OSError as error:
         raise MIVError(f"{path}: could not be read ({error.strerror or error}).") from error
     except Exception as error:  # damaged headers raise many types
-        raise MIVError(
-            f"{path}: not a wav file, or damaged ({error}). Convert other formats first, for example: "
-            "ffmpeg -i talk.mp3 -ac 1 -ar 16000 talk.wav"
-        ) from error
+        remedy = "Convert other formats first: ffmpeg -i talk.mp3 -ac 1 -ar 16000 talk.wav"
+        raise MIVError(f"{path}: not a wav file, or damaged ({error}). {remedy}") from error
     if not samples.size:
         raise MIVError(f"{path}: the recording is empty.")
     if not _RATES[0] <= rate <= _RATES[1]:
@@ -248,10 +237,8 @@ def _samples_of(sound: Sound) -> NDArray[np.float32]:
     place = "The sound" if isinstance(sound, np.ndarray) else str(sound)
     samples = sound if isinstance(sound, np.ndarray) else read_wav(Path(sound))
     if samples.ndim != 1 or samples.dtype.kind != "f" or not len(samples):
-        raise MIVError(
-            f"{place}: {samples.dtype} {samples.shape}. Expected a sound as float (S,), one channel at {RATE:,} "
-            "samples per second."
-        )
+        wanted = f"float (S,), one channel at {RATE:,} samples per second"
+        raise MIVError(f"{place}: {samples.dtype} {samples.shape}. Expected a sound as {wanted}.")
     if not np.isfinite(samples).all():
         raise MIVError(f"{place}: some samples are NaN or infinite.")
     if not samples.any():
@@ -270,12 +257,6 @@ def _one_channel(samples: NDArray[Any]) -> NDArray[np.float32]:
     return sound.mean(axis=1, dtype=np.float32) if sound.ndim == 2 else sound
 
 
-def _loud_enough(samples: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Raise a quiet recording to the loudness that the encoder was trained with."""
-    loudness = float(np.sqrt(np.mean(samples.astype(np.float64) ** 2)))
-    return samples * np.float32(max(1.0, _LEAST_LOUDNESS / loudness))
-
-
 def _window_starts(samples: int) -> NDArray[np.int64]:
     """First frame of each window; the last window may pass the end by a quarter of itself, the only one by more."""
     frames = -(-(samples + 1) // _STEP)
@@ -285,38 +266,31 @@ def _window_starts(samples: int) -> NDArray[np.int64]:
 
 
 def _resemblyzer_weights(path: Path) -> dict[str, Tensor]:
-    content = _pretrained_bytes(path)
+    if not path.is_file():
+        raise MIVError(f"{path} is not a file. Expected {WHEEL.name}, or the pretrained.pt in it.")
+    with torch.device("meta"):
+        expected = SpeakerEncoder().state_dict()
     try:
+        if path.suffix == ".whl":
+            with zipfile.ZipFile(path) as wheel:
+                _check_size(path, wheel.getinfo(_MEMBER).file_size)
+                content = wheel.read(_MEMBER)
+        else:
+            _check_size(path, path.stat().st_size)
+            content = path.read_bytes()
         # weights_only: a pickle may otherwise run any code.
         stored = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)["model_state"]
-        with torch.device("meta"):
-            expected = SpeakerEncoder().state_dict()
         weights = {name: stored[name].float().contiguous() for name in expected}  # without those of its training loss
-    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, TypeError, AttributeError, ValueError) as error:
-        raise MIVError(f"{path} does not hold the weights of the speaker encoder ({_first_line(error)}).") from error
+    except (zipfile.BadZipFile, pickle.UnpicklingError, OSError, RuntimeError, EOFError, KeyError, TypeError,
+            AttributeError, ValueError) as error:  # fmt: skip
+        raise MIVError(f"{path} does not hold the weights of the speaker encoder ({first_line(error)}).") from error
     for name, tensor in weights.items():
         if tensor.shape != expected[name].shape or not bool(torch.isfinite(tensor).all()):
-            raise MIVError(
-                f"{path}: {name} is {tuple(tensor.shape)}. Expected finite numbers {tuple(expected[name].shape)}."
-            )
+            wanted = tuple(expected[name].shape)
+            raise MIVError(f"{path}: {name} is {tuple(tensor.shape)}. Expected finite numbers {wanted}.")
     return weights
 
 
-def _pretrained_bytes(path: Path) -> bytes:
-    if not path.is_file():
-        raise MIVError(f"{path} is not a file. Expected {WHEEL.name}, or the pretrained.pt in it.")
-    if path.suffix != ".whl":
-        if path.stat().st_size > _MOST_BYTES:
-            raise MIVError(f"{path}: longer than {_MOST_BYTES:,} bytes. Expected pretrained.pt of Resemblyzer.")
-        return path.read_bytes()
-    try:
-        with zipfile.ZipFile(path) as wheel:
-            if wheel.getinfo(_MEMBER).file_size > _MOST_BYTES:
-                raise MIVError(f"{path}: {_MEMBER} is longer than {_MOST_BYTES:,} bytes.")
-            return wheel.read(_MEMBER)
-    except (zipfile.BadZipFile, KeyError, OSError) as error:
-        raise MIVError(f"{path} is not the wheel of Resemblyzer ({_first_line(error)}).") from error
-
-
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:200]
+def _check_size(path: Path, size: int) -> None:
+    if size > _MOST_BYTES:
+        raise ValueError(f"{path} has {size:,} bytes; expected at most {_MOST_BYTES:,}")

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -34,10 +34,9 @@ class Backbone(nn.Module):
       Without it, images become float ``(U, 1 or 3, H, W)`` from 0 to 1, and feature vectors float32 ``(U, L)``.
 
     ``miv.register_backbone`` registers a class under a name, so that a verifier with it can be saved and loaded.
-    Subclass ``Backbone`` for more: extra files, a stack of layers, a shape check.
 
-    The features of an instance never depend on the rest of the batch. The only exception is BatchNorm in training, and
-    a pretrained backbone keeps its BatchNorm fixed (``freeze_batch_norm``).
+    The features of an instance never depend on the rest of the batch, except through BatchNorm in training; a
+    pretrained backbone keeps its BatchNorm fixed (``freeze_batch_norm``).
     """
 
     kind: InstanceKind  # kind of instances, as in InstancePool
@@ -59,9 +58,9 @@ class Backbone(nn.Module):
         dtype = self.instance_dtype
         if not fits or not (instances.is_floating_point() if dtype is None else instances.dtype == dtype):
             wanted = ", ".join(str(length or "any") for length in shape)
+            given_form = f"{instances.dtype} {tuple(instances.shape)}"
             raise MIVError(
-                f"The instances are {instances.dtype} {tuple(instances.shape)}. Expected {dtype or 'float'} "
-                f"(number of instances, {wanted}), as returned by prepare()."
+                f"The instances are {given_form}. Expected {dtype or 'float'} (U, {wanted}), as of prepare()."
             )
         features: Tensor = super().__call__(instances)
         return features
@@ -122,10 +121,7 @@ class Backbone(nn.Module):
 
     def last_layers(self, count: int) -> list[nn.Module]:
         """The last layers of a stack and what follows them; only transformers are such stacks."""
-        raise MIVError(
-            f"trainable_layers is {count}, but this backbone is not a stack of layers. Omit it, or use a "
-            "transformer: hf:<name or folder> of a text encoder (BERT, MiniLM) or an image encoder (ViT)."
-        )
+        raise MIVError(f"trainable_layers is {count}, but this backbone is no transformer (hf:<name>). Omit it.")
 
     @classmethod
     def is_pretrained(cls, options: dict[str, Any]) -> bool:
@@ -169,8 +165,7 @@ def check_kind(pool: InstancePool, expected: InstanceKind) -> None:
     if pool.kind != expected:
         raise MIVError(
             f"The instances are {_WORDS[pool.kind]}, but the backbone takes {_WORDS[expected]}. Use a set of "
-            f"{_WORDS[expected]}, or use a verifier for {_WORDS[pool.kind]}: one with the backbone "
-            f"{_BACKBONES_FOR[pool.kind]}."
+            f"{_WORDS[expected]}, or a verifier with the backbone {_BACKBONES_FOR[pool.kind]}."
         )
 
 
@@ -197,20 +192,11 @@ def whole_number(backbone: str, name: str, given: object, least: int, most: int)
     return given
 
 
-# Prepare instances for a backbone, and embed them in batches.
-
-
-def prepared(backbone: Backbone, values: NDArray[np.generic]) -> Callable[[NDArray[np.int64]], Tensor]:
-    """Look up instances in the form that the backbone takes."""
-    return lambda rows: backbone.prepare(values[rows])
-
-
 def embed(backbone: Backbone, instances: Tensor, bucket: int) -> Tensor:
     """Embed ``(U, ...)`` to ``(U, C)``, with the batch padded to a multiple of ``bucket``.
 
-    A CPU rebuilds its convolutions for each new batch size, so there should be few sizes. The padding repeats the
-    first instance instead of zeros: some backbones return NaN for an empty instance, which would reach the gradient.
-    If BatchNorm learns from the batch, nothing is padded, because it would learn from the padding too.
+    A CPU rebuilds its convolutions for each new batch size. The padding repeats the first instance: some backbones
+    return NaN for an empty one. If BatchNorm learns from the batch, nothing is padded.
     """
     missing = -len(instances) % bucket
     if not missing or any(isinstance(part, _BatchNorm) and part.training for part in backbone.modules()):
@@ -219,19 +205,13 @@ def embed(backbone: Backbone, instances: Tensor, bucket: int) -> Tensor:
     return backbone(torch.cat([instances, filling]))[: len(instances)]
 
 
-# A limit on the size of a network that a file describes, checked while it is created.
-
 MOST_MODULES = 10_000
 """Maximum number of modules of a network; a transformer has about 20 per layer."""
 
 
 @contextmanager
 def counting_modules(what: str) -> Iterator[None]:
-    """Raise an error in this block once a network has more than ``MOST_MODULES`` parts.
-
-    On the meta device, tensors of any size cost nothing, but a hundred thousand layers take minutes. Every
-    architecture names its number of layers differently, so the layers themselves are counted.
-    """
+    """Raise an error in this block once a network has more than ``MOST_MODULES`` parts, which would take minutes."""
     thread, count = threading.get_ident(), 0
 
     def one_more(*_: Any) -> None:
@@ -240,9 +220,7 @@ def counting_modules(what: str) -> Iterator[None]:
             return
         count += 1
         if count > MOST_MODULES:
-            raise MIVError(
-                f"{what} describes a network with more than {MOST_MODULES:,} parts. The file is probably damaged."
-            )
+            raise MIVError(f"{what} describes a network with more than {MOST_MODULES:,} parts. It is damaged.")
 
     handle = register_module_module_registration_hook(one_more)
     try:

@@ -1,30 +1,24 @@
 """Feature cache on disk: while a backbone is frozen, each pool is embedded only once.
 
-A file's name is the hash of everything that determines its content: the backbone's configuration and weights, the
-pool, and the versions of the code. Different weights or data have a different name, so a cached feature is never
-stale. The array is followed by its SHA-256, so a damaged file is detected and recomputed.
+A file's name is the hash of everything that determines its content: backbone, pool and versions of the code. The array
+is followed by its SHA-256, so a damaged file is detected and recomputed.
 """
 
 import hashlib
 import os
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
-from torch import nn
+from numpy.typing import NDArray
 
 from miv.backbones.base import Backbone, embed
-from miv.backbones.names import as_backbone, create_backbone
 from miv.data import ExemplarSet, InstancePool
-from miv.data.sources.arrays import bag_side, query_side
-from miv.errors import MIVError, MIVWarning
+from miv.errors import MIVError, warn
 from miv.files.atomic import whole_file
 from miv.files.cache import discard, ignoring_cache_errors
 from miv.runtime import Progress, SilentProgress, evaluating
@@ -58,12 +52,9 @@ def warn_of_cut_texts(backbone: Backbone, pools: Sequence[InstancePool]) -> None
     _seen.update(new)
     cut = sum(backbone.count_cut(pool.values) for pool in new.values())
     if cut:
-        warnings.warn(
+        warn(
             f"{cut:,} of {sum(map(len, new.values())):,} texts have more than {backbone.instance_shape[-1]} tokens; "
-            "the rest is ignored. To read more, train with a higher max_tokens "
-            "(--backbone-options max_tokens=256), which is slower.",
-            MIVWarning,
-            stacklevel=2,
+            "the rest is ignored. To read more, train with --backbone-options max_tokens=256, which is slower."
         )
 
 
@@ -76,17 +67,14 @@ _MOST_NUMBERS = 1 << 20  # numbers in them: 512 small images, or 16 of 256 by 25
 def embed_pool(
     backbone: Backbone, pool: InstancePool, cache: Path, progress: Progress | None = None
 ) -> NDArray[np.float32]:
-    """The features ``(P, C)`` of a pool, mapped from the cache if present, else computed and cached.
-
-    Several processes may run at once: each writes the whole file under its own name and renames it.
-    """
+    """The features ``(P, C)`` of a pool, mapped from the cache if present, else computed and cached."""
     backbone.check(pool)
     if backbone.is_identity:
         return pool.values  # nothing to cache
     path = _path(backbone, pool, cache)
-    found = _read(path, (len(pool), backbone.channels))
-    if found is not None:
-        return found
+    cached = _read(path, (len(pool), backbone.channels))
+    if cached is not None:
+        return cached
     features = embed_instances(backbone, pool, np.arange(len(pool)), progress or SilentProgress())
     if features.any():  # zeros are not worth a file, and a file of zeros counts as damaged
         with ignoring_cache_errors(cache), whole_file(path) as temporary, temporary.open("wb") as file:
@@ -117,10 +105,7 @@ def embed_exemplars(
 
 
 def embed_instances(
-    backbone: Backbone,
-    pool: InstancePool,
-    chosen: NDArray[np.int64],
-    progress: Progress | None = None,
+    backbone: Backbone, pool: InstancePool, chosen: NDArray[np.int64], progress: Progress | None = None
 ) -> NDArray[np.float32]:
     """Features ``(P, C)`` in memory; the ``chosen`` rows are computed, the others are 0."""
     backbone.check(pool)
@@ -129,7 +114,8 @@ def embed_instances(
     device = next((one.device for one in (*backbone.parameters(), *backbone.buffers())), torch.device("cpu"))
     step = (progress or SilentProgress()).step("Embedding", total=len(chosen))
     with evaluating(backbone), torch.inference_mode(), step as advance:
-        together = _rows_together(backbone, pool)
+        numbers = backbone.prepare(pool.values[:1]).numel()  # of one instance
+        together = min(_MOST_ROWS, 1 << max(1, _MOST_NUMBERS // numbers).bit_length() - 1)
         for start in range(0, len(chosen), together):
             rows = chosen[start : start + together]
             # The next power of two; texts are divided by length anyway, so padding would only cost time.
@@ -139,18 +125,9 @@ def embed_instances(
             advance(len(rows))
     if not _is_finite(features):
         row = int((~np.isfinite(features).all(axis=1)).argmax())
-        raise MIVError(
-            f"The backbone gives NaN or infinite features for instance {row} of the pool. Its weights are damaged or "
-            "too large for their dtype. Use another backbone, or train it with smaller learning rates."
-        )
+        raise MIVError(f"The backbone gives NaN or infinite features for instance {row} of the pool. Use another one.")
     if len(chosen) and not features.any():
-        warnings.warn(
-            MIVWarning(
-                f"The backbone gives only zeros for all {len(chosen):,} instances, so no verifier can tell them apart. "
-                "Check the instances and the weights of the backbone."
-            ),
-            stacklevel=2,
-        )
+        warn(f"The backbone gives only zeros for all {len(chosen):,} instances. Check the instances and its weights.")
     return features
 
 
@@ -160,81 +137,26 @@ def _path(backbone: Backbone, pool: InstancePool, cache: Path) -> Path:
     return cache / f"{hashlib.sha256(made_of.encode()).hexdigest()}.npy"
 
 
-def _rows_together(backbone: Backbone, pool: InstancePool) -> int:
-    """A power of two that fits in the memory of a small machine."""
-    numbers = backbone.prepare(pool.values[:1]).numel()
-    return min(_MOST_ROWS, 1 << max(1, _MOST_NUMBERS // numbers).bit_length() - 1)
-
-
 def _read(path: Path, shape: tuple[int, ...]) -> NDArray[np.float32] | None:
     """Map the file if it exists and is intact, else ``None``; a damaged file is removed with a warning."""
     if not os.path.lexists(path):
         return None
     try:
-        return _intact(path, shape)
+        with path.open("rb") as file:
+            features = np.load(path, mmap_mode="r", allow_pickle=False)
+            if features.shape != shape or features.dtype != np.float32:
+                raise ValueError(f"it has {features.dtype} {features.shape} instead of float32 {shape}")
+            file.seek(features.offset + features.nbytes)
+            if hashlib.sha256(features.data).digest() != file.read():
+                raise ValueError("it does not match its hash")
+        if not _is_finite(features) or not features.any():
+            raise ValueError("its numbers are not finite, or all 0")
     except (OSError, ValueError, EOFError, SyntaxError) as error:
         discard(path, error, "Its features are computed again.")
         return None
-
-
-def _intact(path: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    with path.open("rb") as file:
-        features = np.load(path, mmap_mode="r", allow_pickle=False)
-        if features.shape != shape or features.dtype != np.float32:
-            raise ValueError(f"it has {features.dtype} {features.shape} instead of float32 {shape}")
-        file.seek(-hashlib.sha256().digest_size, 2)
-        expected = file.read()
-        if file.tell() != features.offset + features.nbytes + len(expected):
-            raise ValueError("it has the wrong length")
-    if hashlib.sha256(features.data).digest() != expected:
-        raise ValueError("it does not match its hash")
-    if not _is_finite(features):
-        raise ValueError("it contains NaN or infinite numbers")
-    if not features.any():
-        raise ValueError("it contains only zeros")
     return features
 
 
 def _is_finite(features: NDArray[np.float32]) -> bool:
     """Whether all numbers are finite, without an array of answers as large as a quarter of the features."""
     return bool(np.isfinite(features.min()) and np.isfinite(features.max()))
-
-
-# A set of exemplars with queries of one kind, which a backbone embeds, and bags of vectors.
-
-
-def exemplars_of_two_kinds(
-    queries: Sequence[Any],
-    bags: Sequence[ArrayLike],
-    labels: Sequence[int],
-    query_backbone: str | nn.Module,
-    **options: Any,
-) -> ExemplarSet:
-    """Embed queries, each distinct one once, and join them with bags of vectors in one set of vectors.
-
-    Train a verifier on it with ``query_backbone`` in the settings; then ``verify`` takes such queries and bags.
-
-    Args:
-        queries: ``E`` texts or images, each as ``InstancePool`` holds one.
-        bags: ``E`` arrays ``(N, T)``.
-        labels: ``(E,)``.
-        query_backbone: a name as for ``Verifier``, or a module for texts or images.
-        options: further arguments of ``ExemplarSet.from_arrays``.
-    """
-    named = isinstance(query_backbone, str)
-    backbone = as_backbone(create_backbone(query_backbone) if named else query_backbone).eval()  # type: ignore[arg-type]
-    if backbone.kind == "features":
-        raise MIVError(
-            "The query backbone takes vectors. Expected one for texts or images; see query_side for vectors."
-        )
-    if not len(bags) or np.ndim(bags[0]) != 2:
-        raise MIVError("There are no bags, or a bag is not an array (N, T). Expected vectors, one bag per query.")
-    if backbone.kind == "text":
-        distinct = list(dict.fromkeys(map(str, queries)))
-        places = {text: place for place, text in enumerate(distinct)}
-        pool, rows = InstancePool("text", np.array(distinct, object)), np.array([places[str(text)] for text in queries])
-    else:
-        pool, rows = InstancePool(backbone.kind, np.asarray(queries)), np.arange(len(queries))
-    features = embed_instances(backbone, pool, np.arange(len(pool)))
-    asked = query_side(features, bag_channels=np.shape(bags[0])[1])[rows]
-    return ExemplarSet.from_arrays(asked, [bag_side(bag, features.shape[1]) for bag in bags], labels, **options)

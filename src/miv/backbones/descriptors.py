@@ -13,8 +13,6 @@ from miv.backbones.base import Backbone, check_images, whole_number
 from miv.backbones.names import register_backbone
 from miv.errors import MIVError
 
-# Grey images and resizing, shared by the fixed descriptors.
-
 _LUMINANCE = (0.299, 0.587, 0.114)  # weights of red, green and blue, as in Pillow
 
 
@@ -63,10 +61,8 @@ class HistogramOfGradients(Backbone):
     r"""Histogram of oriented gradients (Dalal and Triggs 2005): a fixed image descriptor without learning.
 
     An image of any size is converted to grey and stretched to ``cells × cells`` cells of ``cell_size`` pixels a side.
-    Each
-    pixel has a gradient of length :math:`m` and direction :math:`\theta`, without sign, so dark on light and light on
-    dark are the same. It votes with :math:`m` for the two nearest of ``orientations`` directions and for
-    the cells around it, by distance:
+    Each pixel has a gradient of length :math:`m` and direction :math:`\theta` without sign. It votes with :math:`m` for
+    the two nearest of ``orientations`` directions and for the cells around it, by distance:
 
     .. math:: h_{ck} = \sum_p m_p \, \max\{0, 1 - |\theta_p - \theta_k| / \Delta\} \, w_{cp}
 
@@ -181,10 +177,7 @@ class Features(Backbone):
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
         if values.dtype != np.float32 or values.shape[1:] != (self.channels,):
-            raise MIVError(
-                f"The features are {values.dtype} {values.shape}. Expected float32 (U, {self.channels}): "
-                "vectors of the verifier's length."
-            )
+            raise MIVError(f"The features are {values.dtype} {values.shape}. Expected float32 (U, {self.channels}).")
         return torch.from_numpy(np.require(values, requirements=["C", "W"]))
 
     def forward(self, instances: Tensor) -> Tensor:

@@ -1,7 +1,5 @@
 """The backbone ``hf:NAME``: a transformer of Hugging Face, for images or texts."""
 
-import json
-import warnings
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -17,12 +15,13 @@ from miv.backbones.hf_files import (
     last_layers,
     made_from,
     read_pretrained,
+    read_side_file,
     trimmed,
 )
 from miv.backbones.hf_images import ImageReader
 from miv.backbones.hf_text import TOKENIZER_NAME, TextReader
 from miv.backbones.names import register_backbone
-from miv.errors import MIVError, MIVWarning, unknown_name
+from miv.errors import MIVError, unknown_name, warn
 
 POOLING_NAME = "1_Pooling/config.json"  # as in sentence-transformers
 _KNOWN: tuple[TokenPooling, ...] = ("mean", "cls")
@@ -32,47 +31,15 @@ def choose_pooling(given: str | None, name: str, source: str | None) -> TokenPoo
     """Return the requested pooling, else the one that the model declares, else ``mean``."""
     if given is not None and given not in _KNOWN:
         raise unknown_name("pooling of tokens named", str(given), _KNOWN)
-    declared = None if source is None else _declared(name, source)
-    if given is None:
-        if declared is not None and declared not in _KNOWN:
-            raise MIVError(
-                f"hf:{name} declares the pooling {declared!r} in {POOLING_NAME}. Expected mean or cls. Set one of "
-                "them: backbone_options pooling=mean or pooling=cls."
-            )
-        return next((known for known in _KNOWN if known == declared), "mean")
-    if declared is not None and declared != given:
-        warnings.warn(
-            f"The pooling of tokens is {given!r}, but hf:{name} was trained with {declared!r}, and features are "
-            f"worse with another pooling. Omit the option pooling to use {declared!r}.",
-            MIVWarning,
-            stacklevel=2,
-        )
-    return next(known for known in _KNOWN if known == given)
-
-
-def _declared(name: str, source: str) -> str | None:
-    """The pooling declared in the model's folder or on the hub; ``None`` if there is none."""
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
-
-    try:
-        path = Path(source) / POOLING_NAME if Path(source).is_dir() else Path(hf_hub_download(source, POOLING_NAME))
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except LocalEntryNotFoundError:
-        warnings.warn(
-            f"The hub did not answer, so the token pooling of hf:{name} is unknown. Using the mean. Set "
-            "the option pooling to choose.",
-            MIVWarning,
-            stacklevel=3,
-        )
-        return None
-    except (FileNotFoundError, EntryNotFoundError):
-        return None
-    except (OSError, ValueError) as error:
-        raise MIVError(f"The {POOLING_NAME} of hf:{name} cannot be read: {error}") from error
-    if not isinstance(document, dict):
-        raise MIVError(f"The {POOLING_NAME} of hf:{name} is not a JSON object.")
-    return _mode(document)
+    document = None if source is None else read_side_file(name, source, POOLING_NAME)
+    declared = None if document is None else _mode(document)
+    if given is None and declared is not None and declared not in _KNOWN:
+        wanted = "mean or cls; set one of them: backbone_options pooling=mean"
+        raise MIVError(f"hf:{name} declares the pooling {declared!r} in {POOLING_NAME}. Expected {wanted}.")
+    if given is not None and declared not in (None, given):
+        trained = f"hf:{name} was trained with {declared!r}, which gives better features"
+        warn(f"The pooling of tokens is {given!r}, but {trained}. Omit the option pooling.")
+    return "cls" if (given or declared) == "cls" else "mean"
 
 
 def _mode(document: dict[str, Any]) -> str | None:
@@ -84,10 +51,9 @@ def _mode(document: dict[str, Any]) -> str | None:
     if "pooling_mode" in document:
         mode = document["pooling_mode"]
         return mode if isinstance(mode, str) else "+".join(map(str, mode))
-    modes = [name.removeprefix("pooling_mode_") for name, value in document.items() if value is True]
-    names = {"cls_token": "cls", "mean_tokens": "mean"}
-    found = [names.get(mode, mode) for mode in modes if f"pooling_mode_{mode}" in document]
-    return "+".join(found) or None
+    names, prefix = {"cls_token": "cls", "mean_tokens": "mean"}, "pooling_mode_"
+    modes = [key.removeprefix(prefix) for key, value in document.items() if key.startswith(prefix) and value is True]
+    return "+".join(names.get(mode, mode) for mode in modes) or None
 
 
 @register_backbone("hf")
@@ -102,8 +68,7 @@ class HuggingFace(Backbone):
         pooling: for texts, how to pool the token vectors: their ``mean``, or the first one (``cls``). By default as
             declared in the model's ``1_Pooling/config.json``, else ``mean``.
         max_tokens: for texts, maximum number of tokens; longer texts are truncated.
-        image_size: for images, ``(height, width)`` or ``"112x96"``; by default that of the model's
-            ``preprocessor_config.json``. A vision transformer interpolates its positions if it can.
+        image_size: for images, ``(height, width)`` or ``"112x96"``; by default as in ``preprocessor_config.json``.
         image_mean: for images, mean of the three channels on a scale from 0 to 1; same default.
         image_std: for images, standard deviation of the three channels; same scale and default.
         freeze_batch_norm: keep BatchNorm fixed in training; by default if pretrained weights were read.

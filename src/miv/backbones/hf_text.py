@@ -12,12 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from miv.backbones.hf_files import TokenPooling
+from miv.backbones.hf_files import TokenPooling, first_line
 from miv.data.columns import as_strings
 from miv.errors import MIVError
 from miv.files.instances import InstanceKind
-
-# Cut a text that is longer than an encoder reads into overlapping windows of whole words.
 
 Span = tuple[int, int]  # first character, and the one after the last
 
@@ -27,8 +25,7 @@ _WORD = re.compile(r"\S+")
 def text_windows(text: str, tokens: Sequence[Span], most: int) -> list[str]:
     """Overlapping parts of a text that together hold every word, each of at most ``most`` tokens.
 
-    A window begins in the middle of the one before it, so what is said in half a window is whole in one of them. A word
-    with more than ``most`` tokens, as in a script without spaces, is cut between tokens.
+    A window begins in the middle of the one before it. A word with more than ``most`` tokens is cut between tokens.
 
     >>> text_windows("one two three four five", [(0, 3), (4, 7), (8, 13), (14, 18), (19, 23)], 4)
     ['one two three four', 'three four five']
@@ -70,17 +67,12 @@ def _pieces(text: str, tokens: Sequence[Span], most: int) -> Iterator[tuple[Span
 TOKENIZER_NAME = "tokenizer.json"
 _TOGETHER = 1024  # texts counted together
 _MOST_TOKENIZER_BYTES = 100_000_000
-# Texts of similar length are embedded together: most are much shorter than the longest, and padding costs as much as
-# words.
+# Texts of similar length are embedded together, as padding costs as much as words.
 _LENGTHS = (0, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
 class TextReader:
-    """Tokenises texts and pools the encoder's token vectors.
-
-    A prepared text is ``(2, max_tokens)`` int64: its token ids, and the mask with 1 for each token. All texts have
-    this shape, so they can be joined and indexed like rows of any tensor.
-    """
+    """Tokenises texts to ``(2, max_tokens)`` int64, their ids and the mask, and pools the encoder's token vectors."""
 
     kind: InstanceKind = "text"
     instance_dtype = torch.int64
@@ -116,26 +108,20 @@ class TextReader:
 
     def windows(self, values: NDArray[Any]) -> list[list[str]]:
         """Each string in overlapping windows of whole words that fit ``max_tokens``; itself if it fits."""
-        found: list[list[str]] = []
+        windows = []
         for start in range(0, len(values), _TOGETHER):
             part = values[start : start + _TOGETHER]
-            found += [
-                self._windows(str(text)) if one.overflowing else [str(text)]
-                for text, one in zip(part, self._encode(part), strict=True)
-            ]
-        return found
+            for text, encoded in zip(part, self._encode(part), strict=True):
+                windows.append(self._windows(str(text)) if encoded.overflowing else [str(text)])
+        return windows
 
     def _windows(self, text: str) -> list[str]:
         text = _valid(text)
         first = self._ready().encode(text)
-        parts = [
-            [
-                span
-                for span, is_special in zip(one.offsets, one.special_tokens_mask, strict=True)
-                if not is_special  # padding is special too
-            ]
-            for one in (first, *first.overflowing)
-        ]
+        parts = []
+        for part in (first, *first.overflowing):
+            spans = zip(part.offsets, part.special_tokens_mask, strict=True)
+            parts.append([span for span, is_special in spans if not is_special])  # padding is special too
         return text_windows(text, [span for part in parts for span in part], len(parts[0]))
 
     def _encode(self, values: NDArray[Any]) -> list[Any]:
@@ -168,9 +154,7 @@ class TextReader:
         from tokenizers import Tokenizer
 
         if not path.is_file():
-            raise MIVError(
-                f"{path} is missing. A verifier of texts is saved with its tokenizer; copy the whole folder."
-            )
+            raise MIVError(f"{path} is missing. A verifier of texts has a tokenizer; copy the whole folder.")
         if path.stat().st_size > _MOST_TOKENIZER_BYTES:
             raise MIVError(f"{path} has {path.stat().st_size} bytes. Expected at most {_MOST_TOKENIZER_BYTES}.")
         try:
@@ -183,18 +167,14 @@ class TextReader:
 
     def _ready(self) -> Any:
         if self._tokenizer is None:
-            raise MIVError(
-                "This backbone was created from a configuration and has no tokenizer. Load one with load_files()."
-            )
+            raise MIVError("This backbone was created without its tokenizer. Load it with load_files().")
         return self._tokenizer
 
     def _set_up(self, tokenizer: Any) -> Any:
         greatest = max(tokenizer.get_vocab().values(), default=0)
         if max(greatest, self.padding) >= self.vocabulary:
-            raise MIVError(
-                f"The tokenizer has token ids up to {max(greatest, self.padding)}, but the encoder has a vocabulary of "
-                f"{self.vocabulary}. They do not belong together."
-            )
+            ids = max(greatest, self.padding)
+            raise MIVError(f"The tokenizer has ids up to {ids}, but the encoder a vocabulary of {self.vocabulary}.")
         tokenizer.enable_truncation(self.max_tokens)
         tokenizer.enable_padding(length=self.max_tokens, pad_id=self.padding)
         return tokenizer
@@ -238,5 +218,4 @@ def _pretrained_tokenizer(name: str) -> Any:
     try:
         return AutoTokenizer.from_pretrained(name, trust_remote_code=False).backend_tokenizer
     except Exception as error:  # missing files, or a tokenizer without a fast version
-        reason = str(error).strip().split("\n")[0]
-        raise MIVError(f"hf:{name} has no readable tokenizer: {reason}") from error
+        raise MIVError(f"hf:{name} has no readable tokenizer: {first_line(error)}.") from error

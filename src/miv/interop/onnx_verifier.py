@@ -31,11 +31,9 @@ class Answer:
         probability: probability of that, calibrated if the verifier is.
         threshold: the verdict is yes if the probability is at least this.
         logit: output of the network.
-        witnesses: indices in the bag, in order, may be empty; ``None`` if the pooling has no attention, or the witness
-            rule is for other shares.
+        witnesses: indices in the bag, in order, may be empty; ``None`` without attention, or a rule for it.
         attention: ``(N,)``, sums to 1, or ``None``.
-        lower_threshold: the decision is no below this, and unsure from here up to the threshold; ``None`` if there is
-            one threshold.
+        lower_threshold: the decision is no below this, and unsure up to the threshold; ``None`` for one threshold.
         unlike_query: whether the query is unlike the training data.
         unlike: indices of the instances of the bag that are; ``None`` if the verifier has no limit for that.
         withheld: whether there is no yes or no, because the query or every instance of the bag is.
@@ -88,18 +86,12 @@ class OnnxVerifier:
     def verify(self, query: ArrayLike, bag: ArrayLike) -> Answer:
         """Verify one query, of ``self.shape``, against its bag ``(N, *self.shape)``."""
         if np.ndim(query) == 1 + len(self.shape):
-            raise ValueError(
-                f"The query is {np.shape(query)}, several references. An exported verifier takes one instance of the "
-                f"shape {self.shape}; miv.Verifier takes several."
-            )
+            raise ValueError(f"The query is {np.shape(query)}. An exported verifier takes one instance {self.shape}.")
         one, several = self._checked("query", query, 0), self._checked("bag", bag, 1)
         outputs = dict(zip(self._names, self.session.run(None, {"query": one, "bag": several}), strict=True))
         logit = float(outputs["logit"])
         if not all(np.isfinite(output).all() for output in outputs.values()):
-            raise ValueError(
-                "The network returned NaN or infinity, so there is no verdict. Either the instances contain numbers "
-                "far outside the range of the training data, or the file's weights are damaged."
-            )
+            raise ValueError("The network returned NaN or infinity, so there is no verdict. Check the instances.")
         probability = float(scaled(self._point["scaling"], logit))
         accepted = probability >= self._point["threshold"]
         lower = self._point.get("lower_threshold")
@@ -164,9 +156,7 @@ def is_witness(
         return np.asarray(enough & accepted)
     if rule["name"] == "conformal":
         return np.asarray(probability * len(weight) * np.maximum(weight, 1e-9) >= rule["threshold"])
-    raise ValueError(
-        f"There is no witness rule {rule['name']!r}. The file is from a later miv; use its onnx_verifier.py."
-    )
+    raise ValueError(f"There is no witness rule {rule['name']!r}. Use the onnx_verifier.py of the miv that wrote it.")
 
 
 def _read_metadata(path: str, metadata: dict[str, str]) -> dict[str, Any]:
@@ -174,19 +164,15 @@ def _read_metadata(path: str, metadata: dict[str, str]) -> dict[str, Any]:
         raise ValueError(f"{path} was not written by `miv export --onnx`: it has no miv metadata.")
     about: dict[str, Any] = json.loads(metadata[METADATA_KEY])
     if about.get("format") != FORMAT or about.get("format_version") not in FORMAT_VERSIONS:
-        raise ValueError(
-            f"{path} has the format {about.get('format')!r}, version {about.get('format_version')!r}. Expected "
-            f"{FORMAT!r}, version {FORMAT_VERSIONS[-1]} or before; use the onnx_verifier.py of the miv that wrote it."
-        )
-    threshold = about.get("operating_point", {}).get("threshold")
-    if not isinstance(threshold, int | float) or not 0 <= threshold <= 1:  # no comparison with NaN is true
-        raise ValueError(f"{path} has the threshold {threshold!r}. Expected a number from 0 to 1. Export it again.")
-    lower = about["operating_point"].get("lower_threshold")
-    if lower is not None and (not isinstance(lower, int | float) or not 0 <= lower <= threshold):
-        raise ValueError(
-            f"{path} has the lower threshold {lower!r}. Expected a number from 0 to {threshold:g}. Export it again."
-        )
-    limit = about["unlike"].get("limit") if "unlike" in about else 0
-    if not isinstance(limit, int | float) or not limit >= 0:
-        raise ValueError(f"{path} has the limit {limit!r} for distances. Expected a number from 0. Export it again.")
+        version = f"{about.get('format')!r}, version {about.get('format_version')!r}"
+        raise ValueError(f"{path} has the format {version}. Use the onnx_verifier.py of the miv that wrote it.")
+    point = about.get("operating_point", {})
+    _check_number(path, "threshold", point.get("threshold"), 1)
+    _check_number(path, "lower threshold", point.get("lower_threshold", 0), point["threshold"])
+    _check_number(path, "limit for distances", about.get("unlike", {"limit": 0}).get("limit"), np.inf)
     return about
+
+
+def _check_number(path: str, name: str, value: Any, most: float) -> None:
+    if not isinstance(value, int | float) or not 0 <= value <= most:  # no comparison with NaN is true
+        raise ValueError(f"{path} has the {name} {value!r}. Expected a number from 0 to {most:g}. Export it again.")

@@ -4,7 +4,7 @@ import tempfile
 import warnings
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, Self, overload
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -35,26 +35,22 @@ _SEEDS = np.iinfo(np.int32).max
 class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Does a bag of vectors hold something of the query's class, and which of them show it?
 
-    Every method takes exemplars in one of two forms: as ``X``, a sequence of pairs ``(query, bag)``, as needed by
-    ``cross_val_score`` and ``GridSearchCV``; or as two arguments, ``queries`` and ``bags``. So ``fit(X, y)`` and
-    ``fit(queries, bags, labels)`` are equivalent, and so are ``predict(X)`` and ``predict(queries, bags)``. A query is
-    a vector ``(C,)``, a bag an array ``(N, C)`` of any number of them. A query may also be an array ``(R, C)`` of
-    references, any number of known vectors of one class.
+    Every method takes exemplars as ``X``, a sequence of pairs ``(query, bag)``, as needed by ``cross_val_score`` and
+    ``GridSearchCV``, or as two arguments: ``fit(X, y)`` or ``fit(queries, bags, labels)``, ``predict(X)`` or
+    ``predict(queries, bags)``. A query is a vector ``(C,)`` or an array ``(R, C)`` of references of one class, a bag an
+    array ``(N, C)``.
 
     Args:
         pooling: a name from ``miv.list_poolings()``.
         heads: number of heads, for poolings with heads; a divisor of ``C``.
         pooling_options: further options of the pooling.
-        max_epochs: maximum number of epochs. ``None``, here and below, chooses a value from the number of exemplars,
-            as ``miv train`` does.
+        max_epochs: maximum number of epochs; ``None``, here and below, chooses as ``miv train`` does.
         batch_size: number of exemplars per step.
         learning_rate: highest learning rate of the one cycle.
         pull: strength of the pull of weights toward their starting values, as in ``TrainingConfig``.
-        align_epochs: number of epochs to improve the linear map of the vectors by contrast. They are kept only if they
-            improve the nearest-target answer. 0 skips them; a map is still fitted to the labels if that helps.
+        align_epochs: number of epochs to improve the linear map of the vectors by contrast, kept only if it helps.
         validation_fraction: share of the exemplars to hold out for choosing the best epoch by AUROC. Exemplars of one
-            query stay together. With 0, training uses all exemplars, and a trial on halves chooses the number of
-            epochs.
+            query stay together. With 0, a trial on halves chooses the number of epochs.
         random_state: random seed of the batches and the held-out split.
         verbose: whether to show each epoch on standard error.
 
@@ -99,14 +95,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(
-        self,
-        X: Any,  # noqa: N803 - scikit-learn's name
-        y: Any,
-        labels: ArrayLike | None = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
+    def fit(self, X: Any, y: Any, labels: Any = None, *, sample_weight: ArrayLike | None = None) -> Self:  # noqa: N803
         """Train: ``fit(X, y)`` with pairs and their labels, or ``fit(queries, bags, labels)``.
 
         Args:
@@ -119,23 +108,16 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         queries, bags = queries_and_bags(X, None if labels is None else y)
         answers = column_or_1d(y if labels is None else labels, warn=True)
         if len(answers) != len(bags):
-            raise MIVError(
-                f"There are {len(bags)} exemplars and {len(answers)} labels. Expected one label per exemplar."
-            )
+            raise MIVError(f"There are {len(bags)} exemplars and {len(answers)} labels. Expected one per exemplar.")
         check_classification_targets(answers)
         self.classes_, label = np.unique(answers, return_inverse=True)
         if len(self.classes_) > 2:
-            raise MIVError(
-                f"Only binary classification is supported. There are {len(self.classes_)} classes of labels: "
-                f"{self.classes_[:5].tolist()}. Expected two: whether a bag holds something of the query's class."
-            )
+            several = f"{len(self.classes_)} classes of labels: {self.classes_[:5].tolist()}"
+            raise MIVError(f"Only binary classification is supported. There are {several}. Expected two.")
         if len(self.classes_) < 2:
-            raise MIVError(
-                f"There is only one class, {self.classes_.tolist()[0]!r}. Expected exemplars of both, no and yes."
-            )
+            raise MIVError(f"There is only one class, {self.classes_.tolist()[0]!r}. Expected both, no and yes.")
         exemplars = with_weights(exemplar_set(queries, bags, label), sample_weight)
         self.n_features_in_ = int(exemplars.pool.values.shape[1])
-        # The seed is for the weights of this verifier, not for what the caller draws next.
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             self.verifier_ = self._train(exemplars)
         self._warn_where_nothing_was_learnt(queries, bags, label)
@@ -159,30 +141,13 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         odds = [np.clip(one, least, 1 - least) for one in (verdicts.probability, verdicts.threshold)]
         return np.asarray(logit(odds[0]) - logit(odds[1]))
 
-    @overload
-    def predict(self, X: Any, bags: Any = None, *, return_witnesses: Literal[False] = False) -> NDArray[Any]: ...  # noqa: N803
-    @overload
-    def predict(
-        self,
-        X: Any,  # noqa: N803
-        bags: Any = None,
-        *,
-        return_witnesses: Literal[True],
-    ) -> tuple[NDArray[Any], list[NDArray[np.int64]]]: ...
-    def predict(
-        self,
-        X: Any,  # noqa: N803
-        bags: Any = None,
-        *,
-        return_witnesses: bool = False,
-    ) -> NDArray[Any] | tuple[NDArray[Any], list[NDArray[np.int64]]]:
+    def predict(self, X: Any, bags: Any = None, *, return_witnesses: bool = False) -> Any:  # noqa: N803
         """``(E,)``: a label for each exemplar, from the threshold of the verifier's operating point.
 
         Args:
             X: pairs ``(query, bag)``, or queries ``(E, C)``.
             bags: the bags, if queries are given.
-            return_witnesses: whether to also return the witnesses, like ``witnesses``. A ``Pipeline`` passes this on:
-                ``pipeline.predict(X, return_witnesses=True)``.
+            return_witnesses: whether to also return the witnesses, like ``witnesses``; a ``Pipeline`` passes it on.
         """
         verdicts = self.verify(X, bags, witnesses=None if return_witnesses else "none")
         predicted = self.classes_[verdicts.verdict.astype(np.int64)]
@@ -191,9 +156,8 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def decide(self, X: Any, bags: Any = None) -> NDArray[np.str_]:  # noqa: N803
         """``(E,)``: ``yes``, ``no`` or ``unsure`` for each exemplar.
 
-        An answer is unsure only if ``verifier_.operating_point`` has two thresholds, or if ``verifier_.unlike`` is a
-        limit and the exemplar is unlike the training data. ``predict`` stays binary: it gives the second class for yes,
-        and the first for no and unsure.
+        It is unsure only between two thresholds of ``verifier_.operating_point``, or out of distribution by
+        ``verifier_.unlike``. ``predict`` gives the second class for yes, and the first for no and unsure.
         """
         return self.verify(X, bags, witnesses="none").decision
 
@@ -207,28 +171,16 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         queries, bags = queries_and_bags(X, bags)
         length = np.shape(queries[0])[-1] if len(queries) and np.ndim(queries[0]) in (1, 2) else self.n_features_in_
         if length != self.n_features_in_:
-            raise MIVError(
-                f"X has {length} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                "features as input: vectors of the length used in fit."
-            )
+            expected = f"{type(self).__name__} is expecting {self.n_features_in_} features as input"
+            raise MIVError(f"X has {length} features, but {expected}: vectors of the length used in fit.")
         return self.verifier_.verify_many(queries, bags, witnesses=witnesses)
 
-    def score(
-        self,
-        X: Any,  # noqa: N803
-        y: Any,
-        labels: ArrayLike | None = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-    ) -> float:
+    def score(self, X: Any, y: Any, labels: Any = None, *, sample_weight: ArrayLike | None = None) -> float:  # noqa: N803
         """Accuracy, optionally weighted: ``score(X, y)`` or ``score(queries, bags, labels)``."""
-        if labels is not None and len(y) and np.ndim(next(iter(y))) == 0:
-            raise MIVError(
-                "The second argument looks like labels (one number or word per exemplar), but there is a third. "
-                "Expected score(X, y, sample_weight=weights), or score(queries, bags, labels)."
-            )
         if labels is None:
             return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
+        if len(y) and np.ndim(next(iter(y))) == 0:
+            raise MIVError("Expected score(X, y, sample_weight=weights), or score(queries, bags, labels).")
         return float(accuracy_score(labels, self.predict(X, y), sample_weight=sample_weight))
 
     def _train(self, exemplars: ExemplarSet) -> Any:
@@ -250,7 +202,6 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return Verifier.from_pretrained(run)
 
     def _settings(self) -> dict[str, Any]:
-        """The settings that do not depend on the number of exemplars."""
         settings = {
             "pooling": self.pooling,
             "heads": self.heads,
@@ -268,8 +219,8 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         area = auroc(label, self.verifier_.verify_many(queries, bags, witnesses="none").logit)
         if area < auroc_within_chance(label) < 1:  # with very few exemplars, chance can reach any value
             warnings.warn(
-                f"The model learned nothing: on its {len(label):,} training exemplars it is no better than chance "
-                f"(AUROC {area:.2f}). Use more exemplars or other vectors, or check that the labels match the bags.",
+                f"The model learned nothing: its AUROC on {len(label):,} training exemplars is {area:.2f}. Use more "
+                "exemplars or other vectors, or check that the labels match the bags.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -282,7 +233,6 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _places(verdicts: Verdicts) -> list[NDArray[np.int64]]:
-    """For each exemplar the places of its witnesses in the bag."""
     return [np.array([witness.index for witness in verdict.witnesses], np.int64) for verdict in verdicts]
 
 

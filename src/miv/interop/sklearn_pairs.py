@@ -19,10 +19,8 @@ def queries_and_bags(first: Any, bags: Any) -> tuple[Any, Any]:
     for number, pair in enumerate(first):
         if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
             shape = f" {pair.shape}" if isinstance(pair, np.ndarray) else ""
-            raise MIVError(
-                f"Exemplar {number} is a {type(pair).__name__}{shape}. Expected X as a list of pairs "
-                "(query, bag), query (C,) and a bag (N, C); or queries and bags as two arguments."
-            )
+            wanted = "pairs (query, bag), query (C,) and bag (N, C); or queries and bags as two arguments"
+            raise MIVError(f"Exemplar {number} is a {type(pair).__name__}{shape}. Expected X as a list of {wanted}.")
     return [query for query, _ in first], [bag for _, bag in first]
 
 
@@ -82,9 +80,7 @@ def with_weights(exemplars: ExemplarSet, sample_weight: Any) -> ExemplarSet:
     try:
         weight = np.asarray(sample_weight, dtype=np.float64)
     except (ValueError, TypeError) as error:
-        raise MIVError(
-            "sample_weight contains values that are not numbers. Expected one number per exemplar."
-        ) from error
+        raise MIVError("sample_weight has values that are not numbers. Expected one per exemplar.") from error
     if weight.shape != (len(exemplars),):
         raise MIVError(f"sample_weight has the shape {weight.shape}. Expected ({len(exemplars)},), one per exemplar.")
     if not (np.isfinite(weight) & (weight >= 0)).all():

@@ -1,7 +1,4 @@
-"""Compute one cell: build its data, train or resume, measure, and return its document.
-
-``python -m miv.reproduction.cells JOB`` does so in its own process, where JOB is a JSON document.
-"""
+"""Compute one cell: build its data, train or resume, and measure; as a process of its own, with a JSON document."""
 
 import csv
 import json
@@ -15,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from filelock import FileLock, Timeout
 
 from miv.backbones.cache import embed_pool
@@ -67,14 +65,10 @@ def compute(job: Job, places: JobFolders, progress: Progress) -> dict[str, Any]:
 def cell_document(
     job: Job, about: dict[str, Any], validation: dict[str, Any], answers: Predictions, curve: Path, work: Path
 ) -> dict[str, Any]:
-    """The document of a finished cell, from its ``run.json``, evaluation on validation and predictions on test.
-
-    ``curve`` has the metrics by epoch, as CSV; ``work`` is the folder of runs, with the predictions of other cells.
-    """
+    """The document of a finished cell; ``curve`` has the metrics by epoch, ``work`` the predictions of other cells."""
     measured = evaluate(answers).document()
-    figures, groups = _figures(measured), measured["groups"]
+    figures, groups, witnesses = _figures(measured), measured["groups"], measured["witnesses"] or {}
     influences = {metric: influence(answers, metric) for metric in figures}
-    witnesses = measured["witnesses"] or {}
     asked = dict(job.description)
     return {
         "format": FORMAT,
@@ -91,7 +85,13 @@ def cell_document(
         "start": about.get("start"),  # the verifier whose weights training began with, and their hash
         "versions": about["versions"],
         "code": source_commit(),
-        "machine": _machine(),
+        "machine": {
+            "system": platform.system(),
+            "processor": platform.machine(),
+            "cores": os.cpu_count(),
+            "threads": torch.get_num_threads(),
+            "accelerator": "gpu" if torch.cuda.is_available() else "cpu",
+        },
         "validation": validation["classification"]
         | {name: value for name, value in (validation["witnesses"] or {}).items() if name in WITNESSES},
         "test": {
@@ -141,7 +141,6 @@ def _norm(influences: Floats) -> float | None:
 
 
 def _history(curve: Path) -> dict[str, list[Any]]:
-    """The metrics by epoch."""
     with curve.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     numbers = {name: [float(row[name]) for row in rows] for name in _HISTORY if rows and rows[0].get(name)}
@@ -149,7 +148,7 @@ def _history(curve: Path) -> dict[str, list[Any]]:
 
 
 def new_pooling_on(name: str, settings: TrainingConfig, pool: InstancePool) -> EarlierVerifier:
-    """A new pooling on the backbone of the verifier ``name``, to start from; the settings must have that backbone."""
+    """A new pooling on the backbone of the verifier ``name``; the settings must have that backbone."""
     verifier = create_verifier(settings, pool)
     verifier.backbone.load_state_dict(Verifier.from_pretrained(name).backbone.state_dict())
     return replace(EarlierVerifier.of(verifier), name=f"a new pooling on the backbone of {name}")
@@ -166,18 +165,6 @@ def _answers(run: RunFolder, test: ExemplarSet, places: JobFolders, progress: Pr
     return with_contributions(verifier, test, answers, features, progress)
 
 
-def _machine() -> dict[str, object]:
-    import torch
-
-    return {
-        "system": platform.system(),
-        "processor": platform.machine(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "accelerator": "gpu" if torch.cuda.is_available() else "cpu",
-    }
-
-
 def command(job: Job, places: JobFolders, threads: int) -> list[str]:
     """The command that computes a job in its own process."""
     paths = {name: None if path is None else str(path) for name, path in vars(places).items()}
@@ -188,8 +175,7 @@ def command(job: Job, places: JobFolders, threads: int) -> list[str]:
 def main(document: dict[str, Any]) -> int:
     """Compute the job unless it is done or another process is computing it."""
     job = Job.of(document["job"])
-    paths: dict[str, Any] = {name: path and Path(path) for name, path in document["places"].items()}
-    places = JobFolders(**paths)
+    places = JobFolders(**{name: path and Path(path) for name, path in document["places"].items()})
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes background processes ignore it
     lock = job.lock(places.work)
     lock.parent.mkdir(parents=True, exist_ok=True)
@@ -209,10 +195,8 @@ def main(document: dict[str, Any]) -> int:
     except MIVError as error:
         print(f"Error: {error}", file=sys.stderr)
         return FAILED
-    except KeyboardInterrupt:
-        return CTRL_C
-    except Terminated:
-        return TERMINATED
+    except (KeyboardInterrupt, Terminated) as stop:
+        return TERMINATED if isinstance(stop, Terminated) else CTRL_C
 
 
 if __name__ == "__main__":

@@ -56,7 +56,6 @@ class Verdict:
     effects: tuple[float, ...] = ()  # the values of all contrasts
 
     def document(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
         weakest = None
         if self.effect is not None:
             low, high = self.effect.interval
@@ -69,14 +68,8 @@ class Verdict:
 
 # By kind: the p-value that is small if a contrast supports the claim, and the one that is small if it refutes it.
 _TESTS: dict[str, tuple[Callable[[Estimate], float], Callable[[Estimate], float]]] = {
-    "above": (
-        lambda value: value.p if value.value > 0 else 1.0,
-        lambda value: value.p if value.value < 0 else 1.0,
-    ),
-    "not below": (
-        lambda value: value.p_above(-MARGIN),
-        lambda value: min(1.0, 2 * value.p_below(-MARGIN)),
-    ),
+    "above": (lambda value: value.p if value.value > 0 else 1.0, lambda value: value.p if value.value < 0 else 1.0),
+    "not below": (lambda value: value.p_above(-MARGIN), lambda value: min(1.0, 2 * value.p_below(-MARGIN))),
     "within": (
         lambda value: max(value.p_above(-MARGIN), value.p_below(MARGIN)),  # two one-sided tests
         lambda value: min(1.0, 2 * min(value.p_above(MARGIN), value.p_below(-MARGIN))),
@@ -122,12 +115,7 @@ def claims_of(task: str) -> Iterator[Claim]:
 
 
 def judge(claim: Claim, evidence: CellEvidence) -> Verdict:
-    """Judge a claim.
-
-    It is reproduced if every contrast is significant by itself; that all are so by accident is less likely than that
-    one is. It differs if one is significant in the other direction after Holm's correction. Otherwise, from one round,
-    and if all models are near chance, it is inconclusive.
-    """
+    """Judge a claim by all its contrasts; docs/reproducing.md says how."""
     values = []
     for contrast in claim.contrasts:
         ours, theirs = evidence.of(contrast.ours), evidence.of(contrast.theirs)

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
@@ -26,14 +27,12 @@ _TINY = 1e-12  # more than the rounding error of sums of floating point numbers
 class Estimate:
     r"""A figure, or a difference of two, over ``R`` rounds, and the evidence that it is on one side of a bound.
 
-    Neither error covers all of the other, so a value is beyond a bound only if it is by both. With the distance
-    :math:`d` to the bound,
+    A value is beyond a bound only if it is by both errors. With the distance :math:`d` to the bound,
 
     .. math:: p = \max\{ P(Z > d / SE_{exemplars}),\ P(T_{R-1} > d / SE_{rounds}) \}
 
-    where :math:`Z` is normal, for thousands of exemplars, and :math:`T` is Student's, for few rounds. The error over
-    exemplars, taken as independent, is that of new draws with the same trained models; ``None`` if the predictions of
-    two models were never on one machine. Rounds draw new exemplars and weights; ``None`` for one round.
+    where :math:`Z` is normal and :math:`T` is Student's. The error over exemplars is ``None`` if the predictions of two
+    models were never on one machine, that over rounds if there is one round.
     """
 
     value: float  # the mean over rounds
@@ -75,11 +74,8 @@ class Estimate:
 
     def _tail(self, distance: float) -> float:
         """The larger of the two probabilities of such a distance by chance; NaN if no error is known."""
-        tails = []
-        if self.over_exemplars is not None:
-            tails.append(_survival(distance, self.over_exemplars, None))
-        if self.over_rounds is not None:
-            tails.append(_survival(distance, self.over_rounds, self.rounds - 1))
+        errors = ((self.over_exemplars, None), (self.over_rounds, self.rounds - 1))
+        tails = [_survival(distance, error, freedom) for error, freedom in errors if error is not None]
         return math.nan if not tails or any(map(math.isnan, tails)) else max(tails)
 
 
@@ -114,14 +110,11 @@ def difference(ours: Sequence[Result], theirs: Sequence[Result], metric: str) ->
 
 def _over_rounds(values: Sequence[float], errors: Sequence[float | None], results: Sequence[Result]) -> Estimate:
     """The mean over rounds. Rounds with the same test exemplars count these once: their errors add up."""
-    known = [error for error in errors if error is not None]
-    over_exemplars = None
-    if len(known) == len(errors):
-        by_test: dict[str, float] = {}
-        for result, error in zip(results, known, strict=True):
-            test = result.document["data"]["test"]
-            by_test[test] = by_test.get(test, 0.0) + error
-        over_exemplars = math.hypot(*by_test.values()) / len(values)
+    by_test: dict[str, float] = {}
+    for result, error in zip(results, errors, strict=True):
+        test = result.document["data"]["test"]
+        by_test[test] = by_test.get(test, 0.0) + (error or 0.0)
+    over_exemplars = None if None in errors else math.hypot(*by_test.values()) / len(values)
     spread = float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else None
     return Estimate(float(np.mean(values)), len(values), over_exemplars, spread)
 
@@ -194,11 +187,6 @@ class Comparison:
     paper: Published | None  # if there is one and it can be compared
     word: str  # within 2 SE, above or below; empty if the two cannot be compared
 
-    @property
-    def difference(self) -> float | None:
-        """Ours minus the paper's."""
-        return None if self.ours is None or self.paper is None else self.ours.value - self.paper.mean
-
 
 def compare_figures(experiment: Experiment, evidence: CellEvidence) -> list[Comparison]:
     """A comparison for each row and metric, over all rounds of a row; steps use the rounds that they share."""
@@ -214,13 +202,7 @@ def compare_figures(experiment: Experiment, evidence: CellEvidence) -> list[Comp
 
 
 def compare(ours: Estimate | None, paper: Published | None) -> str:
-    """Whether our figure is within two standard errors of the paper's; the paper's rounding counts as an error too.
-
-    >>> compare(Estimate(0.70, 3, 0.01, 0.003), Published(0.71, 0.004))
-    'within 2 SE'
-    >>> compare(Estimate(0.70, 3, 0.01, 0.003), Published(0.72, 0.004))
-    'below'
-    """
+    """Whether our figure is within two standard errors of the paper's; the paper's rounding counts as an error too."""
     if ours is None or paper is None or not math.isfinite(ours.standard_error):
         return ""
     error = math.hypot(ours.standard_error, paper.standard_error or 0.0, ROUNDING)
@@ -242,14 +224,10 @@ class PairedTest:
 def paired_tests(experiment: Experiment, evidence: CellEvidence) -> list[PairedTest]:
     """Test each row of an experiment against its reference if both have results for the same rounds."""
     tests: list[PairedTest] = []
+    pairs = [(row, other) for row in experiment.rows if (other := experiment.reference_of(row)) is not None]
     for metric in experiment.metrics:
-        gaps = []
-        for row in experiment.rows:
-            reference = experiment.reference_of(row)
-            if reference is not None:
-                gap = difference(evidence.of(row.setup), evidence.of(reference.setup), metric)
-                if gap is not None:
-                    gaps.append((row, reference, gap))
+        leads = [difference(evidence.of(row.setup), evidence.of(other.setup), metric) for row, other in pairs]
+        gaps = [(*pair, gap) for pair, gap in zip(pairs, leads, strict=True) if gap is not None]
         corrected = holm([gap.p for _, _, gap in gaps])
         tests += [PairedTest(row, other, metric, gap, p) for (row, other, gap), p in zip(gaps, corrected, strict=True)]
     return tests
@@ -289,27 +267,14 @@ def _ranking(experiment: Experiment, evidence: CellEvidence, metric: str) -> Ran
     rounds = evidence.common_rounds(rows)
     if len(rows) < 2 or not rounds:
         return None
-    ours = {}
-    for row in rows:
-        values = [result.metrics[metric] for result in evidence.of(row.setup, rounds)]
-        ours[row.model] = sum(values) / len(values)
+    ours = {row.model: fmean(r.metrics[metric] for r in evidence.of(row.setup, rounds)) for row in rows}
     enough = len(rows) > 2 and len(set(ours.values())) > 1 and len(set(paper.values())) > 1
     pair = list(ours.values()), list(paper.values())
-    return Ranking(
-        metric,
-        rounds,
-        order(ours),
-        order(paper),
-        float(kendalltau(*pair).statistic) if enough else math.nan,
-        float(spearmanr(*pair).statistic) if enough else math.nan,
-    )
+    correlations = [float(test(*pair).statistic) if enough else math.nan for test in (kendalltau, spearmanr)]
+    return Ranking(metric, rounds, order(ours), order(paper), *correlations)
 
 
 def order(figures: Mapping[str, float]) -> Order:
-    """Names by their figures, best first, with ties together.
-
-    >>> order({"a": 0.7, "b": 0.8, "c": 0.7})
-    (('b',), ('a', 'c'))
-    """
+    """Names by their figures, best first, with ties together."""
     values = sorted(set(figures.values()), reverse=True)
     return tuple(tuple(name for name, figure in figures.items() if figure == value) for value in values)

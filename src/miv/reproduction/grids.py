@@ -116,21 +116,18 @@ LAYERNORM: dict[str, dict[str, Any]] = {
 }
 HEADED: dict[str, dict[str, Any]] = {"multi_head": {}, "non_headed": {"heads": 1, "projection": False}}
 
-# The figures say from where to where the train sizes go; the steps between are ours.
 SIZES = {10: (8_000, 16_000, 24_000, 32_000, 40_000), 20: (8_000, 16_000, 24_000), 50: (8_000, 16_000, 24_000)}
 # The paper shows all but CAP-DBA with L2, the fourth of the models that lead its main table.
 SIZE_MODELS = ("baseline", "gabmil", "pma", "msa", "cap_vema", "cap_dba_l1", "cap_dba_l2")
 
-# Where each is in the paper: classification, key instances, ablation, headed, LayerNorm. Table 1 has no figures. Table
-# 5, the witnesses in bags of the size study, needs no model: docs/tasks.md has it, measured from the sets themselves.
+# Where each is in the paper: classification, key instances, ablation, headed, LayerNorm.
+_OF_FEVER = ("Table 8", "Table 9", "Table 12", "Figure 12", "Table 15")
 _SOURCES = {
     "qmnist": ("Table 2", "Table 4", "Table 10", "Figure 10", "Table 13"),
     "signature": ("Table 6", "Table 7", "Table 11", "Figure 11", "Table 14"),
-    "fever": ("Table 8", "Table 9", "Table 12", "Figure 12", "Table 15"),
-    **{
-        task: tuple(f"{place}, of FEVER" for place in ("Table 8", "Table 9", "Table 12", "Figure 12", "Table 15"))
-        for task in ("fever-dev", "claims")
-    },
+    "fever": _OF_FEVER,
+    "fever-dev": tuple(f"{place}, of FEVER" for place in _OF_FEVER),
+    "claims": tuple(f"{place}, of FEVER" for place in _OF_FEVER),
 }
 _MODELS = {"qmnist": MODELS, "signature": MODELS[:-1], "fever": MODELS[:-1], "fever-dev": MODELS, "claims": MODELS}
 # Fool Me Twice: train on the one file, of which a share of the pages becomes validation, test on the other.
@@ -158,25 +155,23 @@ def _experiments(task: str) -> Iterable[Experiment]:
     with_attention = tuple(row for model, row in plain.items() if model not in ("msa", "mi_net", "bi_lstm"))
     yield Experiment(task, "key_instance", f"{data}: key instances", witness_table, WITNESSES, with_attention)
     if task == "qmnist":
-        per_digit = (plain["cap_vema"],)
-        yield Experiment(
-            task, "per_digit", f"{data}: answers of CAP-VEMA by digit", "Table 3", ("accuracy",), per_digit
-        )
+        by_digit = f"{data}: answers of CAP-VEMA by digit"
+        yield Experiment(task, "per_digit", by_digit, "Table 3", ("accuracy",), (plain["cap_vema"],))
         sizes = tuple(
-            Row(model, f"bag_{bag}_exemplars_{count}", _size_setup(model, bag, count))
+            Row(
+                model,
+                f"bag_{bag}_exemplars_{count}",
+                Setup(f"{model}-bag_{bag}-exemplars_{count}", model, {}, {"mean_bag": bag, "exemplars": count}),
+            )
             for bag, counts in SIZES.items()
             for count in counts
             for model in (*SIZE_MODELS, UNTRAINED)
         )
         yield Experiment(task, "size_study", f"{data}: train size and mean bag size", "Figures 6, 8, 9", FOUR, sizes)
-    steps = tuple(
-        row
-        for model in ("cap_vema", "cap_dba_l1")
-        for row in (
-            Row(model, "baseline", _setup(task, "baseline")),
-            *(Row(model, step, _setup(task, model, step.strip("+"), options)) for step, options in LADDER.items()),
-        )
-    )
+    steps = []
+    for model in ("cap_vema", "cap_dba_l1"):
+        steps.append(Row(model, "baseline", _setup(task, "baseline")))
+        steps += [Row(model, step, _setup(task, model, step.strip("+"), options)) for step, options in LADDER.items()]
     yield Experiment(task, "ablation", f"{data}: building CAP from the baseline", ablation, FOUR, (*steps, untrained))
     for name, title, source, variants in (
         ("headed", "with and without multi-head projections", headed, HEADED),
@@ -191,22 +186,13 @@ def _experiments(task: str) -> Iterable[Experiment]:
         yield Experiment(task, name, f"{data}: {title}", source, FOUR, (*rows, untrained))
 
 
-def _size_setup(model: str, mean_bag: int, exemplars: int) -> Setup:
-    options = {"mean_bag": mean_bag, "exemplars": exemplars}
-    return Setup(f"{model}-bag_{mean_bag}-exemplars_{exemplars}", model, {}, options)
-
-
 EXPERIMENTS: dict[str, dict[str, Experiment]] = {
     task: {experiment.name: experiment for experiment in _experiments(task)} for task in _DATA
 }
 
 
 def find_experiments(task: str, name: str | None = None) -> list[Experiment]:
-    """The experiments of a task, or only the named one.
-
-    >>> [experiment.title for experiment in find_experiments("qmnist", "classification")]
-    ['QMNIST: classification']
-    """
+    """The experiments of a task, or only the named one."""
     if task not in EXPERIMENTS:
         raise unknown_name("task with experiments", task, EXPERIMENTS)
     known = EXPERIMENTS[task]

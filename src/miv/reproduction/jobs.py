@@ -27,11 +27,7 @@ class JobFolders:
 
 
 def default_options(task: str) -> dict[str, Any]:
-    """The defaults of the options that determine what a task builds, without the folder of raw files.
-
-    >>> default_options("digits-twin")["writers"]
-    120
-    """
+    """The defaults of the options that determine what a task builds, without the folder of raw files."""
     return {option.name: option.default for option in task_options(task) if option.name not in ("raw", "download")}
 
 
@@ -54,10 +50,7 @@ class Job:
 
     @cached_property
     def description(self) -> dict[str, Any]:
-        """All settings and options with their values, defaults included, as JSON values.
-
-        It does not cover code, raw files and an encoder's weights; ``result.json`` has versions and hashes of data.
-        """
+        """All settings and options with their values, defaults included, as JSON values."""
         task, options = self.tier.data(self.cell)
         description = {
             "task": self.cell.task,
@@ -73,42 +66,30 @@ class Job:
 
     @cached_property
     def digest(self) -> str:
-        """The hash of the description."""
         return hashlib.sha256(json.dumps(self.description, sort_keys=True).encode()).hexdigest()
-
-    @property
-    def shared_stage(self) -> str | None:
-        """The name of the contrast stage that cells with the same data share; ``None`` without such a stage."""
-        return json.dumps(self.description["data"], sort_keys=True) if self.settings.contrast_epochs else None
-
-    def result_folder(self, results: Path) -> Path:
-        """Folder of the finished cell."""
-        return self.task_folder(results) / self.cell.setup.name / f"round-{self.cell.round}"
 
     def task_folder(self, results: Path) -> Path:
         """Folder of the finished cells of this tier and task; the packed file is next to it."""
         return results / self.tier_name / self.cell.task
 
+    def result_folder(self, results: Path) -> Path:
+        return self.task_folder(results) / self.cell.setup.name / f"round-{self.cell.round}"
+
     def work_folder(self, work: Path) -> Path:
         """Folder of the training run; other settings have another folder."""
-        name = f"{self.cell.setup.name}-{self.digest[:8]}"
-        return work / self.tier_name / self.cell.task / name / f"round-{self.cell.round}"
+        return self.task_folder(work) / f"{self.cell.setup.name}-{self.digest[:8]}" / f"round-{self.cell.round}"
 
     def log(self, work: Path) -> Path:
-        """Log of the training."""
         return self.work_folder(work).with_suffix(".log")
 
     def lock(self, work: Path) -> Path:
-        """Lock held by the process that computes the cell."""
         return self.work_folder(work).with_suffix(".lock")
 
     def document(self) -> dict[str, Any]:
-        """The job as JSON, for another process."""
         return {**asdict(self.cell), "tier": self.tier_name, "encoder": self.encoder}
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> "Job":
-        """The job described by ``document``."""
         cell = Cell(document["task"], Setup(**document["setup"]), document["round"])
         return cls(cell, document["tier"], document["encoder"])
 
@@ -118,23 +99,19 @@ class Job:
 
 def raw_folder(job: Job, chosen: Path | None) -> Path | None:
     """The folder of the raw files of a job; ``None`` if it needs none."""
-    task, _ = job.tier.data(job.cell)
-    expected = {option.name: option.default for option in task_options(task)}
-    return (chosen or Path(expected["raw"])) if "raw" in expected else None
+    options = {option.name: option.default for option in task_options(job.tier.data(job.cell)[0])}
+    return (chosen or Path(options["raw"])) if "raw" in options else None
 
 
 def check_raw(missing: Sequence[Job], chosen: Path | None) -> None:
     """Raise an error if the raw files are missing; they are downloaded only to a named folder."""
     if not missing:
         return
-    task, _ = missing[0].tier.data(missing[0].cell)
-    raw = raw_folder(missing[0], chosen)
+    task, raw = missing[0].tier.data(missing[0].cell)[0], raw_folder(missing[0], chosen)
     downloads = any(option.name == "download" for option in task_options(task))
     if raw is None or raw.is_dir() or (downloads and chosen is not None):
         return
-    fetched = "; missing files are downloaded" if downloads else ""
     raise MIVError(
-        f"{len(missing)} cells are missing, and there is no folder {raw} with the raw files of {task} to compute them "
-        f"from. Pass that folder with --raw (docs/tasks.md describes it{fetched}), or show the cells that "
-        "are finished with --report-only."
+        f"{len(missing)} cells are missing, and there is no folder {raw} with the raw files of {task}. Pass it with "
+        "--raw (docs/tasks.md describes it), or show the finished cells with --report-only."
     )

@@ -1,8 +1,8 @@
 """Finished cells on disk: one JSON document each, with settings, figures, their errors and the curve of training.
 
-A document has no predictions and no weights. What needs predictions is computed when the cell is made: the standard
-error of each figure over exemplars, and that of its difference to every model that a table compares it with. A cell is
-``<tier>/<task>/<cell>/round-<n>/result.json`` until it is packed as a line of ``<tier>/<task>.jsonl``.
+A document has no predictions and no weights, but the standard error of each figure over exemplars, and that of its
+difference to every model that a table compares it with. A cell is ``<tier>/<task>/<cell>/round-<n>/result.json`` until
+it is packed as a line of ``<tier>/<task>.jsonl``.
 """
 
 import json
@@ -63,26 +63,13 @@ class Result:
         """The figures on test by name: the paper's seven, and those of witnesses ranked in other ways."""
         return {name: value for name, value in self.document["test"]["figures"].items() if value is not None}
 
-    @property
-    def chances(self) -> dict[str, float]:
-        """The witness metrics of a random order; empty without attention."""
-        return dict(self.document["test"]["chance"])
-
-    @property
-    def commit(self) -> str | None:
-        """The commit of the code that computed it, if it was recorded."""
-        return (self.document.get("code") or {}).get("commit")
-
     def error_of(self, metric: str) -> float:
         """The standard error of a figure over exemplars; NaN if it is not defined."""
         error = self.document["test"]["errors"].get(metric)
         return math.nan if error is None else float(error)
 
     def error_of_difference(self, other: "Result", metric: str) -> float | None:
-        """The standard error over exemplars of the difference to another cell; ``None`` if it was not computed.
-
-        The cell that was finished second computed it, from the predictions of both.
-        """
+        """The standard error over exemplars of the difference to another cell; ``None`` if neither cell has it."""
         for cell, partner in ((self, other), (other, self)):
             error = cell.document["paired"].get(partner.job.cell.setup.name, {}).get(metric)
             if error is not None:
@@ -104,10 +91,7 @@ def find_result(job: Job, results: Path) -> Result | None:
     check_document(folder / RESULT, document, remedy)
     difference = _difference({**document["description"], "config": document["config"]}, job.description)
     if difference:
-        raise MIVError(
-            f"{folder} was computed with different settings: {difference}. It is neither used nor replaced. "
-            "Use the same settings, move it away, or choose another folder with --results."
-        )
+        raise MIVError(f"{folder} was computed with different settings: {difference}. Move it away, or use --results.")
     return Result(job, folder, document)
 
 
@@ -116,10 +100,7 @@ def check_document(path: Path, document: Any, remedy: str) -> None:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise MIVError(f"{path} is not a result: its format is not {FORMAT!r}. {remedy}")
     if document.get("version") != VERSION:
-        raise MIVError(
-            f"{path} has version {document.get('version')!r}; this miv reads version {VERSION}, which has the errors "
-            f"of paired differences instead of predictions. Report it with the miv that wrote it, or: {remedy}"
-        )
+        raise MIVError(f"{path} has version {document.get('version')!r}; this miv reads version {VERSION}. {remedy}")
     for way in _NEEDED:
         value: Any = document
         for name in way:
@@ -158,11 +139,6 @@ def _read(path: Path, _modified: int, _size: int) -> Mapping[str, dict[str, Any]
     cells: dict[str, dict[str, Any]] = {}
     for number, line in read_json_lines(path):
         name, document = line.get("cell"), line.get("result")
-        if "files" in line:
-            raise MIVError(
-                f"{path}, line {number}: a cell with predictions, as miv 0.2.0 packed it. This miv reads lines with "
-                f'"result". Report it with miv 0.2.0, or choose another folder with --results.'
-            )
         if not isinstance(name, str) or not isinstance(document, dict):
             raise MIVError(f'{path}, line {number}: expected {{"cell": NAME, "result": {{…}}}}. Restore the file.')
         if name in cells:
@@ -203,25 +179,17 @@ def _pack(folder: Path) -> int:
 
 
 def _difference(before: dict[str, Any], wanted: dict[str, Any]) -> str:
-    """How the descriptions differ, in words; empty if they are equal.
-
-    A setting added after the cell was computed counts as its current default. So does an option of the task in older
-    cells, which did not record them.
-    """
-    names = sorted({*before, *wanted} - {"config", "data"})
-    parts = _differences({name: before.get(name) for name in names}, {name: wanted.get(name) for name in names})
-    parts += _differences({**TrainingConfig().document(), **before["config"]}, wanted["config"])
-    old, new = before["data"], wanted["data"]
-    if old["task"] != new["task"]:
-        parts.append(f"the task was {old['task']} and is {new['task']}")
-    else:
-        parts += _differences({**default_options(new["task"]), **old["options"]}, new["options"])
-    return "; ".join(parts)
-
-
-def _differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    return [
-        f"{name} was {before.get(name)!r} and is {now.get(name)!r}"
-        for name in sorted({*before, *now})
-        if before.get(name) != now.get(name)
-    ]
+    """How the descriptions differ, in words; what is not in the first counts as its current default."""
+    task, defaults = wanted["data"]["task"], TrainingConfig().document()
+    pairs = (
+        [{name: value for name, value in one.items() if name not in ("config", "data")} for one in (before, wanted)],
+        [defaults | before["config"], wanted["config"]],
+        [{"the task": one["data"]["task"]} for one in (before, wanted)],
+        [default_options(task) | before["data"]["options"], wanted["data"]["options"]],
+    )
+    return "; ".join(
+        f"{name} was {old.get(name)!r} and is {new.get(name)!r}"
+        for old, new in pairs
+        for name in sorted({*old, *new})
+        if old.get(name) != new.get(name)
+    )

@@ -4,22 +4,31 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from filelock import FileLock, Timeout
 
-from miv.errors import StoppedByUser
+from miv.errors import MIVError, StoppedByUser
 from miv.reproduction.cells import BUSY, DONE, command
 from miv.reproduction.jobs import Job, JobFolders
-from miv.reproduction.outcomes import Clock, Failure, Say, report_done, report_failure, split_jobs
-from miv.reproduction.results import find_result
+from miv.reproduction.results import Result, find_result
 from miv.runtime import CTRL_C, TERMINATED, Terminated, raising_on_terminate, threads_of_each
 
 _LOOK_SECONDS = 0.2  # between looks at the processes
 _BUSY_SECONDS = 5.0  # between looks at cells that another command computes
+
+Say = Callable[[str], None]
+
+
+class Failure(NamedTuple):
+    """A failed cell and its log."""
+
+    job: Job
+    reason: str
+    log: Path
 
 
 class _Running(NamedTuple):
@@ -27,47 +36,53 @@ class _Running(NamedTuple):
     began: float
 
 
+def split_jobs(jobs: Sequence[Job], results: Path) -> tuple[list[Result], list[Job]]:
+    """The existing results, and the jobs that have none; a result with different settings is an error."""
+    by_job = {job: find_result(job, results) for job in jobs}
+    done = [result for result in by_job.values() if result is not None]
+    return done, [job for job, result in by_job.items() if result is None]
+
+
 @raising_on_terminate()
 def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -> list[Failure]:
     """Compute the missing cells, ``parallel`` at a time, and return the failures.
 
-    With Ctrl-C or SIGTERM each training saves after the current step; the same call resumes from there, also after a
-    kill. It waits for cells that another command is computing.
+    With Ctrl-C or SIGTERM each training saves; the same call resumes, also after a kill.
     """
     done, waiting = split_jobs(jobs, places.results)
     if not waiting:
         return []
-    clock = Clock(len(waiting), parallel, [result.document["seconds"] for result in done])
-    say(f"{len(done)} of {len(jobs)} cells are done; computing {len(waiting)}{clock.estimate()}.")
+    say(f"{len(done)} of {len(jobs)} cells are done; computing {len(waiting)}.")
     threads = threads_of_each(parallel)
     running: dict[Job, _Running] = {}
     failures: list[Failure] = []
     looked: dict[str, float] = {}  # when a busy cell was last looked at
     try:
         while waiting or running:
-            while len(running) < parallel and (job := _next(waiting, running, places.work, looked, say)):
+            while len(running) < parallel and (job := _next(waiting, places.work, looked, say)):
                 waiting.remove(job)
                 if job.digest in looked and find_result(job, places.results) is not None:
-                    clock.ended(None)
                     say(f"Done by another command: {job}.")
                     continue
-                waits = " It shares a contrast stage with a running cell, and waits for it."
-                shares = job.shared_stage in _stages_under_way(running, places.work)
                 running[job] = _Running(_start(job, places, threads), time.monotonic())
-                say(f"Started {job}; log: {job.log(places.work)}.{waits if shares else ''}")
+                say(f"Started {job}; log: {job.log(places.work)}.")
             time.sleep(_LOOK_SECONDS)
-            for job, (code, seconds) in _ended(running).items():
+            codes = {job: run.process.poll() for job, run in running.items()}
+            for job, code in codes.items():
+                if code is None:
+                    continue
+                took = time.monotonic() - running.pop(job).began
                 if code == BUSY:
                     waiting.append(job)
                 elif code == DONE:
-                    report_done(job, places.results, seconds, clock, say)
+                    say(f"{_outcome(job, places.results, took)}; {len(waiting) + len(running)} to go.")
                 elif code in (CTRL_C, -signal.SIGINT):
                     raise KeyboardInterrupt
                 elif code in (TERMINATED, -signal.SIGTERM):
                     raise Terminated
                 else:
-                    reason = _last_words(job.log(places.work), code)
-                    failures.append(report_failure(job, reason, places.work, clock, say))
+                    failures.append(Failure(job, _last_words(job.log(places.work), code), job.log(places.work)))
+                    say(f"FAILED  {job}: {failures[-1].reason}")
     except (KeyboardInterrupt, Terminated) as stop:
         _stop(running, say)
         code = TERMINATED if isinstance(stop, Terminated) else CTRL_C
@@ -78,26 +93,17 @@ def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -
     return failures
 
 
-def _next(
-    waiting: list[Job], running: dict[Job, _Running], work: Path, looked: dict[str, float], say: Say
-) -> Job | None:
-    """The first job that no other process is computing; jobs that would only wait for a shared stage come last."""
-    under_way = _stages_under_way(running, work)
-    for job in sorted(waiting, key=lambda job: job.shared_stage in under_way):
-        if _is_free(job, work, looked, say):
-            return job
-    return None
+def _outcome(job: Job, results: Path, seconds: float) -> str:
+    result = find_result(job, results)
+    if result is None:
+        raise MIVError(f"{job} succeeded, but {job.result_folder(results)} is missing. Was it removed?")
+    figures = "  ".join(f"{name} {result.metrics[name]:.3f}" for name in ("auroc", "i_auroc") if name in result.metrics)
+    return f"Done    {job}: {figures}  in {seconds / 60:.1f} minutes"
 
 
-def _stages_under_way(running: dict[Job, _Running], work: Path) -> set[str]:
-    """The shared stages that running cells have not finished: later stages have no checkpoint yet."""
-    later = ("frozen", "all")
-    return {
-        job.shared_stage
-        for job in running
-        if job.shared_stage is not None
-        and not any((job.work_folder(work) / "checkpoints" / stage).exists() for stage in later)
-    }
+def _next(waiting: list[Job], work: Path, looked: dict[str, float], say: Say) -> Job | None:
+    """The first job that no other process is computing."""
+    return next((job for job in waiting if _is_free(job, work, looked, say)), None)
 
 
 def _start(job: Job, places: JobFolders, threads: int) -> "subprocess.Popen[bytes]":
@@ -109,13 +115,6 @@ def _start(job: Job, places: JobFolders, threads: int) -> "subprocess.Popen[byte
         return subprocess.Popen(  # noqa: S603 - our own module
             command(job, places, threads), stdout=file, stderr=file, env=environment, start_new_session=True
         )
-
-
-def _ended(running: dict[Job, _Running]) -> dict[Job, tuple[int, float]]:
-    """Remove and return the jobs whose process ended, with exit code and run time in seconds."""
-    codes = {job: run.process.poll() for job, run in running.items()}
-    now = time.monotonic()
-    return {job: (code, now - running.pop(job).began) for job, code in codes.items() if code is not None}
 
 
 def _is_free(job: Job, work: Path, looked: dict[str, float], say: Say) -> bool:
@@ -139,9 +138,7 @@ def _last_words(log: Path, code: int) -> str:
         return f"ended by signal {-code}"
     with suppress(OSError):
         lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
-        said = [line for line in lines if line]
-        if said:
-            return said[-1][:500]
+        return next((line[:500] for line in reversed(lines) if line), f"ended with code {code}")
     return f"ended with code {code}"
 
 

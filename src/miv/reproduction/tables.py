@@ -23,7 +23,6 @@ from miv.reproduction.comparison import (
 from miv.reproduction.grids import FOUR, SIZES, WITNESSES, Experiment, Row
 from miv.reproduction.published import STANDS_IN, published_digit, published_step
 from miv.reproduction.results import Result
-from miv.reproduction.tiers import find_tier
 
 NOTHING = "–"  # where there is no figure
 KINDS = ("tp", "tn", "fp", "fn")
@@ -90,13 +89,12 @@ def build_section(experiment: Experiment, evidence: CellEvidence) -> Section:
         tables += _digit_table(evidence.of(experiment.rows[0].setup), with_paper=evidence.may_compare_figures)
     if alike:
         scored = replace(experiment, metrics=tuple(dict.fromkeys(figure.metric for figure in alike)))
-        chance = next((result.chances for row in experiment.rows for result in evidence.of(row.setup)
-                       if result.chances), {})  # fmt: skip
+        tests_of = (result.document["test"] for row in experiment.rows for result in evidence.of(row.setup))
+        chance = next((test["chance"] for test in tests_of if test["chance"]), {})
         note = f"A random order gives i-AP {chance['i_ap']:.3f} and i-top1 {chance['i_top1']:.3f}." if chance else ""
         tables.append(replace(figure_table(scored, evidence, alike), title="Witnesses ranked alike", note=note))
     tables += [_order_table(orders)] if orders else []
     tables += [claim_table({"": claims})] if claims else []
-    tables.append(_cost_table(experiment, evidence))
     remarks = evidence.tier.remarks(experiment.task) + _remarks(experiment, evidence)
     document = {
         "task": experiment.task,
@@ -121,18 +119,13 @@ def build_section(experiment: Experiment, evidence: CellEvidence) -> Section:
 
 def conclude(results: Path, tier: str, rounds: Sequence[int]) -> Section:
     """All claims on all grounds, from finished cells."""
-    find_tier(tier)
     verdicts = {}
     for heading, task, other in GROUNDS:
         evidence = CellEvidence(task, other or tier, tuple(rounds), results)
         if evidence.tier.takes(task) and evidence.may_judge:
             verdicts[heading] = [judge(claim, evidence) for claim in claims_of(task)]
-    document = {
-        "grounds": {
-            heading: {verdict.claim.name: verdict.document() for verdict in some} for heading, some in verdicts.items()
-        }
-    }
-    return Section("The paper's claims", "conclusions", [], [claim_table(verdicts)], document)
+    grounds = {name: {verdict.claim.name: verdict.document() for verdict in some} for name, some in verdicts.items()}
+    return Section("The paper's claims", "conclusions", [], [claim_table(verdicts)], {"grounds": grounds})
 
 
 def claim_table(verdicts: Mapping[str, Sequence[Verdict]]) -> Table:
@@ -146,10 +139,8 @@ def claim_table(verdicts: Mapping[str, Sequence[Verdict]]) -> Table:
 
 
 def _verdict(verdict: Verdict | None) -> str:
-    if verdict is None:
-        return NOTHING
-    if verdict.effect is None:
-        return verdict.word
+    if verdict is None or verdict.effect is None:
+        return NOTHING if verdict is None else verdict.word
     low, high = verdict.effect.interval
     return f"{verdict.word}: {verdict.effect.value:+.3f} [{low:+.3f}, {high:+.3f}]"
 
@@ -189,23 +180,20 @@ def _figure(figure: Comparison) -> str:
     return estimate_text(figure.ours) + paper + (f" {figure.word}" if figure.word else "")
 
 
-def estimate_text(value: Estimate) -> str:
+def estimate_text(value: Estimate, sign: str = "") -> str:
     """A figure and its standard error; ``*`` for one round."""
     error = f"{value.standard_error:.3f}" if math.isfinite(value.standard_error) else "?"
-    return f"{value.value:.3f} ± {error}{'*' if value.rounds == 1 else ''}"
+    return f"{value.value:{sign}.3f} ± {error}{'*' * (value.rounds == 1)}"
 
 
 def _paired_table(experiment: Experiment, evidence: CellEvidence, tests: Sequence[PairedTest]) -> Table:
-    """Each row minus its reference."""
     ablation = experiment.name == "ablation"
     rows: dict[str, dict[str, str]] = {}
     for test in tests:
         name = label(test.row) if ablation else f"{label(test.row)} − {label(test.reference)}"
-        error = f"{test.difference.standard_error:.3f}" if math.isfinite(test.difference.standard_error) else "?"
         step = published_step(experiment.task, test.row.model, test.row.variant, test.metric) if ablation else None
         paper = f" (paper {step:+.3f})" if step is not None and evidence.may_judge else ""
-        cell = f"{test.difference.value:+.3f} ± {error}{'*' * (test.difference.rounds == 1)}{paper}"
-        rows.setdefault(name, {})[test.metric] = f"{cell}, {p_text(test.p)}"
+        rows.setdefault(name, {})[test.metric] = f"{estimate_text(test.difference, '+')}{paper}, {_p_text(test.p)}"
     metrics = [metric for metric in experiment.metrics if any(metric in cells for cells in rows.values())]
     note = "p is the larger of those over exemplars and over rounds, with Holm's correction within a column."
     if any(test.difference.over_exemplars is None for test in tests):
@@ -218,12 +206,7 @@ def _paired_table(experiment: Experiment, evidence: CellEvidence, tests: Sequenc
     )
 
 
-def p_text(p: float) -> str:
-    """Format a p-value.
-
-    >>> p_text(0.0321), p_text(0.00002), p_text(math.nan)
-    ('p = 0.032', 'p < 0.001', 'p unknown')
-    """
+def _p_text(p: float) -> str:
     return "p unknown" if math.isnan(p) else "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
@@ -253,31 +236,27 @@ def _size_tables(figures: Sequence[Comparison]) -> list[Table]:
     return tables
 
 
-def digit_shares(results: Sequence[Result]) -> dict[str, list[float]]:
-    """By digit the shares of true and false positives and negatives, as means over rounds."""
+def _digit_table(results: Sequence[Result], *, with_paper: bool) -> list[Table]:
+    """The paper's Table 3, from one of its rounds, beside our means over rounds; none if nothing is computed."""
     shares: dict[str, list[list[float]]] = {}
     for result in results:
         for digit, counts in (result.document["test"]["groups"] or {}).items():
             shares.setdefault(digit, []).append([count / sum(counts) for count in counts])
-    return {digit: [sum(column) / len(some) for column in zip(*some, strict=True)] for digit, some in shares.items()}
-
-
-def _digit_table(results: Sequence[Result], *, with_paper: bool) -> list[Table]:
-    """The paper's Table 3, from a round that it calls representative, beside ours; none if nothing is computed."""
     rows = []
-    for digit, shares in digit_shares(results).items():
-        paper = [published_digit(digit, kind) if with_paper else None for kind in KINDS]
-        beside = ["" if share is None else f" ({share:.3f})" for share in paper]
-        rows.append([digit, *(f"{share:.3f}{text}" for share, text in zip(shares, beside, strict=True))])
-        right = "" if paper[0] is None or paper[1] is None else f" ({paper[0] + paper[1]:.3f})"
-        rows[-1].append(f"{shares[0] + shares[1]:.3f}{right}")
+    for digit, some in shares.items():
+        ours = [sum(column) / len(some) for column in zip(*some, strict=True)]
+        figures = [*ours, ours[0] + ours[1]]
+        beside = [""] * len(figures)
+        if with_paper:
+            paper = [published_digit(digit, kind) or 0.0 for kind in KINDS]
+            beside = [f" ({share:.3f})" for share in (*paper, paper[0] + paper[1])]
+        rows.append([digit, *(f"{share:.3f}{text}" for share, text in zip(figures, beside, strict=True))])
     headings = ["digit", *(kind.upper() for kind in KINDS), "accuracy"]
     title = "Shares by digit" + (", with the paper's in brackets" if with_paper else "")
     return [Table(title, headings, rows)] if rows else []
 
 
 def _order_table(orders: Sequence[Ranking]) -> Table:
-    """The order of the models, ours and the paper's."""
     rows = []
     for ranking in orders:
         texts = [" > ".join(" = ".join(equals) for equals in order) for order in (ranking.ours, ranking.paper)]
@@ -286,65 +265,44 @@ def _order_table(orders: Sequence[Ranking]) -> Table:
     return Table("Order of the models", ["metric", "ours", "the paper's", "Kendall's tau"], rows)
 
 
-def _cost_table(experiment: Experiment, evidence: CellEvidence) -> Table:
-    """The run time of the cells, and the selected epochs."""
-    rows = []
-    for setup in {row.setup.name: row.setup for row in experiment.rows}.values():
-        documents = [result.document for result in evidence.of(setup)]
-        minutes = [document["seconds"] / 60 for document in documents]
-        best = ", ".join(f"{document['best']['stage']} {document['best']['epoch']}" for document in documents)
-        mean = f"{sum(minutes) / len(minutes):.1f}" if minutes else NOTHING
-        rows.append([setup.name, str(len(documents)), mean, best or NOTHING])
-    return Table("Training time", ["cell", "rounds", "minutes per round", "best stage and epoch"], rows)
-
-
 def _remarks(experiment: Experiment, evidence: CellEvidence) -> list[str]:
-    """What is missing, and whether the code is known."""
     setups = {row.setup.name: row.setup for row in experiment.rows}
-    results = [result for setup in setups.values() for result in evidence.of(setup)]
-    wanted, remarks = len(evidence.rounds) * len(setups), []
-    unknown = sum(result.commit is None for result in results)
-    if unknown and evidence.may_judge:
-        remarks.append(f"The commit of the code was not recorded for {unknown} of the {len(results)} cells.")
-    if len(results) < wanted:
-        common = ", ".join(map(str, evidence.common_rounds(experiment.rows))) or "none"
-        shared = f"; figures use the rounds that all computed rows share: {common}" if experiment.is_stepwise else ""
-        remarks.append(f"{len(results)} of {wanted} cells are done{shared}.")
-    return remarks
+    done, wanted = sum(len(evidence.of(setup)) for setup in setups.values()), len(evidence.rounds) * len(setups)
+    common = ", ".join(map(str, evidence.common_rounds(experiment.rows))) or "none"
+    shared = f"; figures use the rounds that all computed rows share: {common}" if experiment.is_stepwise else ""
+    return [f"{done} of {wanted} cells are done{shared}."] if done < wanted else []
 
 
 def _figure_document(figure: Comparison) -> dict[str, Any]:
     ours, paper = figure.ours, figure.paper
-    return _finite(
-        {
-            "model": figure.row.model,
-            "variant": figure.row.variant,
-            "metric": figure.metric,
-            "ours": None if ours is None else ours.value,
-            "standard_error": None if ours is None else ours.standard_error,
-            "error_over": None if ours is None else "exemplars" if ours.over_rounds is None else "rounds",
-            "rounds": 0 if ours is None else ours.rounds,
-            "paper": None if paper is None else paper.mean,
-            "paper_standard_error": None if paper is None else paper.standard_error,
-            "difference": figure.difference,
-            "verdict": figure.word or None,
-        }
-    )
+    document = {
+        "model": figure.row.model,
+        "variant": figure.row.variant,
+        "metric": figure.metric,
+        "ours": None if ours is None else ours.value,
+        "standard_error": None if ours is None else ours.standard_error,
+        "error_over": None if ours is None else "exemplars" if ours.over_rounds is None else "rounds",
+        "rounds": 0 if ours is None else ours.rounds,
+        "paper": None if paper is None else paper.mean,
+        "paper_standard_error": None if paper is None else paper.standard_error,
+        "difference": None if ours is None or paper is None else ours.value - paper.mean,
+        "verdict": figure.word or None,
+    }
+    return _finite(document)
 
 
 def _paired_document(test: PairedTest) -> dict[str, Any]:
-    return _finite(
-        {
-            "row": label(test.row),
-            "against": label(test.reference),
-            "metric": test.metric,
-            "difference": test.difference.value,
-            "standard_error_over_exemplars": test.difference.over_exemplars,
-            "standard_error_over_rounds": test.difference.over_rounds,
-            "rounds": test.difference.rounds,
-            "p_holm": test.p,
-        }
-    )
+    document = {
+        "row": label(test.row),
+        "against": label(test.reference),
+        "metric": test.metric,
+        "difference": test.difference.value,
+        "standard_error_over_exemplars": test.difference.over_exemplars,
+        "standard_error_over_rounds": test.difference.over_rounds,
+        "rounds": test.difference.rounds,
+        "p_holm": test.p,
+    }
+    return _finite(document)
 
 
 def _finite(document: dict[str, Any]) -> dict[str, Any]:
@@ -357,36 +315,25 @@ def _finite(document: dict[str, Any]) -> dict[str, Any]:
 
 def markdown(sections: Sequence[Section], plots: Mapping[str, Sequence[Path]], folder: Path) -> str:
     """The report with links to its plots, relative to ``folder``."""
-    parts = []
-    for section in sections:
-        addresses = [Path(os.path.relpath(path, folder)).as_posix() for path in plots.get(section.key, ())]
-        parts.append(section.markdown(addresses))
-    return "\n".join(parts)
+
+    def link(path: Path) -> str:
+        return Path(os.path.relpath(path, folder)).as_posix()
+
+    return "\n".join(section.markdown(list(map(link, plots.get(section.key, ())))) for section in sections)
 
 
 def html_page(sections: Sequence[Section], plots: Mapping[str, Sequence[Path]]) -> str:
     """The report as one page with embedded plots."""
     from markdown_it import MarkdownIt
 
-    addresses = {
-        section.key: [
-            f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode()}"
-            for path in plots.get(section.key, ())
-        ]
-        for section in sections
-    }
+    def inside(path: Path) -> str:
+        return f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode()}"
+
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")
     reader.validateLink = lambda url: True  # type: ignore[method-assign]  # our own pictures
-    body = reader.render("\n".join(section.markdown(addresses[section.key]) for section in sections))
+    parts = [section.markdown([inside(path) for path in plots.get(section.key, ())]) for section in sections]
+    body = reader.render("\n".join(parts))
     return _PAGE.format(title=sections[0].title if sections else "Nothing to report", body=body)
-
-
-def print_terminal(sections: Sequence[Section], console: Any) -> None:
-    """Print with Rich."""
-    from rich.markdown import Markdown
-
-    for section in sections:
-        console.print(Markdown(section.markdown()))
 
 
 _PAGE = """<!doctype html>

@@ -1,14 +1,8 @@
 """The tiers: backbone, optimiser, batches and epochs of a cell, the same for all models.
 
-The draw of the exemplars, metrics and model selection (the epoch of the best validation accuracy) are the same in
-``paper`` and ``cpu``. Besides cost, ``cpu`` changes the following: signatures have two anchors per query instead of
-all, signatures and texts are trained only in the first of the paper's two stages, and QMNIST has a contrast stage
-before both. ``frozen`` trains only poolings, on the features of a verifier that comes with the package. ``finetuned``
-continues from ``cpu`` on texts and trains the last layers of the encoder too. ``smoke`` runs on the synthetic twin of
-the task and says nothing about the paper.
+``_REMARKS`` says how they differ from the paper.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +27,6 @@ _FROZEN_TEXT: dict[str, Any] = {
     "patience": 30,
 }
 CPU: dict[str, dict[str, Any]] = {
-    # One contrast stage per round serves all models: it replaces the paper's pretrained weights.
     "qmnist": CONTRAST_START
     | {
         "heads": 2,
@@ -58,11 +51,9 @@ CPU: dict[str, dict[str, Any]] = {
         "patience": 10,
     },
     "fever": _FROZEN_TEXT,
-    # Of the models that overfit within few epochs, the rest of the cycle would change nothing but the cost.
     "fever-dev": _FROZEN_TEXT | {"patience": 6},
     "claims": _FROZEN_TEXT,
 }
-# Fewer exemplars of the same signatures: each query meets two of its writer's others, not every one.
 CPU_TASK_OPTIONS: dict[str, dict[str, Any]] = {"signature": {"anchors_per_query": 2}}
 
 # What the tier `frozen` changes in `cpu`: no stage trains the backbone, which is that of a verifier in the package.
@@ -75,8 +66,7 @@ FROZEN: dict[str, Any] = {
     "patience": 6,
 }
 
-# What the tier `finetuned` changes in `cpu`: after its stage comes the paper's second one, which also trains the last
-# layers of the encoder. Two layers and one epoch are what two cores allow. The rates are usual ones, not tuned.
+# What the tier `finetuned` changes in `cpu`: then comes the paper's second stage, for the last layers of the encoder.
 FINE_TUNED: dict[str, dict[str, Any]] = {
     "fever-dev": {
         "full_stage": True,
@@ -92,15 +82,16 @@ FINE_TUNED: dict[str, dict[str, Any]] = {
 }
 
 # The twins of the tier `smoke`, small enough for seconds.
+_CLAIMS_TWIN = ("claims-twin", {"pages": 8, "held_out_pages": 6, "claims": 2})
 TWINS: dict[str, tuple[str, dict[str, Any]]] = {
     "qmnist": ("digits-twin", {"writers": 6, "held_out_writers": 6, "copies": 2}),
     "signature": (
         "signatures-twin",
         {"writers": 6, "held_out_writers": 6, "genuine": 3, "forged": 2, "anchors_per_query": 1, "height": 16},
     ),
-    "fever": ("claims-twin", {"pages": 8, "held_out_pages": 6, "claims": 2}),
-    "fever-dev": ("claims-twin", {"pages": 8, "held_out_pages": 6, "claims": 2}),
-    "claims": ("claims-twin", {"pages": 8, "held_out_pages": 6, "claims": 2}),
+    "fever": _CLAIMS_TWIN,
+    "fever-dev": _CLAIMS_TWIN,
+    "claims": _CLAIMS_TWIN,
 }
 SMOKE: dict[str, Any] = {"max_epochs": 1, "frozen_max_epochs": 1, "batch_size": 64, "bucket": 32}
 
@@ -110,18 +101,15 @@ class Tier:
     """A compute budget for cells, by its name for `--tier`."""
 
     name: str
-    summary: str
     is_twin: bool = False  # runs on synthetic twins, which say nothing about the paper
     is_frozen: bool = False  # trains only poolings, on the backbone of a verifier in the package
     is_fine_tuned: bool = False  # also trains the last layers of an encoder of texts
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks that it has settings for."""
         return tuple(BACKBONE_OF if self.is_frozen else FINE_TUNED if self.is_fine_tuned else CPU)
 
     def takes(self, task: str) -> bool:
-        """Whether it has settings for a task."""
         return task in self.tasks
 
     def backbone_of(self, task: str) -> str | None:
@@ -150,15 +138,13 @@ class Tier:
 
     def data(self, cell: Cell) -> tuple[str, dict[str, Any]]:
         """The task that builds the data, and its options without the folder of the raw files."""
-        asked = dict(cell.setup.task_options)
         if self.is_twin:
             twin, options = TWINS[cell.task]
             return twin, {**options, "round": cell.round}
         cheaper = CPU_TASK_OPTIONS.get(cell.task, {}) if self.name == "cpu" else {}
-        return cell.task, {**asked, **cheaper, "round": cell.round}
+        return cell.task, {**cell.setup.task_options, **cheaper, "round": cell.round}
 
     def check(self, task: str) -> None:
-        """Raise an error if it has no settings for a task."""
         if not self.takes(task):
             raise MIVError(f"The tier {self.name} has only {', '.join(self.tasks)}, not {task}. Use another --tier.")
 
@@ -175,8 +161,7 @@ _REMARKS: dict[tuple[str, str], str] = {
     ("cpu", "qmnist"): "A compact CNN from random weights and a contrast stage, trained once per round for all models, "
     "replace the paper's pretrained backbone; then come the paper's two stages, with fewer epochs.",
     ("cpu", "signature"): "Histograms of oriented gradients replace the paper's trained EfficientNet, and each query "
-    "meets two anchors instead of all. The finished cells use the public Dutch half of SigComp2011: 64 writers, 6 of "
-    "them for testing in each round, so figures differ much between rounds.",
+    "meets two anchors instead of all. With 6 writers for testing in each round, figures differ much between rounds.",
     ("cpu", "fever"): _TEXTS,
     ("cpu", "fever-dev"): _TEXTS,
     ("cpu", "claims"): _TEXTS,
@@ -191,15 +176,12 @@ _REMARKS: dict[tuple[str, str], str] = {
 }
 
 
-TIERS: Mapping[str, Tier] = {
-    tier.name: tier
-    for tier in (
-        Tier("paper", "the paper's settings, for GPUs"),
-        Tier("cpu", "compact CNN or frozen encoder, fewer epochs; the same draw of exemplars"),
-        Tier("frozen", "QMNIST only: poolings on the frozen features of miv/digits; minutes a cell", is_frozen=True),
-        Tier("finetuned", "fever-dev only: the last layers of the encoder are trained too", is_fine_tuned=True),
-        Tier("smoke", "seconds, on synthetic twins; says nothing about the paper", is_twin=True),
-    )
+TIERS = {
+    "paper": Tier("paper"),
+    "cpu": Tier("cpu"),
+    "frozen": Tier("frozen", is_frozen=True),
+    "finetuned": Tier("finetuned", is_fine_tuned=True),
+    "smoke": Tier("smoke", is_twin=True),
 }
 
 

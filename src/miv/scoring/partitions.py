@@ -40,7 +40,6 @@ from miv.verifier.verifying import BatchVerifier
 
 NOTE = "miv.score"  # key of what a partition's file says about itself
 _SCORED_SINCE = "0.2.0"  # first version of miv with these verdicts; raise it when a column changes
-_REMEDY = "Give the verifier that was trained on such a set."
 
 
 @dataclass(frozen=True)
@@ -69,10 +68,7 @@ class ScorePlan:
 def plan_partitions(
     source: Path, rows: int, verifying: BatchVerifier, progress: Progress, *, instances: Path | None = None
 ) -> ScorePlan:
-    """Read everything once, and divide it; first see whether the verifier can read the first instances.
-
-    The arguments are those of ``score``. A partition never spans two files.
-    """
+    """Read everything once, and divide it; first see whether the verifier can read the first instances."""
     if is_set(source):
         return _plan_of_set(source, rows, verifying)
     survey, tables = Survey(), tables_of(source)
@@ -106,10 +102,8 @@ def tables_of(source: Path) -> list[Path]:
         hint = f" To score {tables[0].name}, name this file." if tables else ""
         raise MIVError(f"{source} has splits of a set. Expected one of them: {', '.join(splits)}.{hint}")
     if not tables:
-        raise MIVError(
-            f"{source} has no tables. Expected a folder of {', '.join(sorted(TABLE_SUFFIXES))} files with one row per "
-            "exemplar, or one split of a set that `miv data` saved."
-        )
+        wanted = f"a folder of {', '.join(sorted(TABLE_SUFFIXES))} files with one row per exemplar"
+        raise MIVError(f"{source} has no tables. Expected {wanted}, or one split of a set that `miv data` saved.")
     return tables
 
 
@@ -120,15 +114,11 @@ def _divided(table: Path, rows: int, survey: Survey, number: int) -> Iterator[Pa
         for began, place, record in islice(records, rows):
             start = start or began
             survey.add(place, record)
-            digest.update(_as_bytes(record))
+            digest.update(repr(record).encode("utf-8", "backslashreplace"))
         if start is None:
             return
         yield Partition(number, str(table), *start, first, survey.count - first, digest.hexdigest())
         number += 1
-
-
-def _as_bytes(record: object) -> bytes:
-    return repr(record).encode("utf-8", "backslashreplace")
 
 
 def _plan_of_set(folder: Path, rows: int, verifying: BatchVerifier) -> ScorePlan:
@@ -143,43 +133,36 @@ def _plan_of_set(folder: Path, rows: int, verifying: BatchVerifier) -> ScorePlan
 
 
 def _check_first_exemplar(table: Path, verifying: BatchVerifier) -> None:
-    """Raise an error unless the verifier can read the first exemplar of a table without ids."""
     verifier = verifying.verifier
     records = islice(read_records(table, REQUIRED), 1)
-    for row in exemplar_rows(records, table.parent, None, verifier.backbone.kind, verifier.query_kind, []):
+    for row in exemplar_rows(records, table.parent, None, verifier.backbone.kind, []):
         places = ErrorLocations([row.place])
-        if verifier.query_backbone is None:
-            for reference in row.query:
-                verifying.check(reference.instance, places.query(0))
+        for reference in row.query:
+            verifying.check(reference.instance, places.query(0))
         verifying.check(row.bag[0].instance, places.member(0, 0))
 
 
 def _check_first_instance(table: Path, verifying: BatchVerifier) -> None:
-    """Raise an error unless the verifier can read the first row of a table of instances by id."""
-    for place, record in islice(read_records(table, ["id"]), 1):
-        parse_id(record["id"], place)
-        for named in instances_of(record, table.parent, verifying.verifier.backbone.kind, place):
-            verifying.check(named.instance, f"{place}: the instance")
-        return
-    raise MIVError(f"{table}: no rows. Expected one row per instance.")
+    first = next(iter(read_records(table, ["id"])), None)
+    if first is None:
+        raise MIVError(f"{table}: no rows. Expected one row per instance.")
+    place, record = first
+    parse_id(record["id"], place)
+    for named in instances_of(record, table.parent, verifying.verifier.backbone.kind, place):
+        verifying.check(named.instance, f"{place}: the instance")
 
 
 def _check_pool(folder: Path, pool: InstancePool, verifying: BatchVerifier) -> None:
-    """Raise an error unless the verifier can read the instances of a set."""
-    backbone = verifying.verifier.backbone
+    verifier, set_of, reads = verifying.verifier, f"{KIND_WORDS[pool.kind]}s", ""
+    backbone = verifier.backbone
     if pool.kind != backbone.kind:
-        raise MIVError(
-            f"{folder} is a set of {KIND_WORDS[pool.kind]}s, and the verifier reads {KIND_WORDS[backbone.kind]}s. "
-            f"{_REMEDY}"
-        )
-    if isinstance(backbone, Features) and pool.values.shape[1] != backbone.channels:
-        raise MIVError(
-            f"The vectors in {folder} have {pool.values.shape[1]} numbers, and the verifier reads vectors of "
-            f"{backbone.channels}. {_REMEDY}"
-        )
-    is_colour = pool.kind == "image" and pool.values.ndim == 4
-    if is_colour and verifying.verifier.instances is None and backbone.instance_shape[:1] == (1,):
-        raise MIVError(f"{folder} is a set of colour images, and the verifier reads grey images. {_REMEDY}")
+        reads = f"{KIND_WORDS[backbone.kind]}s"
+    elif isinstance(backbone, Features) and pool.values.shape[1] != backbone.channels:
+        set_of, reads = f"vectors of {pool.values.shape[1]}", f"vectors of {backbone.channels}"
+    elif pool.values.ndim == 4 and verifier.instances is None and backbone.instance_shape[:1] == (1,):
+        set_of, reads = "colour images", "grey images"
+    if reads:
+        raise MIVError(f"{folder} is a set of {set_of}, and the verifier reads {reads}. Give another verifier.")
     verifying.check(np.asarray(pool.values[0]) if pool.kind != "text" else pool.values[0], f"{folder}, instance 0")
 
 
@@ -212,7 +195,6 @@ class ScoreSettings:
         return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
 
     def file(self, partition: Partition) -> Path:
-        """The output of a partition."""
         return Path(self.out) / f"part-{partition.number:06d}.parquet"
 
 
@@ -237,9 +219,7 @@ class PartitionScorer:
     def score(self, partition: Partition, advance: Advance = lambda units: None) -> VerdictTally:
         """Write the file of a partition, whole or not at all, and return its counts."""
         settings = self.settings
-        verifying = BatchVerifier(
-            self.verifier, settings.resize, settings.witnesses
-        )  # keeps the features of a partition
+        verifying = BatchVerifier(self.verifier, settings.resize, settings.witnesses)  # keeps features of a partition
         scoring = RowScoring(verifying, settings.kept, settings.by_instance)
 
         def notes() -> dict[str, str]:
@@ -251,11 +231,10 @@ class PartitionScorer:
 
     def _rows(self, partition: Partition) -> Iterator[ExemplarRow]:
         """The rows of a partition; an error if they are not those that were planned."""
-        path, kept = Path(partition.source), self.settings.kept
+        path, kind = Path(partition.source), self.verifier.backbone.kind
         if is_set(path):
             return self._rows_of_set(partition)
-        kinds = self.verifier.backbone.kind, self.verifier.query_kind
-        return exemplar_rows(_checked(partition), path.parent, self._known, *kinds, kept)
+        return exemplar_rows(_checked(partition), path.parent, self._known, kind, self.settings.kept)
 
     def _rows_of_set(self, partition: Partition) -> Iterator[ExemplarRow]:
         folder = Path(partition.source)
@@ -292,7 +271,7 @@ def _checked(partition: Partition) -> Iterator[Record]:
     digest, count = hashlib.sha256(), 0
     records = read_records_from(Path(partition.source), REQUIRED, RowStart(partition.before, partition.lines))
     for _, place, record in islice(records, partition.count):
-        digest.update(_as_bytes(record))
+        digest.update(repr(record).encode("utf-8", "backslashreplace"))
         count += 1
         yield place, record
     if count != partition.count or digest.hexdigest() != partition.digest:
@@ -300,7 +279,4 @@ def _checked(partition: Partition) -> Iterator[Record]:
 
 
 def _changed(source: str) -> MIVError:
-    return MIVError(
-        f"{source} is not as it was when it was divided: it was changed since, or another machine has another file "
-        "under this name. Run the same command again; unchanged partitions are not scored again."
-    )
+    return MIVError(f"{source} has changed, or another machine has another file there. Run the same command again.")

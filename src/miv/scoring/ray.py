@@ -8,12 +8,12 @@ import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from threading import Event
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -33,25 +33,19 @@ _REACH_SECONDS = 10.0
 _uses_own_token = Event()  # Ray reads a token once per process, and sends it to every cluster from then on
 _STARTS = 3  # on a busy machine, Ray gives up on its own start after 30 seconds
 _LOCAL_STORE = 200 << 20  # bytes shared between the processes of this machine; large results are written to files
-_FORMS = (
-    "host:port or ray://host:port of one started by `ray start --head`, auto for the one on this machine, or local to "
-    "start one here"
-)
+_FORMS = "host:port or ray://host:port of one started by `ray start --head`, auto for one that runs here, or local"
 
 Say = Callable[[str], None]
 
 
 def import_ray(purpose: str, address: str | None) -> Any:
-    """Import the library, ready for the address; an error says what to install and for what.
+    """Import the library; an error says what to install and for what.
 
-    Ray uses the token of the environment only if it is told so before it is imported; a cluster without tokens accepts
-    it as well. The token that Ray keeps for the cluster of this machine is never sent to an address.
+    Ray uses the token of the environment only if it is told so before it is imported. The token that Ray keeps for the
+    cluster of this machine is never sent to an address.
     """
     if address is not None and ":" in address and _uses_own_token.is_set():
-        raise MIVError(
-            f"This process has used the Ray token of this machine, which Ray would send to {address!r} as well. "
-            "Connect to it from a new process."
-        )
+        raise MIVError(f"Ray would send the token of this machine to {address!r} too. Connect from a new process.")
     if any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
         os.environ.setdefault("RAY_AUTH_MODE", "token")
     with needs_extra("ray", purpose, "Ray"):
@@ -91,8 +85,16 @@ def connected(ray: Any, address: str, say: Say, cores: int | None = None) -> Ite
             break
         except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             ray.shutdown()
-            if not left:
-                raise _refused(address, " ".join(str(error).split()).rstrip("."), ray.__version__) from error
+            if left:
+                continue
+            reason = " ".join(str(error).split()).rstrip(".")
+            if address == LOCAL:
+                raise MIVError(f"Ray did not start on this machine: {reason}.") from error
+            raise MIVError(
+                f"Cannot connect to a Ray cluster at {address!r}: {reason}. Expected {_FORMS}, with Ray "
+                f"{ray.__version__} and Python {platform.python_version()}, as here. If it asks for a token, set "
+                "RAY_AUTH_TOKEN, or RAY_AUTH_TOKEN_PATH to a file with it."
+            ) from error
     if not is_asked_for and os.environ.get("RAY_AUTH_MODE") == "token":  # Ray found or made its own
         _uses_own_token.set()
     try:
@@ -101,69 +103,39 @@ def connected(ray: Any, address: str, say: Say, cores: int | None = None) -> Ite
         ray.shutdown()
 
 
-def living_machines(ray: Any) -> list[dict[str, float]]:
-    """The resources of each machine of the cluster."""
-    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
-
-
-def _refused(address: str, reason: str, version: str) -> MIVError:
-    """The error for a failed connection; where something answers, it is most often another version or a token."""
-    if address == LOCAL:
-        return MIVError(f"Ray did not start on this machine: {reason}.")
-    return MIVError(
-        f"Cannot connect to a Ray cluster at {address!r}: {reason}. Expected {_FORMS}. It needs Ray {version} and "
-        f"Python {platform.python_version()}, as here. If it asks for a token, set RAY_AUTH_TOKEN to it, or "
-        "RAY_AUTH_TOKEN_PATH to a file with it, and run the command again."
-    )
-
-
 RAY_PURPOSE = "Scoring with --workers or --address"
 _WAITING = 2  # partitions per worker that are sent ahead; more would only make a restart repeat more
 _MOST_BLOCKS = 10_000  # pieces that Ray keeps an account of
 
 
 class RayScorer:
-    """A worker of the pool: takes a partition as a row, and returns a report on it.
-
-    An error of this package is part of the report. Ray adds notes of its own to an error that a worker raises, and it
-    starts a worker that cannot load its verifier again and again.
-    """
+    """A worker of the pool; it reports errors, as Ray would start a worker that fails to load again and again."""
 
     def __init__(self, settings: ScoreSettings) -> None:
-        self._scorer: PartitionScorer | None = None
-        self._error = ""
-        try:
-            self._scorer = PartitionScorer(settings)
-        except MIVError as error:
-            self._error = str(error)
+        self._settings = settings
+        self._scorer: PartitionScorer | None = None  # loaded once
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         """Score a partition."""
         import ray
 
-        exemplars, error = 0, self._error
-        if self._scorer is not None:
-            try:
-                exemplars = self._scorer.score(Partition(**row)).exemplars
-            except MIVError as failure:
-                error = str(failure)
-        return {"node": ray.get_runtime_context().get_node_id(), "exemplars": exemplars, "error": error}
+        exemplars, problem = 0, ""
+        try:
+            self._scorer = self._scorer or PartitionScorer(self._settings)
+            exemplars = self._scorer.score(Partition(**row)).exemplars
+        except MIVError as error:
+            problem = str(error)
+        return {"node": ray.get_runtime_context().get_node_id(), "exemplars": exemplars, "error": problem}
 
 
 def score_on_ray(
     partitions: list[Partition], settings: ScoreSettings, workers: int | None, address: str | None, say: Say
 ) -> Iterator[dict[str, Any]]:
-    """Score partitions on a cluster, and yield a report on each: its node and its number of exemplars.
-
-    Each is written by one worker; if the worker dies, another writes it anew. ``None`` workers are as many as fit, and
-    no address starts a cluster on this machine.
-    """
-    ray = import_ray(RAY_PURPOSE, address)
-    cores = settings.cores or 1
-    needed = None if workers is None else workers * cores
+    """Score partitions on a cluster, and yield a report on each; if its worker dies, another writes it anew."""
+    ray, cores = import_ray(RAY_PURPOSE, address), settings.cores or 1
     # Ray prints notes, and standard output is for results.
-    with redirect_stdout(sys.stderr), connected(ray, address or LOCAL, say, needed):
-        room = room_for(living_machines(ray), cores, settings.gpus)
+    with redirect_stdout(sys.stderr), connected(ray, address or LOCAL, say, workers and workers * cores):
+        room = room_for([node["Resources"] for node in ray.nodes() if node["Alive"]], cores, settings.gpus)
         if not room:
             raise MIVError(f"No machine of the cluster has {cores} cores and {settings.gpus:g} GPUs. Ask for less.")
         workers = min(workers or room, room, len(partitions))
@@ -204,23 +176,13 @@ ROWS = 250_000  # targets per part: 400 MB of 384 float32 numbers
 Partial = TypeVar("Partial", BagVariance, StreamingPass)
 
 
-@dataclass(frozen=True)
-class BagPart:
+class BagPart(NamedTuple):
     """Consecutive rows of a ``.npy`` file; ``place`` is that of the first of them in the bag."""
 
     path: str
     first: int
     last: int
     place: int
-
-    def chunks(self, verifier: Verifier) -> Iterator[tuple[NDArray[np.float32], int]]:
-        """Features of a few targets at a time, and the place of the first of them in the bag."""
-        place = self.place
-        for rows in NumpyFile(Path(self.path)).chunks(self.first, self.last):
-            features = ChunkReader(verifier).embedded(rows)
-            check_chunk(features, verifier.pooling.channels, place)
-            yield features, place
-            place += len(features)
 
 
 def pool_giant(
@@ -238,17 +200,14 @@ def pool_giant(
     r"""Verify queries with one bag of features that need not fit in memory, exactly.
 
     Attention is a softmax over the bag, so each part :math:`p` needs only its greatest logit :math:`m_p`, and the sums
-    :math:`\sum_n e^{l_n - m_p}` and :math:`\sum_n e^{l_n - m_p} v_n`. Two parts are merged by scaling both to the
-    greater of the two logits. What a worker returns does not grow with its part.
+    :math:`\sum_n e^{l_n - m_p}` and :math:`\sum_n e^{l_n - m_p} v_n`, which are merged by scaling.
 
     Args:
         verifier: the verifier, a run, a verifier folder, or a name.
         queries: features ``(R, C)`` of the queries, which share the pass.
-        bag: a ``.npy`` file of features ``(N, C)``, float16 or float32; several of them; or a folder of them. Workers
-            of a cluster read it under the same name.
+        bag: one or several ``.npy`` files of features ``(N, C)``, float16 or float32, or a folder of them.
         top: number of targets to name per query.
-        workers: number of workers; ``None``: as many as the cluster has room for. One without an address is this
-            process.
+        workers: number of workers; ``None``: as many as fit. One without an address is this process.
         address: address of a Ray cluster; by default this machine alone.
         rows: targets per part.
         progress: reports the progress.
@@ -257,7 +216,11 @@ def pool_giant(
     if not isinstance(verifier, Verifier):
         verifier = Verifier.from_pretrained(verifier)
     parts = _parts(bag, verifier.pooling.channels, rows)
-    verifier = _without_encoder(verifier)
+    if not isinstance(verifier.backbone, Features):  # features need no encoder, and little is sent around
+        light = copy.copy(verifier)
+        light._modules = dict(verifier._modules)
+        light.backbone = Features(verifier.backbone.channels)
+        verifier = light
     asked = ChunkReader(verifier).embedded(np.atleast_2d(np.asarray(queries, np.float32)))
     progress = progress or SilentProgress()
     if workers == 1 and address is None:
@@ -317,23 +280,16 @@ def _run_on_worker(work: Callable[[BagPart], Any], part: BagPart) -> Any:
 
 
 def _over_part(verifier: Verifier, empty: Callable[[], Partial], part: BagPart) -> Partial:
-    state = empty()
-    for features, place in part.chunks(verifier):
+    state, place = empty(), part.place
+    for rows in NumpyFile(Path(part.path)).chunks(part.first, part.last):
+        features = ChunkReader(verifier).embedded(rows)
+        check_chunk(features, verifier.pooling.channels, place)
         if isinstance(state, StreamingPass):
             state.update(features, place)
         else:
             state.update(features)
+        place += len(features)
     return state
-
-
-def _without_encoder(verifier: Verifier) -> Verifier:
-    """The verifier of features without its encoder, which features do not need, so that little is sent around."""
-    if isinstance(verifier.backbone, Features):
-        return verifier
-    light = copy.copy(verifier)
-    light._modules = dict(verifier._modules)
-    light.backbone = Features(verifier.backbone.channels)
-    return light
 
 
 def _parts(bag: str | PathLike[str] | Sequence[str | PathLike[str]], channels: int, rows: int) -> list[BagPart]:
@@ -349,10 +305,7 @@ def _parts(bag: str | PathLike[str] | Sequence[str | PathLike[str]], channels: i
         except (OSError, ValueError, EOFError) as error:
             raise MIVError(f"{file} cannot be read: {error}. Expected a .npy file, which numpy.save writes.") from error
         if array.ndim != 2 or array.shape[1] != channels or array.dtype not in (np.float16, np.float32):
-            raise MIVError(
-                f"{file} is {array.dtype} {array.shape}. Expected float16 or float32 (N, {channels}): features of the "
-                "verifier's length."
-            )
+            raise MIVError(f"{file} is {array.dtype} {array.shape}. Expected float16 or float32 (N, {channels}).")
         for first in range(0, len(array), rows):
             last = min(first + rows, len(array))
             parts.append(BagPart(str(file.absolute()), first, last, place + first))

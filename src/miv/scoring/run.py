@@ -1,7 +1,4 @@
-"""Score a table of exemplars of any size into a folder, partition by partition, and resume where it stopped.
-
-The folder has one Parquet file per partition, and ``_score.json``, which says what they are of.
-"""
+"""Score a table of any size into a folder of Parquet files with a ``_score.json``, and resume where it stopped."""
 
 import json
 import re
@@ -46,11 +43,7 @@ _FORMAT = "miv-score-1"
 
 
 _OTHER_OUT = "Choose another --out, or use --overwrite."
-_OPTIONS = {
-    "rows": "--rows",
-    "resize": "--resize",
-    "witnesses": "--witnesses",
-    "by_instance": "--by-instance",
+_WORDS = {
     "fingerprint": "the fingerprint of the verifier",
     "instances_digest": "the SHA-256 of the table of --instances",
     "files_below": "the folder of relative paths",
@@ -63,17 +56,11 @@ def setting_differences(before: dict[str, Any], now: dict[str, Any]) -> str:
     """What differs between the settings of the verdicts in a folder and those of this call.
 
     >>> setting_differences({"rows": 5, "resize": None}, {"rows": 6, "resize": "crop"})
-    '--rows was 5 and is now 6; --resize was not given and is now crop'
+    '--rows was 5 and is now 6; --resize was None and is now crop'
     """
-    return "; ".join(
-        f"{_OPTIONS.get(name, name)} was {_shown(before.get(name))} and is now {_shown(value)}"
-        for name, value in now.items()
-        if name not in before or before[name] != value
-    )
-
-
-def _shown(value: Any) -> str:
-    return "not given" if value is None else ", ".join(value) or "none" if isinstance(value, list) else str(value)
+    changed = [name for name, value in now.items() if name not in before or before[name] != value]
+    options = {name: _WORDS.get(name, f"--{name.replace('_', '-')}") for name in changed}
+    return "; ".join(f"{options[name]} was {before.get(name)} and is now {now[name]}" for name in changed)
 
 
 class ScoreFolder:
@@ -84,7 +71,6 @@ class ScoreFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from scoring into the folder."""
         with needs_extra("ray", "Scoring into a folder", "filelock"):
             from filelock import FileLock, Timeout
         with readable_disk_errors(self.path):
@@ -93,9 +79,7 @@ class ScoreFolder:
             with FileLock(self.path / _LOCK, timeout=0):
                 yield
         except Timeout:
-            raise MIVError(
-                f"Another process is scoring into {self.path}. Wait until it has ended, or choose another --out."
-            ) from None
+            raise MIVError(f"Another process is scoring into {self.path}. Wait, or choose another --out.") from None
 
     def check(self, *, overwrite: bool) -> None:
         """Raise an error before the work if the folder holds something else."""
@@ -108,36 +92,29 @@ class ScoreFolder:
             raise MIVError(f"{self.path} holds {foreign[0]}, which is not of `miv score`. Choose another --out.")
 
     def begin(self, settings: ScoreSettings, plan: ScorePlan, rows: int, *, overwrite: bool) -> int:
-        """Record what is scored, and return how many finished partitions are of other rows and will be replaced.
-
-        Different settings, and verdicts of another table, are errors unless ``overwrite`` is true.
-        """
+        """Record what is scored, and return how many finished partitions are of other rows and will be replaced."""
         path, stale = self.path / DOCUMENT, [] if overwrite else self._stale(settings, plan)
         if path.is_file() and not overwrite:
             document, remedy = read_json_object(path, "Expected the _score.json of `miv score`."), _OTHER_OUT
-            before = document.get("settings")
+            before, model, source = (document.get(name) for name in ("settings", "model", "source"))
             if not isinstance(before, dict):
                 raise MIVError(f"{path} has no settings, so its verdicts may be of another table or verifier. {remedy}")
             differences = setting_differences(before, {"rows": rows, **settings.decisive()})
             if differences:
-                models = f" of {document.get('model')}"
-                raise MIVError(f"The verdicts{models} in {self.path} have other settings: {differences}. {remedy}")
-            if stale and document.get("source") not in (None, plan.source):
-                source = document["source"]
+                raise MIVError(f"The verdicts of {model} in {self.path} have other settings: {differences}. {remedy}")
+            if stale and source not in (None, plan.source):
                 raise MIVError(f"{self.path} has the verdicts of another table, {source}, not {plan.source}. {remedy}")
         known = {settings.file(partition).name for partition in plan.partitions}
-        is_ours = {part: _is_ours(part) for part in self._parts()}
+        known_parts = ((part, _metadata_of(part) if part.is_file() else {}) for part in self._parts())
+        is_ours = {part: about is None or NOTE.encode() in about for part, about in known_parts}  # None: damaged
         foreign = [part.name for part, ours in is_ours.items() if part.name in known and not ours]
         if foreign:
-            raise MIVError(
-                f"{self.path} holds {foreign[0]}, which is not of `miv score`, and a partition needs this name. Choose "
-                "another --out."
-            )
+            raise MIVError(f"{self.path} holds {foreign[0]}, which is not of `miv score`. Choose another --out.")
         remove_unfinished(self.path)  # of workers that were killed
         for part, ours in is_ours.items():
             if ours and (overwrite or part.name not in known):  # unknown if the table had more rows
                 part.unlink()
-        self._write(settings, plan, rows, complete=False)
+        self.write(settings, plan, rows)
         return len(stale)
 
     def _stale(self, settings: ScoreSettings, plan: ScorePlan) -> list[str]:
@@ -150,17 +127,18 @@ class ScoreFolder:
         """What has the name of a partition's file; other programs use such names too."""
         return sorted(path for path in self.path.iterdir() if _PARTS.fullmatch(path.name))
 
-    def finish(self, settings: ScoreSettings, plan: ScorePlan, rows: int, scored: Scored) -> None:
-        """Record that everything is done."""
-        remove_unfinished(self.path)
-        self._write(settings, plan, rows, complete=True, summary=asdict(scored))
-
-    def _write(self, settings: ScoreSettings, plan: ScorePlan, rows: int, **more: Any) -> None:
-        exemplars = sum(partition.count for partition in plan.partitions)
-        counts = {"partitions": len(plan.partitions), "exemplars": exemplars}
-        asked = {"rows": rows, **settings.decisive()}
-        names = {"format": _FORMAT, "model": settings.model, "source": plan.source}
-        write_json(self.path / DOCUMENT, {**names, "settings": asked, **counts, **more})
+    def write(self, settings: ScoreSettings, plan: ScorePlan, rows: int, scored: Scored | None = None) -> None:
+        """Record what is scored and, if everything is done, its counts."""
+        document = {
+            "format": _FORMAT,
+            "model": settings.model,
+            "source": plan.source,
+            "settings": {"rows": rows, **settings.decisive()},
+            "partitions": len(plan.partitions),
+            "exemplars": sum(partition.count for partition in plan.partitions),
+            "complete": scored is not None,
+        }
+        write_json(self.path / DOCUMENT, document if scored is None else {**document, "summary": asdict(scored)})
 
     def done(self, settings: ScoreSettings, partitions: list[Partition]) -> dict[int, VerdictTally]:
         """The counts of the partitions that are done, by number."""
@@ -179,12 +157,6 @@ def _note_of(path: Path) -> dict[str, Any] | None:
     except (KeyError, ValueError):
         return None
     return note if isinstance(note, dict) else None
-
-
-def _is_ours(path: Path) -> bool:
-    """Whether a file with the name of a partition's file has a note, or is damaged so that it cannot have one."""
-    metadata = _metadata_of(path) if path.is_file() else {}
-    return metadata is None or NOTE.encode() in metadata
 
 
 def _metadata_of(path: Path) -> dict[bytes, bytes] | None:
@@ -227,9 +199,8 @@ def score(
 ) -> ScoreRun:
     """Verify all exemplars of a table, and write a folder with one Parquet file per partition.
 
-    The columns are those of ``miv verify --bags``. Files appear only when complete. The same call resumes: partitions
-    whose file exists and belongs to the same rows, verifier and settings are not scored again. With one worker and no
-    address, everything happens in this process; otherwise in a pool of Ray workers.
+    The columns are those of ``miv verify --bags``. The same call resumes: finished partitions of the same rows,
+    verifier and settings are kept. With one worker and no address, everything happens in this process, else on Ray.
 
     Args:
         model: a run, a verifier folder, or a name; workers of a cluster read it under the same name.
@@ -264,11 +235,6 @@ def score(
         raise MIVError(f"--gpus is {gpus:g}, but PyTorch finds no GPU on this machine. Leave --gpus out.")
     name = str(Path(model).absolute()) if Path(model).exists() else str(model)
     verifier = Verifier.from_pretrained(name, device="cuda" if on_gpu else None)
-    if verifier.query_backbone is not None and is_set(Path(source)):
-        raise MIVError(
-            f"{source} is a set, whose queries are embedded already, and the verifier embeds queries itself. Expected "
-            "a table of queries and bags; `miv evaluate --predictions` scores the set."
-        )
     verifying = BatchVerifier(verifier, resize, witnesses)
     plan = plan_partitions(Path(source).absolute(), rows, verifying, progress, instances=table)
     settings = ScoreSettings(
@@ -279,8 +245,8 @@ def score(
         by_instance=by_instance,
         resize=resize,
         witnesses=witnesses,
-        instances=None if table is None else str(table),
-        instances_digest=None if table is None else sha256_of(table),
+        instances=table and str(table),
+        instances_digest=table and sha256_of(table),
         files_below=_files_below(Path(source).absolute(), table),
         cores=cores,
         gpus=gpus,
@@ -307,24 +273,20 @@ def score(
                         advance(report["exemplars"])
             except (KeyboardInterrupt, Terminated) as stop:
                 code = TERMINATED if isinstance(stop, Terminated) else CTRL_C
-                raise StoppedByUser(
-                    "Stopped; finished partitions are kept. Run the same command to resume.", code
-                ) from None
+                message = "Stopped; finished partitions are kept. Run the same command to resume."
+                raise StoppedByUser(message, code) from None
         tallies = folder.done(settings, plan.partitions)
         if len(tallies) < len(plan.partitions):
             missing = min({partition.number for partition in plan.partitions} - tallies.keys())
-            raise MIVError(
-                f"The file of partition {missing} is not in {folder.path}. Expected a folder that all machines of the "
-                "cluster share, under the same name."
-            )
+            raise MIVError(f"{folder.path} lacks partition {missing}. Expected a folder that all machines share.")
         columns = zip(*(vars(tally).values() for tally in tallies.values()), strict=True)
         scored = VerdictTally(*map(sum, columns)).scored(verifier, verifying.by, plan.odd_label)
-        folder.finish(settings, plan, rows, scored)
+        remove_unfinished(folder.path)
+        folder.write(settings, plan, rows, scored)
     return ScoreRun(scored, len(plan.partitions), reused, max(1, len(nodes)))
 
 
 def _instances_table(path: Path, source: Path) -> Path:
-    """The table of instances, after a look at both names."""
     if is_set(source):
         raise MIVError(f"--instances is {path}, but {source} is a set, which has its instances. Leave --instances out.")
     if not path.is_file():

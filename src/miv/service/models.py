@@ -44,9 +44,6 @@ class LoadedModel:
     def __init__(
         self, name: str, verifier: Verifier, settings: ServiceSettings, metrics: ServiceMetrics, about: str | None
     ) -> None:
-        if verifier.query_backbone is not None:
-            problem = "takes queries of another kind than its bags, which the service cannot"
-            raise MIVError(f"{name} {problem}. Use it in Python or with `miv verify`.")
         self.name, self.verifier, self.about = name, verifier, about
         self.kind = verifier.backbone.kind
         self.can_check = self.kind == "text" and find_spec("sentencex") is not None

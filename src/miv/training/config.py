@@ -30,8 +30,6 @@ class TrainingConfig:
         heads: number of attention heads, unless pooling_options sets it.
         backbone: compact_cnn, hog, features, hf:<name or folder> or timm:<name>; default: chosen for the instances.
         backbone_options: options of the backbone, such as size=large.
-        query_backbone: backbone for queries of a different modality; the set stores the queries as features. See
-            miv.backbones.exemplars_of_two_kinds. It is not trained, but saved with the verifier.
         batch_size: number of exemplars per step, over all processes.
         grouping: number of exemplars with shared instances to draw together; 1 draws each separately.
         optimiser: rmsprop (as in Keras), or adamw.
@@ -79,7 +77,6 @@ class TrainingConfig:
     heads: int = 2
     backbone: str | None = None
     backbone_options: dict[str, Any] = field(default_factory=dict)
-    query_backbone: str | None = None
     batch_size: int = 256
     grouping: int = 1
     optimiser: Literal["rmsprop", "adamw"] = "rmsprop"
@@ -149,6 +146,8 @@ class TrainingConfig:
     def changed(self, changes: dict[str, Any], where: str = "") -> "TrainingConfig":
         """Return the settings with some changed; the error for an unknown name suggests the nearest one."""
         known = [one.name for one in fields(self)]
+        if changes.get("query_backbone", "") is None:  # of a run before it was removed
+            changes = {name: value for name, value in changes.items() if name != "query_backbone"}
         for name in changes:
             if name not in known:
                 raise unknown_name(f"setting{where}", name, known)

@@ -255,7 +255,6 @@ def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
         config.backbone_options,
         instances,
         config.start,
-        query_backbone=config.query_backbone,
     )
     start_tokens(verifier)
     return verifier

@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
-from miv.backbones.base import prepared
 from miv.backbones.cache import embed_instances
 from miv.bags import Bags
 from miv.data import ExemplarSet
@@ -60,7 +59,7 @@ class StageData(LightningDataModule):
         """Batches are made in the order of the sampler, by this process or by ``workers`` others."""
         features = self.module.features
         backbone, values = self.module.verifier.backbone, self.train.pool.values
-        lookup = prepared(backbone, values) if features is None else embedded(features["train"])
+        lookup = (lambda rows: backbone.prepare(values[rows])) if features is None else embedded(features["train"])
         return DataLoader(
             _Batches(self.train, lookup),
             batch_size=None,

@@ -17,7 +17,7 @@ from miv.files.instances import is_file, is_folder, is_text_file
 from miv.poolings import Rows
 from miv.verifier.network import Verifier
 from miv.verifier.reading import ErrorLocations, is_finite, with_folders
-from miv.verifier.verifying import bag_pool, bag_reader, bag_vectors, embedded
+from miv.verifier.verifying import bag_reader, embedded
 from miv.verifier.verifying import query_features as features_of_queries
 
 CHUNK_BYTES = 1 << 20  # stays in the cache from reading to pooling
@@ -66,7 +66,7 @@ class ChunkReader:
         """Features ``(n, C)`` of instances that users give, each distinct one embedded once."""
         reader = bag_reader(self.verifier, self.resize)
         rows = reader.add_all(instances, place, first)
-        pool = bag_pool(self.verifier, reader)
+        pool = reader.take_new()
         return (
             np.zeros((0, self.backbone.channels), np.float32) if pool is None else embedded(self.backbone, pool)[rows]
         )
@@ -147,8 +147,7 @@ class ChunkReader:
 
     def embedded(self, vectors: NDArray[Any]) -> Rows:
         """What the pooling takes of vectors ``(N, C)``: themselves, or standardised if the verifier does that."""
-        rows = bag_vectors(self.verifier, vectors, "The bag") if self.verifier.query_backbone else vectors
-        rows = np.asarray(rows, np.float32)
+        rows = np.asarray(vectors, np.float32)
         return rows if self.backbone.is_identity else embedded(self.backbone, InstancePool("features", rows))
 
 

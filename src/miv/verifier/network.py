@@ -12,7 +12,6 @@ from miv.bags import Bags, as_bags
 from miv.data.pool import InstanceForm
 from miv.errors import MIVError
 from miv.files.images import Fit
-from miv.files.instances import InstanceKind
 from miv.files.weights import FORMAT, FORMAT_VERSION
 from miv.poolings import Pooling
 from miv.poolings.pooling_base import Start
@@ -23,9 +22,7 @@ from miv.verifier.parts import (
     backbone_of,
     describe_backbone,
     describe_pooling,
-    describe_query_backbone,
     pooling_of,
-    query_backbone_of,
 )
 from miv.verifier.references import Pairs, ReferenceRule
 from miv.verifier.verdict import Verdict, Verdicts, WitnessMethod
@@ -130,11 +127,6 @@ class Verifier(
             a pooling given as a module keeps its own start.
         references: how to combine several references of a query, such as ``{"sharpness": 0.25, "mean_share": 0.25}``;
             see ``ReferenceRule``. Training on exemplars with references fits it.
-        query_backbone: a second backbone, for queries of another kind than the bags: texts or images, while the bags
-            hold vectors and ``backbone`` is ``features``. It is not trained. Its features come before the channels of
-            the bags (see ``miv.data.query_side``), so ``channels`` is the sum of both, and the align stage of training
-            learns one linear map for each.
-        query_backbone_options: options of the query backbone.
 
     >>> verifier = Verifier("cap_dba_l2", channels=8)
     >>> bags = Bags.from_list([torch.randn(5, 8), torch.randn(2, 8)])
@@ -153,12 +145,9 @@ class Verifier(
         instances: dict[str, Any] | None = None,
         start: Start | None = None,
         references: dict[str, Any] | None = None,
-        query_backbone: str | nn.Module | None = None,
-        query_backbone_options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self.backbone = backbone_of(backbone, channels, backbone_options)
-        self.query_backbone = query_backbone_of(query_backbone, query_backbone_options, self.backbone)
         self.pooling, start = pooling_of(pooling, self.backbone.channels, start, pooling_options)
         self.instances = None if instances is None else InstanceForm.checked(instances)
         self.operating_point = OperatingPoint.default()
@@ -174,7 +163,6 @@ class Verifier(
             "channels": channels,
             "pooling_options": pooling_options or {},
             **describe_backbone(self.backbone),
-            **describe_query_backbone(self.query_backbone),
             **({} if isinstance(pooling, str) else describe_pooling(self.pooling)),
             **({} if self.instances is None else {"instances": self.instances.document()}),
         }
@@ -191,11 +179,6 @@ class Verifier(
     def configuration(self) -> dict[str, Any]:
         """The content of ``config.json``: names and options of pooling and backbone."""
         return dict(self._hub_mixin_config)  # type: ignore[arg-type]  # always a dict here
-
-    @property
-    def query_kind(self) -> InstanceKind:
-        """The kind of a query: that of the bags, unless there is a query backbone."""
-        return self.backbone.kind if self.query_backbone is None else self.query_backbone.kind
 
     @property
     def device(self) -> torch.device:

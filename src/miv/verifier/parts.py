@@ -34,36 +34,6 @@ def backbone_of(given: str | nn.Module, channels: int | None, options: dict[str,
     return as_backbone(made, channels)
 
 
-def query_backbone_of(
-    given: str | nn.Module | None, options: dict[str, Any] | None, backbone: Backbone
-) -> Backbone | None:
-    """Return the frozen backbone for queries, given by name or as a module; its channels are the first of all."""
-    if given is None:
-        if options:
-            raise MIVError(f"query_backbone_options is {options}, but there is no query_backbone. Omit the options.")
-        return None
-    made = backbone_of(given, None, options)
-    if backbone.kind != "features" or made.kind == "features":
-        raise MIVError(
-            f"The query backbone takes {made.kind}, the backbone {backbone.kind}. Expected queries of texts or images, "
-            "and bags of vectors: the backbone 'features'."
-        )
-    if made.channels >= backbone.channels:
-        raise MIVError(
-            f"channels is {backbone.channels}, and the query backbone alone has {made.channels}. Expected the sum of "
-            "its channels and of the length of the vectors in a bag."
-        )
-    return made.freeze()
-
-
-def describe_query_backbone(backbone: Backbone | None) -> dict[str, Any]:
-    """The ``config.json`` entries of the backbone for queries; none without one, as in older verifiers."""
-    if backbone is None:
-        return {}
-    told = describe_backbone(backbone)
-    return {"query_backbone": told["backbone"], "query_backbone_options": told["backbone_options"]}
-
-
 def pooling_of(
     given: str | Pooling, channels: int, start: Start | None, options: dict[str, Any] | None
 ) -> tuple[Pooling, Start]:

@@ -41,7 +41,7 @@ def saving_to(folder: Path, verifier: Verifier, options: dict[str, Any]) -> Iter
     """Yield a temporary folder whose files replace those of a verifier in ``folder``, all or none of them."""
     if folder.exists() and not folder.is_dir():
         raise MIVError(f"{folder} is a file. Expected a folder to save the verifier in; choose another name.")
-    check_can_be_saved(verifier.backbone, verifier.pooling, verifier.configuration, verifier.query_backbone)
+    check_can_be_saved(verifier.backbone, verifier.pooling, verifier.configuration)
     if options.get("push_to_hub"):
         options.setdefault("repo_id", folder.name)  # not the name of the temporary folder
     # An existing operating point and limit belong to the previous verifier.
@@ -54,9 +54,7 @@ def write_files(verifier: Verifier, folder: Path) -> None:
     weights = {name: tensor.contiguous() for name, tensor in verifier.state_dict().items()}
     save_file(weights, folder / WEIGHTS_NAME, metadata={"format": "pt"})
     make_ordinary(folder / WEIGHTS_NAME)
-    for backbone in (verifier.backbone, verifier.query_backbone):
-        if backbone is not None:
-            backbone.save_files(folder)
+    verifier.backbone.save_files(folder)
     if verifier.operating_point != OperatingPoint.default():
         verifier.operating_point.save(folder)
     if verifier.unlike is not None:
@@ -74,6 +72,10 @@ def load_verifier(
         raise MIVError(f"{name!r} is a folder, which takes no option {', '.join(options)}. Omit it.")
     folder = find_verifier(Path(name)) if is_local else download(name, (CONFIG_NAME, WEIGHTS_NAME), **options)
     config = read_config(folder / CONFIG_NAME)
+    if "query_backbone" in config:
+        raise MIVError(
+            f"{folder} has a backbone of its own for queries (query_backbone), which miv no longer has. Train it anew."
+        )
     try:
         # The meta device holds shapes without memory: a huge size in the file costs nothing.
         with outlining(), counting_modules("It"):
@@ -87,13 +89,9 @@ def load_verifier(
         verifier = make(**config)
     verifier.load_state_dict(weights, assign=True)
     verifier.backbone.unfreeze()  # assigned tensors lose requires_grad
-    for backbone in (verifier.backbone, verifier.query_backbone):
-        if backbone is not None:
-            if not is_local and backbone.files:
-                download(name, backbone.files, **options)
-            backbone.load_files(folder)
-    if verifier.query_backbone is not None:
-        verifier.query_backbone.freeze()
+    if not is_local and verifier.backbone.files:
+        download(name, verifier.backbone.files, **options)
+    verifier.backbone.load_files(folder)
     if not is_local:
         download_if_there(name, OPERATING_POINT_NAME, **options)
         download_if_there(name, LIMIT_NAME, **options)
@@ -103,20 +101,19 @@ def load_verifier(
     return verifier.to(wanted).eval()
 
 
-def check_can_be_saved(
-    backbone: Backbone, pooling: Pooling, config: dict[str, Any], query_backbone: Backbone | None = None
-) -> None:
+def check_can_be_saved(backbone: Backbone, pooling: Pooling, config: dict[str, Any]) -> None:
     """Raise an error for parts that could not be loaded again: no registered name, or options that are not JSON."""
-    backbones = {"backbone": backbone} | ({} if query_backbone is None else {"query_backbone": query_backbone})
+    module = backbone.module if isinstance(backbone, ModuleBackbone) else backbone
     parts: list[tuple[str, nn.Module, str | None]] = [
-        (what, one.module if isinstance(one, ModuleBackbone) else one, name_of(one)) for what, one in backbones.items()
+        ("backbone", module, name_of(backbone)),
+        ("pooling", pooling, POOLINGS.name_of(type(pooling))),
     ]
-    for what, part, name in (*parts, ("pooling", pooling, POOLINGS.name_of(type(pooling)))):
+    for what, part, name in parts:
         called = type(part).__name__
         if name is None:
             raise MIVError(
                 f"The {what} is a {called}, which has no name, so a saved verifier could not be loaded. Register the "
-                f'class: write @miv.register_{what.removeprefix("query_")}("my_{what}") above it, and create it again.'
+                f'class: write @miv.register_{what}("my_{what}") above it, and create it again.'
             )
         if options_of(part) is None:
             raise MIVError(

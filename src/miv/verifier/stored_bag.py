@@ -189,9 +189,8 @@ def backbone_fingerprint(verifier: Verifier) -> str:
 
 def verifier_fingerprint(verifier: Verifier) -> str:
     """Equal if equal exemplars get equal logits. The operating point does not count: it changes no feature."""
-    pooling, query_backbone = verifier.pooling, verifier.query_backbone
+    pooling = verifier.pooling
     made_of = [_STORED_SINCE, backbone_fingerprint(verifier), type(pooling).__qualname__, options_of(pooling)]
-    made_of += [] if query_backbone is None else [query_backbone.fingerprint()]
     digest = hashlib.sha256(json.dumps(made_of, sort_keys=True, default=str).encode())
     add_weights(digest, pooling.state_dict())
     return digest.hexdigest()

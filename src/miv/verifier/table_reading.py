@@ -212,21 +212,15 @@ class Survey:
 
 
 def exemplar_rows(
-    records: Iterable[Record],
-    folder: Path,
-    known: dict[str, Named] | None,
-    kind: InstanceKind,
-    query_kind: InstanceKind,
-    kept: list[str],
+    records: Iterable[Record], folder: Path, known: dict[str, Named] | None, kind: InstanceKind, kept: list[str]
 ) -> Iterator[ExemplarRow]:
     """Look up the instances of rows, in ``known`` by their ids if there are any, else relative to ``folder``."""
-    asked = known if query_kind == kind else None
     for place, record in records:
         members = _members(record, place)
         if known is None:
             _check_separated(members, folder, kind, place)
         references = reference_cells(record, "query", "references", place)
-        query = [_looked_up(cell, asked, folder, query_kind, place) for cell in references]
+        query = [_looked_up(cell, known, folder, kind, place) for cell in references]
         bag = [_looked_up(cell, known, folder, kind, place) for cell in members]
         texts = {name: None if record.get(name) is None else str(record[name]) for name in kept}
         yield ExemplarRow(place, query, bag, texts)

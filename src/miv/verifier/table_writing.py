@@ -169,7 +169,7 @@ def score_table(
     if not survey.count:
         raise MIVError(f"{table}: no rows. Expected one row per exemplar.")
     scoring = RowScoring(BatchVerifier(verifier, resize, witnesses), survey.kept, by_instance)
-    rows = exemplar_rows(read_records(table, REQUIRED), table.parent, known, kind, verifier.query_kind, survey.kept)
+    rows = exemplar_rows(read_records(table, REQUIRED), table.parent, known, kind, survey.kept)
     writer, step = table_writer(out, scoring.schema), progress.step("Verifying", total=survey.count)
     with writer as write, step as advance:
         scoring.score(rows, 0, write, advance)

@@ -11,7 +11,6 @@ from miv.backbones.cache import embed_instances
 from miv.backbones.descriptors import Features
 from miv.data import csr
 from miv.data.pool import InstancePool
-from miv.data.sources.arrays import bag_side, query_side
 from miv.errors import MIVError
 from miv.files.images import Fit
 from miv.runtime import Progress
@@ -63,7 +62,7 @@ class BatchVerifier:
     ) -> None:
         self.verifier = verifier
         self.by = witnesses_by(verifier, witnesses)
-        self._progress, self._resize, self._is_warned = progress, resize, False
+        self._progress, self._is_warned = progress, False
         self._reader = Reader(verifier.backbone.kind, verifier.instances, resize)
         self._features = _GrowingRows(verifier.backbone.channels)
 
@@ -73,10 +72,7 @@ class BatchVerifier:
         bags = with_folders(bags, backbone.kind)
         check_bags(queries, bags, backbone.kind, places)
         ptr, shown = csr.borders([len(bag) for bag in bags]), None
-        asked, reference_ptr, asked_places = single_instances(queries, self.verifier.query_kind, places)
-        if self.verifier.query_backbone is not None:
-            asked = query_vectors(self.verifier, asked, asked_places, self._resize, self._progress)
-            bags = [bag_vectors(self.verifier, bag, places.bag(number)) for number, bag in enumerate(bags)]
+        asked, reference_ptr, asked_places = single_instances(queries, backbone.kind, places)
         if backbone.kind == "features":
             lookup = _vectors(length_of(backbone, asked), asked, bags, asked_places, reference_ptr)
             lookup = lookup if backbone.is_identity else _through(backbone, lookup)
@@ -100,9 +96,7 @@ class BatchVerifier:
     def check(self, given: Any, place: str) -> None:
         """Raise an error unless an instance can be one of a bag; ``place`` names it."""
         backbone = self.verifier.backbone
-        if self.verifier.query_backbone is not None:
-            bag_vectors(self.verifier, [given], place)
-        elif backbone.kind == "features":
+        if backbone.kind == "features":
             as_vector(given, length_of(backbone, [given]), place)
         else:
             self._reader.add(given, place)
@@ -135,19 +129,9 @@ def length_of(backbone: Backbone, vectors: Any) -> int:
 
 def bag_reader(verifier: Verifier, resize: Fit | None = None) -> Reader:
     """A reader of the bags of a verifier."""
-    backbone, query = verifier.backbone, verifier.query_backbone
+    backbone = verifier.backbone
     length = backbone.channels if isinstance(backbone, Features) else None
-    return Reader(
-        backbone.kind, verifier.instances, resize, length if query is None else backbone.channels - query.channels
-    )
-
-
-def bag_pool(verifier: Verifier, reader: Reader) -> InstancePool | None:
-    """The new instances of a reader of bags, vectors after zeros in place of the channels of a query backbone."""
-    pool = reader.take_new()
-    if pool is None or verifier.query_backbone is None:
-        return pool
-    return InstancePool("features", bag_side(pool.values, verifier.query_backbone.channels))
+    return Reader(backbone.kind, verifier.instances, resize, length)
 
 
 def embedded(backbone: Backbone, pool: InstancePool, progress: Progress | None = None) -> Rows:
@@ -163,43 +147,12 @@ def query_features(
     progress: Progress | None = None,
 ) -> Rows:
     """Features ``(R, C)`` of queries or references, for the pooling."""
-    if verifier.query_backbone is not None:
-        vectors = query_vectors(verifier, instances, places, resize, progress)
-        return embedded(verifier.backbone, InstancePool("features", vectors))
-    return _query_features(verifier.backbone, bag_reader(verifier, resize), instances, places, progress)
-
-
-def query_vectors(
-    verifier: Verifier,
-    instances: Any,
-    places: ErrorLocations,
-    resize: Fit | None = None,
-    progress: Progress | None = None,
-) -> Rows:
-    """Embed queries with the query backbone, and put zeros in place of the channels of the bag."""
-    backbone = verifier.query_backbone
-    if backbone is None:
-        raise MIVError("The verifier has no backbone of its own for queries.")
-    features = _query_features(backbone, Reader(backbone.kind, None, resize), instances, places, progress)
-    return query_side(features, verifier.backbone.channels - backbone.channels)
-
-
-def bag_vectors(verifier: Verifier, bag: Any, place: str) -> Rows:
-    """The vectors of a bag as its backbone takes them: after zeros in place of the channels of the query."""
-    backbone = verifier.query_backbone
-    if backbone is None:
-        return as_vectors(bag, verifier.backbone.channels, place)
-    return bag_side(as_vectors(bag, verifier.backbone.channels - backbone.channels, place), backbone.channels)
-
-
-def _query_features(
-    backbone: Backbone, reader: Reader, instances: Any, places: ErrorLocations, progress: Progress | None
-) -> Rows:
+    reader = bag_reader(verifier, resize)
     rows = [reader.add(value, places.query(number)) for number, value in enumerate(instances)]
     pool = reader.take_new()
     if pool is None:
         raise MIVError("There are no queries. Expected at least one.")
-    return embedded(backbone, pool, progress)[rows]
+    return embedded(verifier.backbone, pool, progress)[rows]
 
 
 def _through(backbone: Backbone, lookup: FeatureLookup) -> FeatureLookup:
