@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from miv import ExemplarSet, InstancePool, MIVError
 from miv.backbones import Backbone, create_backbone
-from miv.backbones.base import embed, prepared
+from miv.backbones.base import embed
 from miv.bags import Bags
 from miv.data.batches import make_batch
 from miv.poolings import list_poolings
@@ -46,7 +46,7 @@ def test_verifying_a_batch_is_verifying_its_exemplars(pooling: str) -> None:
     exemplars = random_set(3)
     verifier = Verifier(pooling, channels=4).eval()
     everything = np.arange(len(exemplars))
-    batch = make_batch(exemplars, everything, prepared(verifier.backbone, exemplars.pool.values))
+    batch = make_batch(exemplars, everything, lambda rows: verifier.backbone.prepare(exemplars.pool.values[rows]))
     values = torch.from_numpy(exemplars.pool.values)
     bags = Bags.from_list([values[exemplars.bag(int(number))] for number in everything])
     expected = verifier(values[exemplars.query], bags).logit
