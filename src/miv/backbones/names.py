@@ -143,7 +143,8 @@ class ModuleBackbone(Backbone):
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
         if hasattr(self.module, "prepare"):
-            tensor: Any = self.module.prepare(values)
+            prepare: Any = self.module.prepare
+            tensor = prepare(values)
             if isinstance(tensor, Tensor) and len(tensor) == len(values):
                 return tensor
             returned = f"prepare() of the backbone {self.called} returned a {type(tensor).__name__}"

@@ -168,12 +168,13 @@ def _compare(verifier: Verifier, exported: OnnxVerifier, random: np.random.Gener
             raise MIVError(f"ONNX Runtime fails on a random bag of {size}: {error}") from error
         logits.append(abs(answer.logit - logit) / max(1.0, abs(logit)))
         rounding = max(rounding, abs(moved - logit) / max(1.0, abs(logit)))
-        theirs, ours = answer.attention, None if expected.attention is None else expected.attention.numpy()
-        if np.shape(theirs) != np.shape(ours):  # () for none
-            shapes = f"attention {np.shape(theirs)}, PyTorch {np.shape(ours)}"
-            raise MIVError(f"ONNX Runtime returns {shapes}; nothing was written. {_OTHER_VERSIONS}")
-        if theirs is not None and ours is not None:
-            attentions.append(float(np.abs(theirs - ours).max()))
+        pair = (answer.attention, None if expected.attention is None else expected.attention.numpy())
+        shapes = [None if values is None else values.shape for values in pair]
+        if shapes[0] != shapes[1]:
+            difference = f"attention of shape {shapes[0]}, PyTorch of {shapes[1]}"
+            raise MIVError(f"ONNX Runtime returns {difference}; nothing was written. {_OTHER_VERSIONS}")
+        if pair[0] is not None and pair[1] is not None:
+            attentions.append(float(np.abs(pair[0] - pair[1]).max()))
     return ExportCheck(sizes, float(np.max(logits)), float(np.max(attentions)) if attentions else None, rounding)
 
 

@@ -90,7 +90,7 @@ def build_section(experiment: Experiment, evidence: CellEvidence) -> Section:
     if alike:
         scored = replace(experiment, metrics=tuple(dict.fromkeys(figure.metric for figure in alike)))
         tests_of = (result.document["test"] for row in experiment.rows for result in evidence.of(row.setup))
-        chance = next((test["chance"] for test in tests_of if test["chance"]), {})
+        chance: dict[str, float] = next((test["chance"] for test in tests_of if test["chance"]), {})
         note = f"A random order gives i-AP {chance['i_ap']:.3f} and i-top1 {chance['i_top1']:.3f}." if chance else ""
         tables.append(replace(figure_table(scored, evidence, alike), title="Witnesses ranked alike", note=note))
     tables += [_order_table(orders)] if orders else []

@@ -40,8 +40,6 @@ ROWS = 1000  # exemplars per partition
 DOCUMENT, _LOCK = "_score.json", "_score.lock"
 _PARTS = re.compile(r"part-\d{6,}\.parquet")
 _FORMAT = "miv-score-1"
-
-
 _OTHER_OUT = "Choose another --out, or use --overwrite."
 _WORDS = {
     "fingerprint": "the fingerprint of the verifier",
@@ -245,8 +243,8 @@ def score(
         by_instance=by_instance,
         resize=resize,
         witnesses=witnesses,
-        instances=table and str(table),
-        instances_digest=table and sha256_of(table),
+        instances=None if table is None else str(table),
+        instances_digest=None if table is None else sha256_of(table),
         files_below=_files_below(Path(source).absolute(), table),
         cores=cores,
         gpus=gpus,
