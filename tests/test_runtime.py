@@ -86,7 +86,7 @@ def test_a_package_that_is_only_inside_a_clone_has_no_commit(package: Path, tmp_
 
 
 def test_without_git_it_is_not_known(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.which", lambda _: None)
+    monkeypatch.setenv("PATH", "")
     source_commit.cache_clear()
     assert source_commit(package) is None
 

@@ -92,10 +92,7 @@ def test_build_refuses_in_one_line(miv: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (
-            MemoryError("Unable to allocate 5 TiB"),
-            "Out of memory (Unable to allocate 5 TiB). Use less data.",
-        ),
+        (MemoryError("Unable to allocate 5 TiB"), "Out of memory (Unable to allocate 5 TiB). Use less data."),
         (MemoryError(), "Out of memory. Use less data."),
         (OSError(36, "File name too long", "xxx"), "xxx: File name too long."),
     ],
@@ -193,11 +190,7 @@ sys.argv = ["miv", "data", "build", "coins", "--out", {str(tmp_path / "c")!r}]
 main()
 """
     process = subprocess.Popen(
-        [sys.executable, "-c", script],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ,
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "writing\n"

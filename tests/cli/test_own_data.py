@@ -84,11 +84,7 @@ def test_a_table_becomes_sets(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0].split()[:3] == ["train", "14", "exemplars"]
     assert "split by instances: 14 train, 2 validation, 4 test" in done.stderr
-    assert {split: len(found) for split, found in load_splits(out).items()} == {
-        "train": 14,
-        "validation": 2,
-        "test": 4,
-    }
+    assert {split: len(found) for split, found in load_splits(out).items()} == {"train": 14, "validation": 2, "test": 4}
 
 
 def test_bad_input_is_one_message_and_the_older_set_stays(tmp_path: Path, pictures: Path) -> None:

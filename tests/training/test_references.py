@@ -58,9 +58,7 @@ def test_a_run_learns_from_references_and_saves_the_rule(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("true_rule", [ReferenceRule(0.0, 1.0), ReferenceRule(256.0, 0.0)])
-def test_the_fitted_rule_is_not_below_the_best_of_the_grid(
-    true_rule: ReferenceRule,
-) -> None:
+def test_the_fitted_rule_is_not_below_the_best_of_the_grid(true_rule: ReferenceRule) -> None:
     """Labels that follow one rule: this rule is found, up to a standard error."""
     exemplars = noisy_set(400, 3, 5)
     verifier = Verifier("nearest", channels=CHANNELS).eval()

@@ -94,11 +94,7 @@ HEAD: dict[str, Any] = {
 PRESETS["best"] = TrainingConfig().changed(
     HEAD
     | CONTRAST_START
-    | {
-        "backbone_options": {**CONTRAST_START["backbone_options"], "shift": 1},
-        "batch_size": 64,
-        "max_epochs": 8,
-    }
+    | {"backbone_options": {**CONTRAST_START["backbone_options"], "shift": 1}, "batch_size": 64, "max_epochs": 8}
 )
 
 # The authors' code uses more patience for these two poolings on QMNIST.

@@ -130,10 +130,7 @@ def stages_of(config: TrainingConfig, verifier: Verifier) -> list[Stage]:
     if not learns or not config.full_stage:
         # The best of many epochs is often better than the start by chance alone.
         must_be_clear = verifier.pooling.starts_as_nearest and config.start == "similar" and config.select_by == "auroc"
-        return [
-            *first,
-            Stage(FROZEN, 0, True, config.patience, take, fits_start=True, must_be_clear=must_be_clear),
-        ]
+        return [*first, Stage(FROZEN, 0, True, config.patience, take, fits_start=True, must_be_clear=must_be_clear)]
     frozen = [Stage(FROZEN, 0, True, config.frozen_patience, take, fits_start=True)] if config.frozen_stage else []
     return [*first, *frozen, Stage("all", 1, False, config.patience, fits_start=not frozen)]
 

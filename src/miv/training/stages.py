@@ -280,10 +280,7 @@ def _go_on(
         with checkpoints.listening(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", module="lightning")  # irrelevant advice
             trainer.fit(
-                module,
-                StageData(module, machine.workers),
-                ckpt_path=last if resumes else None,
-                weights_only=True,
+                module, StageData(module, machine.workers), ckpt_path=last if resumes else None, weights_only=True
             )
             checkpoints.stop_if_asked()  # after the last epoch no further step checks for a request to stop
     except Stopped as stopped:

@@ -310,9 +310,7 @@ def train(
     return done
 
 
-def _as_settings(
-    config: TrainingConfig | Mapping[str, Any] | str | PathLike[str] | None,
-) -> tuple[dict[str, Any], str]:
+def _as_settings(config: TrainingConfig | Mapping[str, Any] | str | PathLike[str] | None) -> tuple[dict[str, Any], str]:
     """The given settings, and their source for errors."""
     if config is None:
         return {}, ""
