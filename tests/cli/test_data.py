@@ -58,14 +58,6 @@ def test_build_makes_what_inspect_reads(miv: Run, tmp_path: Path) -> None:
     assert document["sets"]["train"]["bag_size"]["mean"] == 4
 
 
-def test_build_says_what_there_is(miv: Run) -> None:
-    assert "Tosses of a coin." in miv("data", "build", "--help")[1]
-    help_text = " ".join(miv("data", "build", "coins", "--help")[1].replace("│", " ").split())
-    assert "--tosses" in help_text
-    assert "How many tosses a bag holds, at most nine." in help_text
-    assert "One of: fair, loaded." in help_text
-
-
 def test_build_refuses_in_one_line(miv: Run, tmp_path: Path) -> None:
     code, out, err = miv("data", "build", "coin", "--out", tmp_path / "c")
     assert (code, out) == (1, "")
@@ -151,23 +143,6 @@ def test_inspect_writes_a_contact_sheet(miv: Run, tmp_path: Path, suffix: str) -
     assert code == 0
     assert f"sheet.{suffix}" in err
     assert (tmp_path / f"sheet.{suffix}").stat().st_size > 1000
-
-
-def test_inspect_checks_every_value(miv: Run, tmp_path: Path) -> None:
-    example_set("grey").save(tmp_path / "set", builder="test", options={}, seed=None)
-    pool = tmp_path / "set" / "pool.npy"
-    pool.write_bytes(pool.read_bytes()[:-1] + b"\xff")
-    code, out, err = miv("data", "inspect", tmp_path / "set")
-    assert (code, out) == (1, "")
-    assert "pool.npy does not match its hash" in err
-
-
-@pytest.mark.parametrize("name", ["missing", "empty"])
-def test_inspect_says_what_it_expected(miv: Run, tmp_path: Path, name: str) -> None:
-    (tmp_path / "empty").mkdir()
-    code, _, err = miv("data", "inspect", tmp_path / name)
-    assert code == 1
-    assert "Expected a folder written by `miv data`" in err
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from miv import ExemplarSet, InstancePool, MIVClassifier, Verifier
+from miv import ExemplarSet, InstancePool, Verifier
 from miv.evaluation import auroc
 from miv.evaluation.predicting import predict
+from miv.interop.sklearn import MIVClassifier
 from miv.training.config import TrainingConfig
 from miv.training.new_verifier import MEAN_SHARE, SHARPNESS, fit_reference_rule
 from miv.training.run import Machine, train
@@ -83,12 +84,6 @@ def test_the_fitted_rule_is_not_below_the_best_of_the_grid(true_rule: ReferenceR
             verifier.set_reference_rule(ReferenceRule(sharpness, share))
             aurocs[verifier.reference_rule] = auroc(exemplars.label, predict(verifier, exemplars).logit)
     assert aurocs[found] > max(aurocs.values()) - 0.01
-
-
-def test_without_references_nothing_is_fitted() -> None:
-    verifier = Verifier("nearest", channels=CHANNELS).eval()
-    assert fit_reference_rule(verifier, noisy_set(20, 1, 0)) is None
-    assert "references" not in verifier.configuration
 
 
 def _lists(exemplars: ExemplarSet) -> tuple[list[np.ndarray], list[np.ndarray]]:
