@@ -8,36 +8,23 @@ __version__ = "0.2.0"
 
 # Where each public name lives. A name is imported when it is first asked for, so that `import miv` and
 # `miv --help` do not wait for torch.
-_HOMES = {
-    "Backbone": "miv.backbones",
-    "Bags": "miv.bags",
-    "Exemplar": "miv.data",
-    "ExemplarSet": "miv.data",
-    "Gallery": "miv.gallery",
-    "InstancePool": "miv.data",
-    "MIVClassifier": "miv.interop.sklearn",
-    "MIVError": "miv.errors",
-    "Pooling": "miv.poolings",
-    "PoolingOutput": "miv.poolings",
-    "TrainingRun": "miv.training.train",
-    "Verdict": "miv.verifier.verdict",
-    "Verdicts": "miv.verifier.verdict",
-    "Verification": "miv.verifier.network",
-    "Verifier": "miv.verifier.network",
-    "CheckedAnswer": "miv.checking",
-    "audit": "miv.evaluation.workflows",
-    "calibrate": "miv.evaluation.workflows",
-    "check": "miv.checking",
-    "create_pooling": "miv.poolings",
-    "evaluate": "miv.training.evaluate",
-    "list_poolings": "miv.poolings",
-    "collate_exemplars": "miv.data.batches",
-    "create_backbone": "miv.backbones",
-    "register_backbone": "miv.backbones",
-    "register_pooling": "miv.poolings",
-    "report": "miv.evaluation.workflows",
-    "train": "miv.training.train",
+_NAMES = {
+    "miv.backbones": ("Backbone", "create_backbone", "register_backbone"),
+    "miv.bags": ("Bags",),
+    "miv.checking": ("CheckedAnswer", "check"),
+    "miv.data": ("Exemplar", "ExemplarSet", "InstancePool"),
+    "miv.data.batches": ("collate_exemplars",),
+    "miv.errors": ("MIVError",),
+    "miv.evaluation.workflows": ("audit", "calibrate", "report"),
+    "miv.gallery": ("Gallery",),
+    "miv.interop.sklearn": ("MIVClassifier",),
+    "miv.poolings": ("Pooling", "PoolingOutput", "create_pooling", "list_poolings", "register_pooling"),
+    "miv.training.evaluate": ("evaluate",),
+    "miv.training.train": ("TrainingRun", "train"),
+    "miv.verifier.network": ("Verification", "Verifier"),
+    "miv.verifier.verdict": ("Verdict", "Verdicts"),
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 if TYPE_CHECKING:
     from miv.backbones import Backbone as Backbone

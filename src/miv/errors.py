@@ -30,14 +30,7 @@ def warn(message: str, stacklevel: int = 3) -> None:
 
 @contextmanager
 def collect_warnings() -> Iterator[list[str]]:
-    """Collect our warnings of this block and thread; ``warnings.catch_warnings`` collects those of all threads.
-
-    >>> import warnings
-    >>> with collect_warnings() as collected, warnings.catch_warnings(action="ignore"):
-    ...     warnings.warn("It is long.", MIVWarning, stacklevel=1)
-    >>> collected
-    ['It is long.']
-    """
+    """Collect our warnings of this block and thread; ``warnings.catch_warnings`` collects those of all threads."""
     collected: list[str] = []
     before = _collected.set(collected)
     try:
@@ -52,12 +45,7 @@ def are_warnings_collected() -> bool:
 
 
 class StoppedByUser(MIVError):  # noqa: N818 - nothing went wrong
-    """Ctrl-C or SIGTERM: finished work is saved, and the same command resumes.
-
-    Args:
-        message: what was saved, and how to resume.
-        exit_code: the code to exit with: 130 for Ctrl-C, 143 for SIGTERM.
-    """
+    """Ctrl-C (exit code 130) or SIGTERM (143): finished work is saved, and the same command resumes."""
 
     def __init__(self, message: str = "", exit_code: int = 130) -> None:
         super().__init__(message)

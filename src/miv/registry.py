@@ -37,11 +37,9 @@ class Entry(Generic[T]):
 class Registry(Generic[T]):
     """Classes by name, in order of registration.
 
-    >>> colours: Registry[complex] = Registry("number")
-    >>> _ = colours.register("complex")(complex)
-    >>> colours.create("complex", real=1.0)
-    (1+0j)
-    >>> colours.create("complex", reel=1.0)
+    >>> numbers: Registry[complex] = Registry("number")
+    >>> _ = numbers.register("complex")(complex)
+    >>> numbers.create("complex", reel=1.0)
     Traceback (most recent call last):
     miv.errors.MIVError: There is no option of complex 'reel'. Did you mean 'real'? Known: imag, real.
     """
@@ -89,22 +87,24 @@ class Registry(Generic[T]):
 
 
 def remember_options(make: C) -> C:
-    """Make every object of a class remember its constructor arguments, so that it can be saved and recreated.
-
-    >>> @remember_options
-    ... class Circle:
-    ...     def __init__(self, radius, colour="red"):
-    ...         pass
-    >>> options_of(Circle(2))
-    {'radius': 2}
-    """
+    """Make every object of a class remember its constructor arguments, so that it can be saved and recreated."""
     original = make.__init__
     signature = inspect.signature(original)
+
+    def by_name(*arguments: Any, **options: Any) -> dict[str, Any]:
+        try:
+            named = signature.bind(*arguments, **options).arguments
+        except TypeError:  # the constructor raises its own error
+            return {}
+        for option in signature.parameters.values():
+            if option.kind is inspect.Parameter.VAR_KEYWORD:
+                named |= named.pop(option.name, {})
+        return dict(list(named.items())[1:])
 
     @wraps(original)
     def remembering(self: Any, *arguments: Any, **options: Any) -> None:
         if _MADE_WITH not in vars(self):  # a registered subclass calls its parent's constructor too
-            vars(self)[_MADE_WITH] = _by_name(signature, self, arguments, options)
+            vars(self)[_MADE_WITH] = by_name(self, *arguments, **options)
         original(self, *arguments, **options)
 
     make.__init__ = remembering
@@ -116,27 +116,8 @@ def options_of(made: object) -> dict[str, Any] | None:
     return vars(made).get(_MADE_WITH)
 
 
-def _by_name(
-    signature: inspect.Signature, made: object, arguments: tuple[Any, ...], options: dict[str, Any]
-) -> dict[str, Any]:
-    try:
-        bound = signature.bind(made, *arguments, **options)
-    except TypeError:  # the constructor raises its own error
-        return {}
-    named = dict(list(bound.arguments.items())[1:])
-    for one in signature.parameters.values():
-        if one.kind is inspect.Parameter.VAR_KEYWORD:
-            named |= named.pop(one.name, {})
-    return named
-
-
 def lazy_exports(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return the ``__getattr__`` and ``__dir__`` of a package that imports each public name on first use.
-
-    Args:
-        package: name of the package.
-        homes: the module that defines each public name.
-    """
+    """Return the ``__getattr__`` and ``__dir__`` of a package that imports public names from ``homes`` on first use."""
 
     def find(name: str) -> Any:
         if name not in homes:
@@ -162,9 +143,5 @@ class _RenamedModules(MetaPathFinder, Loader):
 
 
 def rename_modules(homes: Mapping[str, str]) -> None:
-    """Let modules be imported by their old names.
-
-    Args:
-        homes: the new name of each old one.
-    """
+    """Let modules be imported by their old names; ``homes`` has the new name of each."""
     sys.meta_path.append(_RenamedModules(homes))  # last, so that a module that exists is never hidden

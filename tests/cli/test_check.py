@@ -1,7 +1,6 @@
 """The command ``miv check``, with the verifier of the package."""
 
 import json
-import warnings
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ pytest.importorskip("sentencex", reason="needs sentencex, of the extra text")
 
 from miv import MIVError
 from miv.cli.app import app
-from miv.errors import MIVWarning
 from tests.cli.running import run_command as run
 
 ANSWER = "Marie Curie was born in Warsaw in 1867. Curie spent her last years in Canada. Yes."
@@ -55,17 +53,6 @@ def test_a_script_can_ask_for_an_exit_code() -> None:
         done = CliRunner().invoke(app, ["check", answer, "curie.md", "--fail-unsupported"])
         assert (done.exit_code, "sentences supported" in done.stdout) == (code, True)
     assert CliRunner().invoke(app, ["check", "answer.txt", "curie.md"]).exit_code == 0
-
-
-def test_texts_that_are_not_in_latin_letters_are_told_once() -> None:
-    Path("chinese.txt").write_text("玛丽·居里出生于华沙。她于1911年获得诺贝尔化学奖。", encoding="utf-8")
-    Path("french.txt").write_text("Marie Curie est née à Varsovie en 1867.", encoding="utf-8")
-    with pytest.warns(MIVWarning, match=r"letters of the answer and 1 more are not Latin.*English only") as told:
-        run("check", "chinese.txt", "curie.md", "chinese.txt")
-    assert len([one for one in told if "Latin" in str(one.message)]) == 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", MIVWarning)
-        run("check", "french.txt", "curie.md")
 
 
 def test_bad_arguments() -> None:

@@ -58,14 +58,6 @@ def test_build_makes_what_inspect_reads(miv: Run, tmp_path: Path) -> None:
     assert document["sets"]["train"]["bag_size"]["mean"] == 4
 
 
-def test_build_says_what_there_is(miv: Run) -> None:
-    assert "Tosses of a coin." in miv("data", "build", "--help")[1]
-    help_text = " ".join(miv("data", "build", "coins", "--help")[1].replace("│", " ").split())
-    assert "--tosses" in help_text
-    assert "How many tosses a bag holds, at most nine." in help_text
-    assert "One of: fair, loaded." in help_text
-
-
 def test_build_refuses_in_one_line(miv: Run, tmp_path: Path) -> None:
     code, out, err = miv("data", "build", "coin", "--out", tmp_path / "c")
     assert (code, out) == (1, "")
@@ -92,10 +84,7 @@ def test_build_refuses_in_one_line(miv: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (
-            MemoryError("Unable to allocate 5 TiB"),
-            "Out of memory (Unable to allocate 5 TiB). Use less data.",
-        ),
+        (MemoryError("Unable to allocate 5 TiB"), "Out of memory (Unable to allocate 5 TiB). Use less data."),
         (MemoryError(), "Out of memory. Use less data."),
         (OSError(36, "File name too long", "xxx"), "xxx: File name too long."),
     ],
@@ -155,23 +144,6 @@ def test_inspect_writes_a_contact_sheet(miv: Run, tmp_path: Path) -> None:
     assert (tmp_path / "sheet.html").stat().st_size > 1000
 
 
-def test_inspect_checks_every_value(miv: Run, tmp_path: Path) -> None:
-    example_set("grey").save(tmp_path / "set", builder="test", options={}, seed=None)
-    pool = tmp_path / "set" / "pool.npy"
-    pool.write_bytes(pool.read_bytes()[:-1] + b"\xff")
-    code, out, err = miv("data", "inspect", tmp_path / "set")
-    assert (code, out) == (1, "")
-    assert "pool.npy does not match its hash" in err
-
-
-@pytest.mark.parametrize("name", ["missing", "empty"])
-def test_inspect_says_what_it_expected(miv: Run, tmp_path: Path, name: str) -> None:
-    (tmp_path / "empty").mkdir()
-    code, _, err = miv("data", "inspect", tmp_path / name)
-    assert code == 1
-    assert ("There is no folder" if name == "missing" else "contains none of the folders train") in err
-
-
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ctrl_c_stops_without_a_trace(tmp_path: Path, number: int, code: int) -> None:
     """A real process and a real signal, half-way through writing the pool."""
@@ -192,11 +164,7 @@ sys.argv = ["miv", "data", "build", "coins", "--out", {str(tmp_path / "c")!r}]
 main()
 """
     process = subprocess.Popen(
-        [sys.executable, "-c", script],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ,
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "writing\n"

@@ -70,7 +70,6 @@ def test_wrong_use_is_said_plainly() -> None:
         (["add", "archive", "--bags", "files/file 1"], "contains no folders"),
         (["remove", "archive", "x"], "no bag 'x'"),
         (["create", "archive", "verifier"], "already exists"),
-        (["search", "archive", "--query", "a.png", "b.png"], "repeat it: --query a.png --query b.png.$"),
         (["info", "files"], "made by `miv gallery create`"),
     ]:
         with pytest.raises(MIVError, match=message):

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 import torch
 
-import miv
 from miv.data import save_splits
 from miv.errors import MIVError
 from miv.verifier.network import Verifier
@@ -52,12 +51,3 @@ def test_a_file_in_place_of_a_folder_is_named(folder: Path, name: str) -> None:
     for more in ([], ["--overwrite"]):
         with pytest.raises(MIVError, match=f"{Path(name).parent} is a file. Expected a folder"):
             run_command(*COMMANDS[name], *more)
-
-
-def test_python_replaces_only_when_asked_too(folder: Path) -> None:
-    for _ in range(2):
-        miv.evaluate("model", "data", predictions="answers.parquet", plots="curves", overwrite=True)
-    with pytest.raises(MIVError, match=r"answers\.parquet already exists"):
-        miv.evaluate("model", "data", predictions="answers.parquet")
-    with pytest.raises(MIVError, match=r"curves/roc\.png already exists"):
-        miv.evaluate("model", "data", plots="curves")

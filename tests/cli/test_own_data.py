@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +15,6 @@ from typer.testing import CliRunner
 import miv
 from miv.cli.app import app
 from miv.data import load_splits
-from miv.errors import MIVError
 
 MIV = [sys.executable, "-c", "from miv.cli import main; main()"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(miv.__file__).parents[1]), "COLUMNS": "200"}
@@ -84,11 +82,7 @@ def test_a_table_becomes_sets(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0].split()[:3] == ["train", "14", "exemplars"]
     assert "split by instances: 14 train, 2 validation, 4 test" in done.stderr
-    assert {split: len(found) for split, found in load_splits(out).items()} == {
-        "train": 14,
-        "validation": 2,
-        "test": 4,
-    }
+    assert {split: len(found) for split, found in load_splits(out).items()} == {"train": 14, "validation": 2, "test": 4}
 
 
 def test_bad_input_is_one_message_and_the_older_set_stays(tmp_path: Path, pictures: Path) -> None:
@@ -107,45 +101,6 @@ def test_bad_input_is_one_message_and_the_older_set_stays(tmp_path: Path, pictur
     assert [entry.name for entry in tmp_path.iterdir() if ".part" in entry.name] == []
 
 
-def test_a_set_is_not_replaced_unasked(tmp_path: Path, pictures: Path) -> None:
-    out = tmp_path / "out"
-    before = older_set(out, pictures)
-    again = ["data", "from-folder", str(pictures), "--out", str(out), *SMALL, "--seed", "1"]
-    assert_one_message(run(*again), "already contains a set", "--overwrite")
-    assert content(out) == before
-    assert run(*again, "--overwrite").returncode == 0
-    assert content(out) != before
-    assert_one_message(run("data", "from-folder", pictures, "--out", pictures, *SMALL), "not part of a set")
-
-
-@pytest.mark.parametrize("size", ["axb", "1x2x3", "0x5", "-3"])
-def test_impossible_sizes_are_explained(tmp_path: Path, pictures: Path, size: str) -> None:
-    arguments = ["data", "from-folder", str(pictures), "--out", str(tmp_path / "out"), f"--size={size}"]
-    with pytest.raises(MIVError, match=r"0 × 5 pixels|Invalid size '.*'"):
-        CliRunner().invoke(app, arguments, catch_exceptions=False)
-
-
-def test_control_c_half_way_leaves_the_older_set(tmp_path: Path, pictures: Path) -> None:
-    out = tmp_path / "out"
-    before = older_set(out, pictures)
-    endless = ["--exemplars", "20000000", "--bag-mean", "3", "--bag-max", "5", "--overwrite"]
-    command = [*MIV, "data", "from-folder", str(pictures), "--out", str(out), *endless]
-    process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        assert process.stderr is not None
-        while "Reading instances" not in process.stderr.readline():  # this step is over, drawing has begun
-            assert process.poll() is None
-        process.send_signal(signal.SIGINT)
-        stdout, stderr = process.communicate(timeout=30)
-    finally:
-        process.kill()
-    assert process.returncode == 130
-    assert stdout == ""
-    assert "Traceback" not in stderr
-    assert content(out) == before
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["out", pictures.name]
-
-
 def test_a_file_that_may_not_grow_is_told_plainly(tmp_path: Path, pictures: Path) -> None:
     resource = pytest.importorskip("resource")
     out = tmp_path / "out"
@@ -159,10 +114,3 @@ def test_a_file_that_may_not_grow_is_told_plainly(tmp_path: Path, pictures: Path
     assert_one_message(done, "Could not write", str(out), "check free disk space")
     assert content(out) == before
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["out", pictures.name]
-
-
-@pytest.mark.parametrize("command", ["from-folder", "from-table"])
-def test_the_help_has_an_example(command: str) -> None:
-    done = CliRunner().invoke(app, ["data", command, "--help"])
-    assert done.exit_code == 0
-    assert f"Example: miv data {command}" in done.output

@@ -7,9 +7,9 @@ import sys
 import time
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
-from typer.main import get_command
 from typer.testing import CliRunner
 
 from miv.cli.app import app, main
@@ -59,75 +59,14 @@ def test_train_evaluate_list_and_compare(folder: Path) -> None:
     assert "baseline" in run("runs", "compare", "runs/a", "runs/b")
 
 
-def test_the_seconds_of_a_run_count_a_trial_that_keeps_the_start(folder: Path) -> None:
-    sets = {**tiny_sets("features"), "validation": tiny_sets("features", 20)["validation"]}
-    save_splits(sets, folder / "few", builder="test", options={}, seed=0)
-    rates = ["--align-epochs", "0", "--learning-rates", "1e-9", "--max-epochs", "2"]  # no epoch beats the start
-    run("train", "few", "--out", "runs/few", *rates, "--threads", "1", "--no-baselines")
-    about = json.loads(Path("runs/few/run.json").read_text())
-    assert about["best"]["epoch"] == 0
-    assert list(about["stage_seconds"]) == ["pilot", "frozen"]
-    assert about["stage_seconds"]["pilot"] > 0
-    (listed,) = json.loads(run("runs", "list", "--json"))
-    assert listed["seconds"] == pytest.approx(sum(about["stage_seconds"].values()), abs=0.11)
-
-
-def test_one_command_from_a_task_to_metrics(folder: Path) -> None:
-    flags = "--task-option writers=6 --task-option held_out_writers=6 --task-option copies=2 --max-epochs 1 --threads 1"
-    assert "test: " in run("train", "digits-twin", "--out", "runs/twin", *flags.split())
-    built = list((folder / "cache" / "sets").glob("[!.]*"))  # without the lock
-    assert [path.name.startswith("digits-twin-") for path in built] == [True]
-
-
-def test_help_spells_what_is_to_be_typed_as_it_must_be() -> None:
-    options = {option.name: option.help for option in get_command(app).commands["train"].params}  # type: ignore[attr-defined]
-    beginnings = {name: (options[name] or "").split()[0] for name in ("backbone", "optimiser", "schedule", "bucket")}
-    assert beginnings == {"backbone": "compact_cnn,", "optimiser": "rmsprop", "schedule": "steps", "bucket": "Pad"}
-
-
-def test_every_setting_can_be_given_as_a_flag_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    changed = TrainingConfig(
-        pooling="msa",
-        pooling_options={"layers": 1, "scale": [1, 2]},
-        start="similar",
-        heads=3,
-        backbone="hf:some/name",
-        backbone_options={"image_size": [32, 64], "pooling": "cls"},
-        batch_size=5,
-        grouping=6,
-        optimiser="adamw",
-        weight_decay=0.25,
-        pull=2.5,
-        learning_rates=((0, 1e-3), (7, 5e-4)),
-        frozen_learning_rates=((0, 2e-3),),
-        backbone_learning_rate=2e-5,
-        trainable_layers=17,
-        schedule="one_cycle",
-        warmup=0.75,
-        max_epochs=8,
-        select_by="auroc",
-        patience=9,
-        frozen_patience=11,
-        frozen_max_epochs=12,
-        full_stage=False,
-        contrast_epochs=13,
-        contrast_batch_size=14,
-        contrast_learning_rates=((0, 3e-3), (2, 1e-3)),
-        contrast_temperature=0.5,
-        align_epochs=18,
-        align_learning_rate=0.125,
-        augmentation="affine",
-        precision="bfloat16",
-        bucket=15,
-        seed=16,
-    )
+def test_settings_can_be_given_as_flags_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of each type."""
+    rates: dict[str, Any] = {"learning_rates": ((0, 1e-3), (7, 5e-4)), "backbone_learning_rate": 2e-5}
+    options: dict[str, Any] = {"pooling_options": {"scale": [1, 2]}, "backbone_options": {"size": [3, 4], "by": "cls"}}
+    changed = TrainingConfig("msa", start="similar", trainable_layers=17, full_stage=False, **rates, **options)
     flags = []
-    for one in fields(TrainingConfig):
-        if one.name == "frozen_stage":  # one of the two stages there must be
-            continue
-        given = getattr(changed, one.name)
-        assert given != getattr(TrainingConfig(), one.name), f"{one.name} has its default here, so nothing is tested"
-        flag = one.name.replace("_", "-")
+    for name, given in changed.changes().items():
+        flag = name.replace("_", "-")
         flags += [f"--no-{flag}"] if given is False else [f"--{flag}", as_typed(given)]
     seen: dict[str, object] = {}
 
@@ -150,15 +89,10 @@ def as_typed(value: object) -> str:
     return str(value)
 
 
-@pytest.mark.parametrize("task", [False, True])
 def test_the_command_that_is_advised_for_an_unfinished_run_finishes_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, task: bool
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = (
-        "digits-twin --task-option writers=6 --task-option held_out_writers=6 --task-option copies=2"
-        if task
-        else "data"
-    )
+    data = "digits-twin --task-option writers=6 --task-option held_out_writers=6 --task-option copies=2"
     command = f"train {data} --out 'my runs/a' --max-epochs 1 --batch-size 16 --pooling baseline --threads 1"
     with monkeypatch.context() as patched:
         patched.setattr("miv.training.planned_stages.run_stage", interrupt)
@@ -169,27 +103,6 @@ def test_the_command_that_is_advised_for_an_unfinished_run_finishes_it(
     advised = shlex.split(str(caught.value).split("Resume it: ")[1])
     assert advised[:2] == ["miv", "train"]
     assert "test: " in run(*advised[1:])
-
-
-def test_a_training_from_an_earlier_verifier_is_advised_and_finished_from_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    few = ["--max-epochs", "1", "--batch-size", "16", "--threads", "1"]
-    run("train", "data", "--out", "runs/first", "--pooling", "cap_vema", "--heads", "4", *few)
-    command = ["train", "data", "--out", "runs/second", "--from", "runs/first", "--preset", "best", *few]
-    with pytest.raises(MIVError, match=r"pooling is 'cap_dba_l2', but training starts from runs/first"):
-        run(*command, "--pooling", "cap_dba_l2")  # also where it is what the preset has
-    with monkeypatch.context() as patched:
-        patched.setattr("miv.training.planned_stages.run_stage", interrupt)
-        with pytest.raises(InterruptedError):
-            run(*command)
-    with pytest.raises(MIVError, match="Resume it: ") as caught:
-        run("evaluate", "runs/second", "data")
-    advised = shlex.split(str(caught.value).split("Resume it: ")[1])
-    assert advised[advised.index("--from") + 1] == "runs/first"
-    assert "test: " in run(*advised[1:])
-    config = json.loads(Path("runs/second/config.json").read_text())
-    assert (config["pooling"], config["heads"], config["backbone"]) == ("cap_vema", 4, "features")
 
 
 def interrupt(*arguments: object) -> None:
@@ -276,13 +189,6 @@ def test_resuming_a_folder_that_is_not_a_run_only_says_so(folder: Path) -> None:
         assert isinstance(done.exception, MIVError)
         assert problem in str(done.exception)
         assert "new one begins" not in done.stderr
-
-
-def test_resuming_a_finished_run_says_that_it_is_finished(folder: Path) -> None:
-    command = ["train", "data", "--out", "run", "--max-epochs", "1", "--align-epochs", "0", "--threads", "1"]
-    finished = "The run in run is finished, so nothing is trained."
-    told = [CliRunner().invoke(app, [*command, *more, "--no-baselines"]).stderr for more in ([], ["--resume"])]
-    assert [finished in one for one in told] == [False, True]
 
 
 @pytest.mark.slow

@@ -1,12 +1,9 @@
 import csv
-import itertools
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -14,9 +11,9 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from miv import MIVError, Verifier
-from miv.cli.app import app, main
+from miv.cli.app import app
 from miv.files.images import read_image
-from miv.verifier.decisions import ConformalRule, OperatingPoint
+from miv.verifier.decisions import OperatingPoint
 from tests.cli.running import run_command
 
 FORM = {"kind": "image", "height": 8, "width": 8, "mode": "L"}
@@ -193,25 +190,6 @@ def test_a_table_in_parts_is_the_table_at_once(
         assert one == other
 
 
-@pytest.mark.parametrize("by_instance", [(), ("--by-instance",)])
-def test_vectors_in_parts_are_the_table_at_once(
-    folder: Path, by_instance: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    random = np.random.default_rng(0)
-    rows = [{"query": random.normal(size=2).tolist(), "bag": random.normal(size=(4, 2)).tolist()} for _ in range(7)]
-    Path("pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    run("vectors", "--bags", "pairs.jsonl", "--out", "whole.parquet", *by_instance)
-    monkeypatch.setattr("miv.verifier.table_writing._VECTORS_TOGETHER", 10)  # three rows, of four instances each
-    run("vectors", "--bags", "pairs.jsonl", "--out", "parts.parquet", *by_instance)
-    whole, parts = (pq.read_table(f"{name}.parquet").to_pylist() for name in ("whole", "parts"))
-    assert len(parts) == (28 if by_instance else 7)
-    for one, other in zip(whole, parts, strict=True):
-        assert one["exemplar"] == other["exemplar"]
-        for name in ("probability", "attention", "share", "score"):
-            assert one.pop(name, 0) == pytest.approx(other.pop(name, 0), abs=1e-6)
-        assert one == other
-
-
 def test_an_error_in_a_later_part_leaves_nothing_and_says_where(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("pairs.csv").write_text("query,bag\n" + "query.png,refs/b.png|refs/c.png\n" * 3 + "query.png,refs/x.png\n")
     monkeypatch.setattr("miv.verifier.table_writing._TOGETHER", 3)
@@ -244,24 +222,6 @@ def test_an_error_names_the_line(folder: Path, model: str, table: str, message: 
         run(model, "--bags", "pairs.csv", "--out", "out.csv")
 
 
-@pytest.mark.parametrize("by_instance", [False, True])
-def test_vectors_in_a_table_are_written_alike_whatever_its_format(folder: Path, by_instance: bool) -> None:
-    Path("pairs.csv").write_text('query,bag\n"[1, 0]","[[1, 0], [0, 1]]"\n')
-    Path("pairs.jsonl").write_text('{"query": [1, 0], "bag": [[1, 0], [0, 1]]}\n')
-    pq.write_table(pa.table({"query": [[1, 0]], "bag": [[[1, 0], [0, 1]]]}), "pairs.parquet")
-    for ending in ("csv", "jsonl", "parquet"):
-        run("vectors", "--bags", f"pairs.{ending}", "--out", f"{ending}.csv", *["--by-instance"] * by_instance)
-        rows = list(csv.DictReader(Path(f"{ending}.csv").read_text().splitlines()))
-        assert {row["query"] for row in rows} == {"[1, 0]"}
-        assert [row.get("instance") for row in rows] == (["[1, 0]", "[0, 1]"] if by_instance else [None])
-
-
-def test_half_a_character_is_named_with_its_line(folder: Path) -> None:
-    Path("pairs.jsonl").write_text('{"query": [1, 0], "bag": [[1, 0]], "group": "\\ud800"}\n')
-    with pytest.raises(MIVError, match=r"pairs.jsonl, line 1: group is not valid text"):
-        run("vectors", "--bags", "pairs.jsonl", "--out", "out.csv")
-
-
 def test_notes_go_to_standard_error(folder: Path) -> None:
     verifier = Verifier("gabmil", channels=2)
     for weight in verifier.parameters():
@@ -279,34 +239,6 @@ def test_notes_go_to_standard_error(folder: Path) -> None:
     assert many.stderr.count("miv calibrate") == 1
     told_not_to = ["verify", "even", "--query", "one.npy", "--bag", "three.npy", "--witnesses", "none"]
     assert "miv calibrate" not in CliRunner().invoke(app, told_not_to).stderr
-
-
-def test_witnesses_by_another_method_than_the_calibrated_one(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    verifier = Verifier.from_pretrained("vectors")
-    rule = ConformalRule(threshold=0.0, epsilon=0.1)  # every instance is a witness
-    nearly_whole = {"witnesses": {"shares_of_bags": {"marked": 1.0, "true": 0.2}}}
-    verifier.operating_point = OperatingPoint(threshold=0.0, witness_rule=rule, measured=nearly_whole)
-    verifier.save_pretrained("calibrated")
-    Path("pairs.jsonl").write_text('{"query": [1, 0], "bag": [[1, 0], [0, 1], [0.5, 0.5]]}\n')
-    one = ["--query", "one.npy", "--bag", "three.npy", "--json"]
-    for by, arguments in itertools.product(
-        ("attention", "shapley"), (one, ["--bags", "pairs.jsonl", "--out", "o.csv"])
-    ):
-        command = ["miv", "verify", "calibrated", *arguments, "--witnesses", by]
-        monkeypatch.setattr(sys, "argv", command + ["--overwrite"] * ("--out" in arguments))
-        with pytest.raises(SystemExit) as ended:
-            main()
-        assert not ended.value.code
-        told = capsys.readouterr()
-        warned = "Warning: The verifier's witness rule was calibrated on attention and is not applied to shapley."
-        assert told.err.count(warned) == (by == "shapley")
-        assert ("not informative" in told.err) == (by == "attention" and "--out" in arguments)
-        if arguments is one:
-            found = json.loads(told.out)
-            assert (found["witnesses_by"], len(found["witnesses"]) < 3) == (by, by == "shapley")
-            assert (found["nearly_whole_sets"] is None) == (by == "shapley")
 
 
 def test_instances_by_id(folder: Path) -> None:
@@ -368,8 +300,3 @@ def test_mistakes_are_named(folder: Path, arguments: list[str], message: str) ->
         run(*arguments)
     assert Path("taken.csv").read_text() == "kept"
     assert not Path("o.csv").exists()
-
-
-def test_another_size_by_resize(folder: Path) -> None:
-    Image.fromarray(np.zeros((16, 16), np.uint8)).save("big.png")
-    assert run_json("images", "--query", "big.png", "--bag", "refs", "--resize", "pad")["bag"][0] == "refs/b.png"

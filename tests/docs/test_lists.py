@@ -31,11 +31,6 @@ def test_the_table_of_models_is_the_registry() -> None:
     assert [row[0] for row in rows] == miv.list_poolings()
 
 
-def test_the_two_commands_come_first() -> None:
-    code = README.split("```bash\n")[1].split("```")[0]
-    assert [line.split("#")[0].strip() for line in code.strip().splitlines()] == ["make demo", "make test"]
-
-
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", *(f"docs/{page.name}" for page in DOCS.glob("*.md"))])
 def test_linked_files_exist(name: str) -> None:
     """On GitHub, too; the site has warnings of its own. `make docs` writes the API reference."""

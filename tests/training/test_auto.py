@@ -68,11 +68,6 @@ def test_a_given_backbone_stands_and_is_not_looked_for() -> None:
     assert "backbone hf:mine as given, frozen" in choice.reason
 
 
-def test_a_given_start_of_the_paper_has_no_map() -> None:
-    chosen = choose(tiny_sets("features"), {"start": "paper"}).config.changed({"start": "paper"})
-    assert create_verifier(chosen, tiny_sets("features")["train"].pool).configuration["start"] == "paper"
-
-
 def test_texts_without_an_encoder_are_told_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("miv.training.auto.installed_sentence_encoder", lambda: None)
     with pytest.raises(MIVError, match=r"texts and need an encoder\. Run `pip install .*--backbone hf:"):
@@ -94,10 +89,6 @@ def test_settings_for_one_vector_per_text_are_kept(given: dict[str, Any], named:
     assert choice.config.backbone == "hf:minilm"
     assert choice.config.pooling == given.get("pooling", "cap_dba_l2")
     assert f"hf:minilm, one vector per text because of {named}." in choice.reason
-
-
-def test_longer_texts_can_be_read_with_tokens(encoder_is_there: None) -> None:
-    assert choose(sets_of("text"), {"backbone_options": {"max_tokens": 256}}).config.pooling == "cap_tokens"
 
 
 def test_tokens_that_would_fill_the_memory_are_left_out(
@@ -127,11 +118,6 @@ def test_every_pooling_can_be_made_and_says_where_it_cannot_start_as_the_nearest
     assert ("cannot start from the nearest-target solution" in choice.reason) != POOLINGS[
         pooling
     ].make.starts_as_nearest
-
-
-def test_an_unknown_pooling_is_named() -> None:
-    with pytest.raises(MIVError, match="Did you mean 'cap_vema'"):
-        choose(sets_of("features"), {"pooling": "cap_vena"})
 
 
 # When `auto` standardises vectors, and what it does with few channels.
@@ -165,18 +151,6 @@ def test_a_column_in_large_units_that_says_nothing_is_tamed() -> None:
 def test_a_column_in_large_units_that_says_everything_stays_large() -> None:
     large = np.array([1000.0] * 4 + [1.0] * 12)
     assert not should_standardise(of_classes(large, told_by=4))
-
-
-def test_columns_in_other_units_are_standardised_if_the_bags_do_not_tell() -> None:
-    scale = np.geomspace(0.1, 1000, 8)
-    assert should_standardise(of_classes(scale, told_by=0))
-    assert should_standardise(of_classes(np.ones(8), told_by=0))  # a table, too
-    assert not should_standardise(of_classes(np.ones(FEW_CHANNELS), told_by=0))
-
-
-def test_one_label_says_nothing() -> None:
-    train = of_classes(np.array([1.0] * 6 + [1000.0] * 2), told_by=6)
-    assert not should_standardise(train.subset(np.flatnonzero(train.label == 1)))
 
 
 def test_few_channels_have_no_layer_norm_of_the_targets() -> None:

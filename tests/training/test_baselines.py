@@ -16,11 +16,8 @@ from miv import ExemplarSet, InstancePool, MIVError
 from miv.backbones import create_backbone
 from miv.backbones.cache import embed_instances
 from miv.backbones.descriptors import Features
-from miv.data.batches import embedded, make_batch
 from miv.evaluation.baselines import Baselines, Figures, cosines
 from miv.training.baselines import METHODS, bm25, score_baselines
-from miv.training.stage_module import halves
-from miv.training.stages import contrast_losses
 from tests.training.tiny import tiny_sets
 
 TEXTS = [
@@ -88,13 +85,6 @@ def test_bm25_is_the_formula_word_by_word() -> None:
             expected.append(score)
     assert bm25(exemplars) == pytest.approx(expected)
     assert score_baselines({"test": exemplars}).splits["test"] == {"bm25": Figures(1.0, 1.0, 1.0)}
-
-
-def test_texts_without_a_word_have_scores_of_zero() -> None:
-    pool = InstancePool("text", np.array(["?", "!", ""], dtype=object))
-    exemplars = ExemplarSet.from_lists(pool, [0, 0], [[1, 2], [2]], [1, 0])
-    assert bm25(exemplars).tolist() == [0, 0, 0]
-    assert score_baselines({"test": exemplars}).splits["test"] == {"bm25": Figures(0.5, None, None)}
 
 
 def test_the_figures_are_those_of_scikit_learn() -> None:
@@ -209,37 +199,6 @@ def test_images_have_hog_and_pixels_and_with_a_backbone_the_rest(tmp_path: Path)
     assert ready.splits["test"]["nearest"] == plain.splits["test"]["hog"]
 
 
-def test_vectors_are_standardised_by_train_if_asked() -> None:
-    sets = tiny_sets("features")
-    channels, values = sets["train"].pool.values.shape[1], sets["train"].pool.values[sets["train"].used]
-    mean, deviation = values.mean(axis=0), values.std(axis=0)
-    by_hand = {
-        split: ExemplarSet(
-            InstancePool("features", (one.pool.values - mean) / deviation),
-            one.query,
-            one.bag_ptr,
-            one.bag_index,
-            one.label,
-        )
-        for split, one in sets.items()
-    }
-    asked = {"channels": channels, "standardise": True}
-    found, expected = (
-        score_baselines(sets, "features", backbone_options=asked),
-        score_baselines(by_hand, "features", backbone_options={"channels": channels}),
-    )
-    assert found.standardised
-    assert not expected.standardised
-    for split, rows in expected.splits.items():
-        for method, figures in rows.items():
-            assert found.splits[split][method].auroc == pytest.approx(figures.auroc, abs=0.01)
-    assert found.splits != score_baselines(sets, "features", backbone_options={"channels": channels}).splits
-    with pytest.raises(MIVError, match=r"standardises vectors, and the splits are test\. Expected train as well"):
-        score_baselines({"test": sets["test"]}, "features", backbone_options=asked)
-    with pytest.raises(MIVError, match=r"Expected float32 \(U, 7\)"):
-        score_baselines(sets, "features", backbone_options={**asked, "channels": 7})
-
-
 def test_what_does_not_exist_is_none() -> None:
     sets = tiny_sets("features", 40)
     one_label = sets["test"].subset(np.flatnonzero(sets["test"].label == 0))
@@ -252,21 +211,6 @@ def test_what_does_not_exist_is_none() -> None:
     assert list(score_baselines({"test": sets["test"]}).splits["test"]) == ["nearest", "mean"]  # nothing to fit on
 
 
-@pytest.mark.parametrize("value", [0.0, 1.0])
-def test_features_that_tell_nothing_apart_give_chance(value: float) -> None:
-    sets = {
-        split: ExemplarSet.from_lists(
-            InstancePool("features", np.full((4, 3), value, np.float32)),
-            [0, 1, 2, 3],
-            [[1], [2, 3], [0], [1]],
-            [1, 0] * 2,
-        )
-        for split in ("train", "validation")
-    }
-    rows = score_baselines(sets).splits["validation"]
-    assert [one.auroc for one in rows.values()] == [0.5] * 4
-
-
 def test_the_best_is_the_best_on_validation_and_the_file_says_the_same(tmp_path: Path) -> None:
     rows = {"nearest": Figures(0.7, 0.9, None), "mean": Figures(0.8, None, None), "logistic": Figures(None, None, None)}
     plain = Baselines({"validation": rows, "test": {"nearest": Figures(0.9, None, None)}}, "features", 0.1, True)
@@ -274,29 +218,6 @@ def test_the_best_is_the_best_on_validation_and_the_file_says_the_same(tmp_path:
     assert Baselines({"test": rows}).best is None
     plain.save(tmp_path / "reference.json")
     assert Baselines.load(tmp_path / "reference.json") == plain
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "is not JSON"),
-        ("{}", "miv-reference"),
-        ('{"format": "miv-reference", "version": 1}', "figures by split"),
-        (
-            '{"format": "miv-reference", "version": 1, "splits": {"test": {"nearest": {"auroc": 2}}}}',
-            "figures by split",
-        ),
-        (
-            '{"format": "miv-reference", "version": 1, '
-            '"splits": {"test": {"nearest": {"auroc": 7, "i_auroc": null, "i_ap": null}}}}',
-            "from 0 to 1",
-        ),
-    ],
-)
-def test_a_damaged_file_is_refused(text: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / "reference.json").write_text(text)
-    with pytest.raises(MIVError, match=message):
-        Baselines.load(tmp_path / "reference.json")
 
 
 def test_what_cannot_be_scored_is_refused() -> None:
@@ -309,40 +230,3 @@ def test_what_cannot_be_scored_is_refused() -> None:
     ):
         with pytest.raises(MIVError, match=message):
             score_baselines(given_sets, splits=splits)
-
-
-# Plain methods with several references: the mean direction, and the mean of the words.
-
-
-def test_bm25_averages_the_references() -> None:
-    pool = InstancePool("text", np.array(["sky blue", "sky", "blue sky", "green grass"], dtype=object))
-    asked = [[0], [1], [0, 1]]
-    scores = [bm25(ExemplarSet.from_lists(pool, None, [[2, 3]], [1], references=[references])) for references in asked]
-    assert scores[2] == pytest.approx((scores[0] + scores[1]) / 2)
-
-
-def test_contrast_asks_with_the_mean_direction() -> None:
-    values = np.array([[2, 0], [0, 5], [1, 1], [0, 3], [1, 0]], np.float32)
-    exemplars = ExemplarSet.from_lists(
-        InstancePool("features", values), None, [[2], [3], [4]], [1, 1, 1], references=[[0, 1], [1], [0]]
-    )
-    mean = np.concatenate([values, [[1, 1]]]).astype(np.float32)
-    by_hand = ExemplarSet.from_lists(InstancePool("features", mean), [5, 1, 0], [[2], [3], [4]], [1, 1, 1])
-    both = [contrast_losses(make_batch(one, np.arange(3), embedded(known)), 0.1) for one, known in
-            ((exemplars, values), (by_hand, mean))]  # fmt: skip
-    assert both[0].tolist() == pytest.approx(both[1].tolist(), abs=1e-5)
-
-
-def test_halves_keep_references() -> None:
-    values = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
-    pool = InstancePool("features", values)
-    sets = {
-        split: ExemplarSet.from_lists(
-            pool, None, [[8, 9]] * 4, [1, 0, 1, 0], references=[[0, 1], [2, 3], [4, 5], [6, 7, 8]]
-        )
-        for split in ("train", "validation")
-    }
-    divided, known = halves(sets, {"train": values, "validation": values + 1}, seed=0)
-    held_out = divided["validation"]
-    assert held_out.references(len(held_out) - 1).tolist() == [18, 19, 20]  # after the twelve of train
-    assert known["validation"][18].tolist() == (values[6] + 1).tolist()

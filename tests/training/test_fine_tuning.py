@@ -10,11 +10,11 @@ import torch
 from miv import MIVError, Verifier
 from miv.data import ExemplarSet, InstancePool
 from miv.training.auto import PRESETS, choose, preset
-from miv.training.config import TrainingConfig, parse_setting
+from miv.training.config import TrainingConfig
 from miv.training.new_verifier import resolve_backbone_rate
 from miv.training.optimisers import create_optimiser, learning_rate, set_rates
 from miv.training.run import Machine, train
-from tests.training.tiny import KILLED, assert_same_run, run_tiny, start_tiny
+from tests.training.tiny import run_tiny
 
 WORDS = ["red", "green", "blue", "brown"]
 RATES: dict[str, Any] = {"optimiser": "adamw", "learning_rates": ((0, 1e-2), (3, 1e-3))}
@@ -66,33 +66,6 @@ def test_each_part_keeps_its_own_rate_under_the_schedule() -> None:
     assert sum(len(group["params"]) for group in optimiser.param_groups) == len(list(verifier.parameters()))
 
 
-@pytest.mark.parametrize("name", ["rmsprop", "adamw"])
-def test_steps_move_each_part_by_its_own_rate(name: Any) -> None:
-    """Either optimiser takes steps whose length depends on its rate and not on the size of the gradient."""
-    verifier = Verifier("baseline", "compact_cnn", start="paper")
-    before = {key: weight.clone() for key, weight in verifier.state_dict().items()}
-    config = TrainingConfig(optimiser=name, learning_rates=((0, 1e-2),), backbone_learning_rate=1e-4)
-    optimiser = create_optimiser(config, verifier)
-    for weight in verifier.parameters():
-        weight.grad = torch.full_like(weight, 100.0)
-    optimiser.step()  # the rates hold also before the schedule has set any
-    set_rates(optimiser, 1e-2)
-    optimiser.step()
-    steps = {key: float((weight - before[key]).abs().max()) for key, weight in verifier.state_dict().items()}
-    head = max(step for key, step in steps.items() if not key.startswith("backbone."))
-    backbone = max(step for key, step in steps.items() if key.startswith("backbone."))
-    assert head / backbone == pytest.approx(100, rel=0.02)
-
-
-def test_without_a_rate_of_its_own_all_is_one_group() -> None:
-    optimiser = create_optimiser(TrainingConfig(), Verifier("baseline", "compact_cnn"))
-    assert [group["factor"] for group in optimiser.param_groups] == [1.0]
-    set_rates(optimiser, 0.5)
-    del optimiser.param_groups[0]["factor"]  # as a checkpoint from before has it
-    set_rates(optimiser, 0.25)
-    assert optimiser.param_groups[0]["lr"] == 0.25
-
-
 def test_the_contrast_stage_runs_at_the_rate_of_the_backbone() -> None:
     rates: dict[str, Any] = {"contrast_learning_rates": ((0, 1e-3), (2, 1e-4)), "contrast_epochs": 3}
     own = TrainingConfig(backbone_learning_rate=2e-5, **rates).for_stage("contrast")
@@ -130,12 +103,6 @@ def test_the_default_is_safe_for_pretrained_encoders_and_the_papers_presets_stay
     assert {(one.backbone_learning_rate, one.warmup, one.trainable_layers) for one in papers} == {(None, 0.0, None)}
 
 
-def test_a_flag_can_ask_for_a_rate_or_for_one_rate_for_everything() -> None:
-    assert parse_setting("backbone_learning_rate", "2e-5") == 2e-5
-    same = TrainingConfig().changed({"backbone_learning_rate": parse_setting("backbone_learning_rate", "same")})
-    assert same == TrainingConfig()
-
-
 def test_only_the_last_layers_learn(tmp_path: Path) -> None:
     config = TrainingConfig(
         backbone=encoder(tmp_path / "encoder"), trainable_layers=1, frozen_stage=False, **RATES, **SHORT
@@ -147,17 +114,6 @@ def test_only_the_last_layers_learn(tmp_path: Path) -> None:
     learned = {name for name, distance in went.items() if name.startswith("backbone.") and distance > 0}
     assert learned
     assert all(name.startswith("backbone.model.encoder.layer.2.") for name in learned)
-
-
-def test_all_layers_learn_by_default_and_a_low_rate_moves_them_little(tmp_path: Path) -> None:
-    spec = encoder(tmp_path / "encoder")
-    config = TrainingConfig(backbone=spec, frozen_stage=False, backbone_learning_rate=1e-5, **RATES, **SHORT)
-    torch.manual_seed(config.seed)
-    before = Verifier("cap_dba_l2", spec, pooling_options={"heads": 1}, start="paper")
-    train(text_sets(), config, tmp_path / "run", Machine(tmp_path / "cache"))
-    went = moved(before, Verifier.from_pretrained(tmp_path / "run"))
-    assert 0 < went["backbone.model.encoder.layer.0.output.dense.weight"] < 1e-4
-    assert max(distance for name, distance in went.items() if name.startswith("pooling.")) > 5e-3
 
 
 def test_freezing_and_going_on_respect_the_layers(tmp_path: Path) -> None:
@@ -196,13 +152,3 @@ def test_a_backbone_without_layers_is_refused_and_leaves_nothing_behind(tmp_path
     with pytest.raises(MIVError, match=r"not a stack of layers.*hf:<name or folder>"):
         run_tiny("image", tmp_path / "run", trainable_layers=1)
     assert not (tmp_path / "run").exists()
-
-
-def test_a_killed_run_with_its_own_rate_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"backbone_learning_rate": 1e-4, "warmup": 1.5, "max_epochs": 3}
-    run_tiny("image", tmp_path / "reference", **settings)
-    process = start_tiny("image", tmp_path / "run", "after checkpoint 4", **settings)  # in the stage of everything
-    process.join()
-    assert process.exitcode == KILLED
-    run_tiny("image", tmp_path / "run", **settings)
-    assert_same_run(tmp_path / "reference", tmp_path / "run")

@@ -70,20 +70,6 @@ def test_distances_tell_what_products_cannot() -> None:
     assert similarity_of(verifier).distance.argmax() == 0
 
 
-def test_exemplars_of_weight_zero_do_not_count() -> None:
-    good, bad = told_by_one_channel(200, 0), told_by_one_channel(100, 2)
-    both = ExemplarSet(
-        InstancePool("features", np.concatenate([good.pool.values, bad.pool.values])),
-        np.concatenate([good.query, bad.query + len(good.pool)]),
-        np.arange(301),
-        np.concatenate([good.bag_index, bad.bag_index + len(good.pool)]),
-        np.concatenate([good.label, 1 - bad.label]),  # wrong
-        weight=np.concatenate([np.ones(200), np.full(100, 1e-9)]),
-    )
-    verifier, _ = fitted(both)
-    assert similarity_of(verifier).weight.argmax() == 0
-
-
 def test_the_witnesses_stay_as_they_were() -> None:
     train = told_by_one_channel(200, 0)
     verifier = Verifier("cap_vema", channels=CHANNELS, pooling_options={"heads": 1})
@@ -91,38 +77,6 @@ def test_the_witnesses_stay_as_they_were() -> None:
     before = predict(verifier, train).attention
     assert fit_head(verifier, train, train.pool.values) is not None
     np.testing.assert_array_equal(predict(verifier, train).attention, before)
-
-
-def test_what_learns_nothing_stays() -> None:
-    train = told_by_one_channel(100, 0)
-    assert fitted(train, "nearest")[1] is None
-    assert fit_head(Verifier("cap_vema", channels=CHANNELS, start="paper"), train, train.pool.values) is None
-
-
-def test_one_query_class_is_too_few_to_choose_by() -> None:
-    train = told_by_one_channel(50, 0)
-    classes = np.array(["only"] * len(train.pool), dtype=object)
-    train = ExemplarSet(
-        InstancePool("features", train.pool.values, classes), train.query, train.bag_ptr, train.bag_index, train.label
-    )
-    assert fitted(train)[1] is None
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_references_of_one_bag_are_not_on_both_sides(seed: int) -> None:
-    """Labels that say nothing can only be learned by heart, from another reference of the held-out bag."""
-    count, references = 60, 6
-    random = np.random.default_rng(seed)
-    query = np.repeat(random.normal(size=(count, 1, CHANNELS)), references, axis=1)
-    values = np.concatenate([query.reshape(-1, CHANNELS), random.normal(size=(count, CHANNELS))])
-    train = ExemplarSet.from_lists(
-        InstancePool("features", values.astype(np.float32)),
-        None,
-        [[count * references + row] for row in range(count)],
-        random.permutation(np.arange(count) % 2),
-        references=[list(range(row * references, (row + 1) * references)) for row in range(count)],
-    )
-    assert fitted(train)[1] is None
 
 
 def test_files_without_distances_still_load(tmp_path: Path) -> None:

@@ -6,12 +6,10 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from lightning.pytorch import Trainer
@@ -67,49 +65,19 @@ def test_a_run_killed_where_files_are_written_goes_on(features_run: Path, tmp_pa
     assert list(run.rglob(".*")) == [run / ".lock"]  # nothing that the killed process had begun to write
 
 
-def kill_and_go_on(reference: Path, run: Path, waits: Sequence[Callable[[], None]]) -> int:
-    """Start the run, wait and kill it, for each wait; then let it end. Return how many kills met it alive."""
+def test_a_run_killed_in_each_stage_goes_on_as_if_it_had_not_been(images_run: Path, tmp_path: Path) -> None:
+    """Some epochs are left after the first checkpoint of a stage, however fast the machine is."""
     killed = 0
-    for wait in waits:
-        process = start_tiny("image", run)
-        wait()
+    for stage in ("frozen", "all"):
+        process, until = start_tiny("image", tmp_path / "run"), time.monotonic() + 60
+        while not (tmp_path / "run" / "checkpoints" / stage / LAST).exists() and time.monotonic() < until:
+            time.sleep(0.001)
         killed += process.is_alive()
         process.kill()
         process.join()
-    process = start_tiny("image", run)
-    process.join()
-    assert process.exitcode == 0
-    assert_same_run(reference, run)
-    return killed
-
-
-def test_a_killed_run_goes_on_as_if_it_had_not_been(images_run: Path, tmp_path: Path) -> None:
-    def wait_for_checkpoint(stage: str) -> None:
-        """Some epochs are left then, however fast the machine is."""
-        until = time.monotonic() + 60
-        while not (tmp_path / "run" / "checkpoints" / stage / LAST).exists() and time.monotonic() < until:
-            time.sleep(0.001)
-
-    waits = [partial(wait_for_checkpoint, stage) for stage in ("frozen", "all")]
-    assert kill_and_go_on(images_run, tmp_path / "run", waits) >= 1
-
-
-@pytest.mark.slow
-def test_a_run_killed_at_ten_random_moments_goes_on(images_run: Path, tmp_path: Path) -> None:
-    start_tiny("features", tmp_path / "warm").join()  # the server that starts processes imports torch first
-    begun = time.monotonic()
-    start_tiny("image", tmp_path / "whole").join()
-    seconds = time.monotonic() - begun
-    random = np.random.default_rng(time.time_ns())
-    kills = 0
-    for attempt in range(20):  # some come too late
-        kills += kill_and_go_on(
-            images_run, tmp_path / f"run{attempt}", [partial(time.sleep, random.uniform(0, seconds))]
-        )
-        if kills == 10:
-            break
-    print(f"{kills} kills in {attempt + 1} runs of {seconds:.1f} s met a live run")
-    assert kills == 10
+    run_tiny("image", tmp_path / "run")
+    assert_same_run(images_run, tmp_path / "run")
+    assert killed >= 1
 
 
 def press_ctrl_c(patched: pytest.MonkeyPatch, step: int, *signals: int) -> None:
@@ -279,9 +247,7 @@ def test_two_trainings_that_begin_at_the_same_time_do_not_mix(tmp_path: Path, mo
         thread = threading.Thread(target=second)
         thread.start()
         thread.join()
-    assert [str(error) for error in raised] == [
-        f"Another process is training in {run}. Wait until it has ended, or choose another folder for --out."
-    ]
+    assert [str(error).split(".")[0] for error in raised] == [f"Another process is training in {run}"]
     assert [path.name for path in run.iterdir()] == [".lock"]
     run_tiny("features", run, **ONE_EPOCH)
     assert json.loads((run / "run.json").read_text())["done"] is True

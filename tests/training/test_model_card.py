@@ -59,19 +59,6 @@ def test_the_method_is_chosen_on_validation_and_compared_on_test(run: RunFolder)
     assert "on validation is 0.500, and 0.800" in only
 
 
-@pytest.mark.parametrize(
-    ("reference", "evaluations"),
-    [
-        (plain(nearest=(None, None)), {"validation": answers(0.5), "test": answers(0.5)}),
-        (plain(nearest=(0.9, 0.9)), {"test": answers(0.5, (1,) * 8)}),
-    ],
-)
-def test_what_cannot_be_compared_is_not(
-    reference: Baselines, evaluations: dict[str, Evaluation], run: RunFolder
-) -> None:
-    assert advice(evaluations, reference, run) is None
-
-
 def test_the_advice_is_a_command_for_the_same_data(run: RunFolder) -> None:
     def words(reference: Baselines) -> list[str]:
         text = advice({"test": answers(0.5)}, reference, run)

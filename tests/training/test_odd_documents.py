@@ -12,8 +12,7 @@ import miv
 from miv.cli.app import app
 from miv.data import save_splits
 from miv.errors import MIVError, MIVWarning
-from miv.evaluation.runs import FORMAT, compare_runs, find_runs, summarise_runs
-from miv.runtime import table_of
+from miv.evaluation.runs import FORMAT, summarise_runs
 from miv.training.config import TrainingConfig
 from miv.training.model_card import END
 from tests.training.tiny import tiny_sets
@@ -90,12 +89,6 @@ def test_a_model_card_that_cannot_be_rewritten_stops_before_training(folder: Pat
     assert card.with_name("model.safetensors").stat().st_mtime_ns == weights
 
 
-def test_a_setting_with_hundreds_of_digits(folder: Path) -> None:
-    Path("settings.json").write_text('{"pull": 1' + "0" * 400 + "}")
-    with pytest.raises(MIVError, match="pull has more than 308 digits"):
-        miv.train("data", config="settings.json", verbose=False)
-
-
 METRICS = {"classification": {"auroc": 0.75}, "witnesses": None}
 
 
@@ -106,29 +99,6 @@ def write_run(path: Path, splits: tuple[str, ...], **about: object) -> Path:
     (path / "config.json").write_text(json.dumps(TrainingConfig().document()))
     (path / "evaluation.json").write_text(json.dumps(dict.fromkeys(splits, METRICS)))
     return path
-
-
-def test_a_run_that_lacks_the_split_has_no_figures_and_stops_nothing(tmp_path: Path) -> None:
-    with_test = write_run(tmp_path / "a", ("validation", "test"))
-    without = write_run(tmp_path / "b", ("validation",))
-    rows = summarise_runs(find_runs(tmp_path), "test")
-    assert [(row["run"], row["auroc"], row["state"]) for row in rows] == [
-        (str(with_test), 0.75, "done"),
-        (str(without), None, "done"),
-    ]
-    assert "–" in table_of(compare_runs([with_test, without], "test"))
-    with pytest.raises(MIVError, match=r"no split 'tset'\. Did you mean 'test'.*validation"):
-        summarise_runs(find_runs(tmp_path), "tset")
-
-
-def test_a_run_from_before_a_metric_has_a_dash_for_it(tmp_path: Path) -> None:
-    old, new = (write_run(tmp_path / name, ("test",)) for name in ("old", "new"))
-    ranks = {"i_auroc": 0.9, "i_ap": 0.8}
-    for run, witnesses in ((old, ranks), (new, {**ranks, "i_mrr": 0.7, "i_top1": 0.6})):
-        (run / "evaluation.json").write_text(json.dumps({"test": {**METRICS, "witnesses": witnesses}}))
-    rows = compare_runs([old, new], "test")
-    assert [(row["i_ap"], row["i_mrr"], row["i_top1"]) for row in rows] == [(0.8, None, None), (0.8, 0.7, 0.6)]
-    assert "0.8000  –       –" in table_of(rows)
 
 
 @pytest.mark.parametrize("missing", ["data", "seed", "done"])

@@ -24,14 +24,6 @@ def test_rmsprop_is_that_of_keras(size: float) -> None:
     assert weight.tolist() == pytest.approx(expected, abs=1e-12)
 
 
-def test_rmsprop_takes_what_has_no_gradient_as_it_is() -> None:
-    frozen, learning = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2))
-    learning.grad = torch.ones(2)
-    KerasRMSprop([frozen, learning], lr=0.1).step()
-    assert frozen.tolist() == [1, 1]
-    assert learning[0] < 1
-
-
 def test_one_cycle_rises_and_falls() -> None:
     config = TrainingConfig(schedule="one_cycle", learning_rates=((0, 1.0),))
     rates = [learning_rate(config, 0, done) for done in (0.0, 0.1, 0.2, 0.6, 1.0)]
@@ -68,13 +60,6 @@ def test_weights_are_pulled_to_where_they_started(pull: float) -> None:
     assert weight.tolist() == pytest.approx(naive_adamw([1.0, -2.0], GRADIENTS, 0.1, pull), abs=1e-9)
 
 
-def test_a_pull_beyond_the_start_ends_there() -> None:
-    weight, optimiser = pulled([1.0, -2.0], pull=1e6)
-    weight.grad = torch.ones(2, dtype=torch.float64)
-    optimiser.step()
-    assert weight.tolist() == [1.0, -2.0]
-
-
 def test_the_start_survives_a_checkpoint(tmp_path: Path) -> None:
     """A resumed run creates its optimiser from weights that have already left the start."""
     unbroken, optimiser = pulled([1.0, -2.0], pull=3.0)
@@ -104,32 +89,3 @@ def test_rates_of_wide_matrices_are_lower_and_few_exemplars_pull_more() -> None:
         assert {group["pull"] for group in optimiser.param_groups} == {40.0}  # half the exemplars, four times the pull
         assert {group["weight_decay"] for group in optimiser.param_groups} == {0.0}
         assert id(verifier.get_parameter("pooling.norm.map")) not in groups  # learned by a stage of its own
-
-
-def test_the_backbone_is_not_pulled_and_has_its_own_rate_and_decay() -> None:
-    config = TrainingConfig(
-        start="similar",
-        optimiser="adamw",
-        learning_rates=((0, 1e-3),),
-        backbone_learning_rate=1e-4,
-        pull=10.0,
-        weight_decay=0.02,
-    )
-    verifier = Verifier("baseline", "compact_cnn")
-    found = {}
-    for group in create_optimiser(config, verifier).param_groups:
-        for weight in group["params"]:
-            found[id(weight)] = (round(group["lr"], 9), group["pull"], group["weight_decay"])
-    matrices = {found[id(weight)] for weight in verifier.backbone.parameters() if weight.ndim > 1}
-    vectors = {found[id(weight)] for weight in verifier.backbone.parameters() if weight.ndim <= 1}
-    assert matrices == {(1e-4, 0.0, 0.02)}
-    assert vectors == {(1e-4, 0.0, 0.0)}
-
-
-def test_the_code_of_positions_on_scores_is_not_pulled() -> None:
-    verifier = Verifier("cap_dba_l2", channels=4, pooling_options={"order": "position"})
-    config = TrainingConfig(start="similar", optimiser="adamw", pull=4.0)
-    groups = create_optimiser(config, verifier).param_groups
-    free = [weight for group in groups if not group["pull"] for weight in group["params"]]
-    assert len(free) == 1
-    assert free[0] is verifier.get_parameter("pooling.position.score")

@@ -9,7 +9,7 @@ import pytest
 
 from miv.data import ExemplarSet, InstancePool
 from miv.training.run import Machine, train
-from miv.training.stage_module import ENOUGH, can_divide, halves
+from miv.training.stage_module import ENOUGH, halves
 from tests.training.tiny import FEATURES, IMAGES, rows, tiny_sets
 
 SIMILAR: dict[str, Any] = {
@@ -56,12 +56,6 @@ def test_halves_share_no_class_where_classes_are_known() -> None:
     others = held_out.query[held_out.query < len(pool)]
     assert len(first) + len(others) == len(train)
     assert not set(classes[first.query]) & set(classes[others])
-
-
-def test_one_query_cannot_be_divided() -> None:
-    pool = InstancePool("features", np.eye(4, dtype=np.float32))
-    assert not can_divide(ExemplarSet.from_lists(pool, [0, 0], [[1], [2, 3]], labels=[1, 0]))
-    assert can_divide(ExemplarSet.from_lists(pool, [0, 1], [[1], [2, 3]], labels=[1, 0]))
 
 
 @pytest.mark.parametrize(("exemplars", "is_tried"), [(50, True), (ENOUGH + 50, False)])

@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from miv import ExemplarSet, InstancePool, MIVClassifier, Verifier
+from miv import ExemplarSet, InstancePool, Verifier
 from miv.evaluation import auroc
 from miv.evaluation.predicting import predict
+from miv.interop.sklearn import MIVClassifier
 from miv.training.config import TrainingConfig
 from miv.training.new_verifier import MEAN_SHARE, SHARPNESS, fit_reference_rule
 from miv.training.run import Machine, train
@@ -58,9 +59,7 @@ def test_a_run_learns_from_references_and_saves_the_rule(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("true_rule", [ReferenceRule(0.0, 1.0), ReferenceRule(256.0, 0.0)])
-def test_the_fitted_rule_is_not_below_the_best_of_the_grid(
-    true_rule: ReferenceRule,
-) -> None:
+def test_the_fitted_rule_is_not_below_the_best_of_the_grid(true_rule: ReferenceRule) -> None:
     """Labels that follow one rule: this rule is found, up to a standard error."""
     exemplars = noisy_set(400, 3, 5)
     verifier = Verifier("nearest", channels=CHANNELS).eval()
@@ -85,12 +84,6 @@ def test_the_fitted_rule_is_not_below_the_best_of_the_grid(
             verifier.set_reference_rule(ReferenceRule(sharpness, share))
             aurocs[verifier.reference_rule] = auroc(exemplars.label, predict(verifier, exemplars).logit)
     assert aurocs[found] > max(aurocs.values()) - 0.01
-
-
-def test_without_references_nothing_is_fitted() -> None:
-    verifier = Verifier("nearest", channels=CHANNELS).eval()
-    assert fit_reference_rule(verifier, noisy_set(20, 1, 0)) is None
-    assert "references" not in verifier.configuration
 
 
 def _lists(exemplars: ExemplarSet) -> tuple[list[np.ndarray], list[np.ndarray]]:

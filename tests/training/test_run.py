@@ -14,7 +14,6 @@ from miv.bags import Bags
 from miv.data import ExemplarSet, InstancePool
 from miv.errors import MIVError
 from miv.evaluation import Predictions
-from miv.evaluation.predicting import predict
 from miv.evaluation.runs import RunFolder
 from miv.training.checkpoint import BEST
 from miv.training.config import TrainingConfig
@@ -81,16 +80,6 @@ def test_log_metrics_and_record_count_epochs_alike_and_agree_on_the_best(
     assert [line.endswith(" *") for line in lines] == [True, False, False, False]
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     assert about["best"] == {"stage": "frozen", "epoch": 1}
-
-
-def test_the_last_star_of_the_log_is_the_final_verifier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run_tiny("image", tmp_path / "run", frozen_learning_rates=((0, 1e-12),), max_epochs=6, patience=6, seed=1)
-    stars = [int(line.split()[2]) for line in capsys.readouterr().err.splitlines() if line.endswith(" *")]
-    accuracies = [float(row["validation_accuracy"]) for row in rows(tmp_path / "run")]
-    first_best = 1 + accuracies.index(max(accuracies))
-    about = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert about["best"] == {"stage": "all", "epoch": first_best}
-    assert stars[-1] == first_best
 
 
 def test_without_the_full_stage_the_backbone_stays_as_it_is(images_run: Path, tmp_path: Path) -> None:
@@ -171,20 +160,6 @@ def test_splits_that_do_not_fit_each_other_are_refused_before_any_work(tmp_path:
     assert not (tmp_path / "run").exists()
 
 
-def test_a_verifier_refuses_a_set_of_another_kind(images_run: Path) -> None:
-    verifier = Verifier.from_pretrained(images_run / "verifier")
-    with pytest.raises(MIVError, match=r"are feature vectors.* takes images"):
-        predict(verifier, tiny_sets("features")["test"])
-
-
-@pytest.mark.parametrize("pooling", ["baseline", "bi_lstm", "msa"])
-def test_other_poolings_train_too(tmp_path: Path, pooling: str) -> None:
-    metrics = run_tiny("features", tmp_path / "run", pooling=pooling, max_epochs=8)
-    losses = [float(row["train_loss"]) for row in rows(tmp_path / "run")]
-    assert losses[-1] < 0.9 * losses[0]
-    assert metrics["auroc"] > 0.6
-
-
 def test_other_processes_may_prepare_the_batches(images_run: Path, tmp_path: Path) -> None:
     train(tiny_sets("image"), IMAGES, tmp_path / "run", Machine(tmp_path / "cache", workers=1))
     assert_same_run(images_run, tmp_path / "run")
@@ -250,16 +225,6 @@ def test_one_label_few_exemplars_and_the_paper_have_no_temperature() -> None:
     assert not can_fit_temperature(verifier, exemplars(label[:29]))
     assert not can_fit_temperature(verifier, exemplars([1] * EXEMPLARS))
     assert not can_fit_temperature(Verifier("cap_dba_l2", channels=4, start="paper"), exemplars(label))
-
-
-def test_references_of_one_query_are_one_observation() -> None:
-    """Equal references must not make a doubtful gain look clear."""
-    logit, label = calibrated_logits()
-    pool = InstancePool("features", np.ones((6, 4), np.float32))
-    several = ExemplarSet.from_lists(pool, None, [[5]] * EXEMPLARS, label, references=[[0, 1, 2, 3, 4]] * EXEMPLARS)
-    alone = fit_temperature(exemplars(label), 2 * logit)
-    assert alone is not None
-    assert fit_temperature(several, np.repeat(2 * logit, 5)) == pytest.approx(alone, rel=1e-3)
 
 
 def test_a_run_gets_the_temperature_of_its_validation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

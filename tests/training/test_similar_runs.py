@@ -16,7 +16,7 @@ from miv.training.checkpoint import START, StageState
 from miv.training.run import Machine, train
 from miv.training.start import fit_start
 from tests.training.test_pilot import SIMILAR
-from tests.training.tiny import FEATURES, IMAGES, KILLED, assert_same_run, run_tiny, start_tiny, tiny_sets
+from tests.training.tiny import FEATURES, KILLED, assert_same_run, run_tiny, start_tiny, tiny_sets
 
 WILD = {**SIMILAR, "learning_rates": ((0, 3e-2),), "max_epochs": 4, "patience": 4, "pull": 0.0}
 
@@ -77,37 +77,6 @@ def test_the_start_stands_before_the_first_epoch_and_wins_where_none_is_better()
     assert again.start is None
 
 
-def test_the_line_of_the_start_has_the_star_where_no_epoch_is_better(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sets = tiny_sets("features")
-    sets["train"] = shuffled(sets["train"])
-    train(sets, FEATURES.changed({**WILD, "align_epochs": 1}), tmp_path / "run", Machine(tmp_path / "cache"))
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.split()[:2] for line in lines][:5] == [
-        ["Stage", "align:"],  # says what the stage learns
-        ["align", "start"],
-        ["align", "epoch"],
-        ["Stage", "frozen:"],
-        ["frozen", "start"],
-    ]
-    assert [line.split()[:2] for line in lines if line.endswith(" *")] == [["frozen", "start"]]
-
-
-@pytest.mark.parametrize("pooling", ["cap_dba_l2", "nearest"])
-def test_what_a_contrast_stage_learned_is_the_start_of_the_head(tmp_path: Path, pooling: str) -> None:
-    settings = {**SIMILAR, "pooling": pooling, "contrast_epochs": 3, "contrast_batch_size": 8, "frozen_patience": 3}
-    run_tiny("image", tmp_path / "run", **{**settings, "full_stage": False})
-    contrast = torch.load(tmp_path / "run/checkpoints/contrast/last.ckpt", weights_only=True)["stage"]
-    nearest = contrast["history"][-1]["validation_auroc"]
-    if pooling == "nearest":
-        found = json.loads((tmp_path / "run/evaluation.json").read_text())["validation"]["classification"]["auroc"]
-    else:
-        frozen = torch.load(tmp_path / "run/checkpoints/frozen/last.ckpt", weights_only=True)["stage"]
-        found = frozen["start"]["validation_auroc"]
-    assert found >= nearest - 0.05  # of 44 exemplars
-
-
 # With 400 exemplars of validation there is no trial; with images, of which there are 44, there is one.
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "align": ("features", {**SIMILAR, "align_epochs": 2}),
@@ -152,13 +121,6 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been(unbroken: tuple[str, Path], 
         json.loads((run / "run.json").read_text())["best"] == json.loads((reference / "run.json").read_text())["best"]
     )
     assert list(run.rglob(".*")) == [run / ".lock"]  # nothing that the killed process had begun to write
-
-
-def test_a_frozen_stage_of_nothing_to_learn_leaves_the_next_to_train_the_backbone(tmp_path: Path) -> None:
-    config = IMAGES.changed({**SIMILAR, "pooling": "nearest", "max_epochs": 2, "frozen_patience": 2})
-    train(tiny_sets("image"), config, tmp_path / "run", Machine(tmp_path / "cache", quiet=True))
-    stages = {path.name for path in (tmp_path / "run" / "checkpoints").iterdir()}
-    assert stages == {"frozen", "all"}
 
 
 @pytest.mark.parametrize("split", ["train", "validation"])

@@ -11,12 +11,10 @@ import torch
 from miv import MIVError, Verifier
 from miv.data import ExemplarSet, InstancePool
 from miv.evaluation.runs import RunFolder
-from miv.training.auto import ONE_CYCLE, choose
 from miv.training.new_verifier import EarlierVerifier
 from miv.training.run import Machine, train
 from miv.training.stages import run_stage
 from miv.verifier.decisions import OperatingPoint
-from tests.training.test_fine_tuning import encoder, text_sets
 from tests.training.tiny import FEATURES, IMAGES, rows, tiny_sets
 
 IMPERCEPTIBLE = {"learning_rates": ((0, 1e-9),), "max_epochs": 1, "frozen_patience": 1, "patience": 1}
@@ -136,19 +134,6 @@ def test_a_run_goes_on_only_from_its_own_start(earlier: Path, tmp_path: Path, mo
         go(go(tmp_path / "fresh", None), start, resume=True)
 
 
-def test_an_encoder_that_was_trained_is_pretrained_in_the_next_training(tmp_path: Path) -> None:
-    machine = Machine(tmp_path / "cache", quiet=True)
-    few = {"max_epochs": 1, "bucket": 8, "batch_size": 8}
-    name = encoder(tmp_path / "encoder")
-    first = choose(text_sets(), {"backbone": name}).config.changed({"backbone": name, "full_stage": True, **few})
-    train(text_sets(), first, tmp_path / "first", machine)
-    second = ONE_CYCLE.changed({"backbone_learning_rate": "auto", **few})
-    train(text_sets(), second, tmp_path / "second", machine, start_from=tmp_path / "first")
-    config = json.loads((tmp_path / "second" / "config.json").read_text())
-    assert config["backbone_learning_rate"] == 2e-5
-    assert "config" not in config["backbone_options"]  # would say that its weights are random
-
-
 def test_a_verifier_that_starts_as_a_cosine_goes_on_with_what_it_has_learned(tmp_path: Path) -> None:
     machine = Machine(tmp_path / "cache", quiet=True)
     similar = FEATURES.changed({"start": "similar", "heads": 2, "optimiser": "adamw", "select_by": "auroc"})
@@ -167,12 +152,3 @@ def test_a_start_other_than_that_of_the_verifier_is_refused_where_it_was_asked_f
     assert (start.adopted(config).start, start.adopted(config).align_epochs) == ("paper", 0)
     with pytest.raises(MIVError, match=r"start is 'similar', but training starts from .* which has 'paper'"):
         start.adopted(config, {"start": "similar"})
-
-
-def test_a_verifier_of_the_package_is_a_start(tmp_path: Path) -> None:
-    images = np.random.default_rng(0).integers(0, 255, (6, 28, 28), dtype=np.uint8)
-    exemplars = ExemplarSet.from_lists(InstancePool("image", images), [0, 1], [[2, 3], [4, 5]], labels=[1, 0])
-    config = ONE_CYCLE.changed({"max_epochs": 1, "full_stage": False})
-    machine = Machine(tmp_path / "cache", quiet=True)
-    train({"train": exemplars, "validation": exemplars}, config, tmp_path / "run", machine, start_from="miv/digits")
-    assert Verifier.from_pretrained(tmp_path / "run").configuration["backbone_options"]["grid"] == 4

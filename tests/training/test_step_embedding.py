@@ -121,13 +121,6 @@ class Exp(torch.nn.Module):
         return rows.exp()
 
 
-def test_chunks_hold_every_row_once() -> None:
-    lengths = torch.randint(1, 60, (200,), generator=torch.Generator().manual_seed(0))
-    chunks = chunks_by_length(lengths, most=256)
-    assert sorted(torch.cat(chunks).tolist()) == list(range(200))
-    assert all(len(rows) * int(lengths[rows].max()) <= 256 for rows in chunks)
-
-
 @pytest.mark.parametrize("layers", [None, 1])
 def test_a_run_learns_the_same_in_any_memory(tmp_path: Path, layers: int | None) -> None:
     config = TrainingConfig(

@@ -60,11 +60,3 @@ def test_the_verifier_of_a_run_works_like_any_other(tmp_path: Path, capsys: pyte
         sets, out=tmp_path / "run", cache=tmp_path / "cache", max_epochs=1, align_epochs=1, seed=0, resume=True
     )
     assert again.evaluations["test"].metrics["auroc"] == run.evaluations["test"].metrics["auroc"]
-
-
-def test_vectors_alone_stay_within_reach(tmp_path: Path) -> None:
-    sets = {"train": claims(0, 12), "validation": claims(1, 12)}
-    run = miv.train(
-        sets, cache=tmp_path, pooling="cap_dba_l2", max_epochs=1, align_epochs=1, baselines=False, verbose=False
-    )
-    assert (run.config.pooling, run.config.backbone) == ("cap_dba_l2", "hf:minilm")

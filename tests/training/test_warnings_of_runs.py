@@ -1,7 +1,6 @@
 """What `train` warns of: a verifier at chance, and train bags that were memorised for nothing."""
 
 import warnings
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +9,10 @@ import pytest
 from miv.data import ExemplarSet, InstancePool
 from miv.errors import MIVWarning
 from miv.evaluation import Predictions, evaluate
-from miv.training.auto import choose
 from miv.training.checkpoint import EpochMetrics, StageState
 from miv.training.config import TrainingConfig
 from miv.training.run import Machine, train, warn_of_run
-from tests.training.tiny import FEATURES, tiny_sets
+from tests.training.tiny import tiny_sets
 
 VALIDATION = tiny_sets("features")["validation"]  # 200 of 400 are yes
 
@@ -45,15 +43,6 @@ def test_a_threshold_that_suits_few_answers_is_named_with_the_share_of_a_better_
     assert "miv calibrate" in text
     assert texts(healthy, right=360) == []
     assert texts(healthy, right=360, shift=0.9) == []  # nearly yes to all, but not yet
-
-
-def test_equal_answers_have_no_better_threshold() -> None:
-    label = VALIDATION.label
-    answers = evaluate(Predictions.of(VALIDATION, np.zeros(len(label)), None))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        warn_of_run({}, answers, VALIDATION, np.full(len(label), 3.0))
-    assert [str(one.message)[:40] for one in caught if "threshold" in str(one.message)] == []
 
 
 def test_a_validation_of_one_label_is_named_and_needs_no_threshold() -> None:
@@ -89,10 +78,6 @@ def test_healthy_runs_are_not_warned_of(healthy: StageState) -> None:
     assert texts(healthy) == []
 
 
-def test_epochs_that_a_trial_has_chosen_are_not_judged_again() -> None:
-    assert texts(replace(state(row(0.001, 0.9)), keeps_last=True)) == []
-
-
 def test_chance_is_named_with_how_far_random_answers_reach() -> None:
     """Answers of two values have an AUROC of the share of right ones; √(401 / (12 × 200 × 200)) is 0.0289."""
     (text,) = texts(state(row(0.6, 0.6)), right=210)
@@ -116,12 +101,3 @@ def test_train_warns_of_labels_that_nothing_explains(tmp_path: Path) -> None:
         train(sets, memorising, tmp_path / "run", Machine(tmp_path / "cache", quiet=True))
     said = [str(one.message) for one in caught if one.category is MIVWarning]
     assert [" ".join(text.split()[:4]) for text in said] == ["The verifier is no", "Training memorised the train"]
-
-
-@pytest.mark.parametrize("preset", ["auto", "paper"])
-def test_train_does_not_warn_of_what_was_learned(preset: str, tmp_path: Path) -> None:
-    sets = tiny_sets("features")
-    config = FEATURES if preset == "paper" else choose(sets, {}).config
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", MIVWarning)
-        train(sets, config, tmp_path / "run", Machine(tmp_path / "cache", quiet=True))

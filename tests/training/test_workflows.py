@@ -3,7 +3,6 @@
 import gc
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ import miv
 from miv import ExemplarSet, MIVError, Verifier
 from miv.cli.app import app
 from miv.data import save_splits
-from miv.evaluation import Predictions
 from miv.evaluation import evaluate as measure
 from miv.training.config import TrainingConfig
 from tests.training.tiny import tiny_sets
@@ -137,15 +135,6 @@ def test_a_whole_configuration_leaves_nothing_to_choose(
         miv.train(tiny_sets("features"), config=own, preset="best")
 
 
-def test_the_defaults_of_a_configuration_do_not_contradict_an_earlier_verifier(settled: list[TrainingConfig]) -> None:
-    Verifier("cap_vema", channels=8, start="similar").save_pretrained("earlier")
-    own = TrainingConfig(max_epochs=1, full_stage=False)
-    _begin(config=own, start_from="earlier", verbose=False)
-    assert (settled[0].pooling, settled[0].start, settled[0].max_epochs) == ("cap_vema", "similar", 1)
-    with pytest.raises(MIVError, match="pooling is 'gabmil', but training starts from earlier"):
-        miv.train(tiny_sets("features"), config=replace(own, pooling="gabmil"), start_from="earlier", verbose=False)
-
-
 def test_training_goes_on_from_a_verifier_in_memory(settled: list[TrainingConfig]) -> None:
     _begin(start_from=Verifier("cap_vema", channels=8), verbose=False)
     assert settled[0].pooling == "cap_vema"
@@ -153,15 +142,6 @@ def test_training_goes_on_from_a_verifier_in_memory(settled: list[TrainingConfig
         miv.train(tiny_sets("features"), start_from=3)  # type: ignore[arg-type]
     with pytest.raises(MIVError, match=r"backbone is a module.*register_backbone.*start_from=Verifier"):
         miv.train(tiny_sets("features"), backbone=nn.Linear(8, 8))
-
-
-def test_evaluate_writes_what_the_command_writes() -> None:
-    verifier = Verifier("cap_dba_l2", channels=8)
-    test = tiny_sets("features")["test"]
-    found = miv.evaluate(verifier, test, predictions="answers.parquet", plots="pictures", witnesses="alone")
-    assert len(Predictions.load(Path("answers.parquet"))) == 400
-    assert Path("pictures/roc.svg").is_file()
-    assert found.witnesses != miv.evaluate(verifier, test).witnesses
 
 
 @pytest.mark.parametrize(
@@ -190,3 +170,15 @@ def test_options_of_a_task_go_with_a_task() -> None:
         miv.train(tiny_sets("features")["train"], validation_fraction=1.5)
     with pytest.raises(MIVError, match="no split 'dev'"):
         miv.evaluate(Verifier("baseline", channels=8), tiny_sets("features"), split="dev")
+
+
+def test_damaged_or_incomplete_exemplars_are_not_trained_on() -> None:
+    save_splits(tiny_sets("features"), "data", builder="test", options={}, seed=0)
+    Path("data/test").rename("aside")
+    with pytest.raises(MIVError, match="test is missing"):
+        miv.train("data", out="run", verbose=False)
+    Path("aside").rename("data/test")
+    np.save("data/train/pool.npy", 0 * np.load("data/train/pool.npy"))
+    with pytest.raises(MIVError, match=r"pool\.npy does not match its hash"):
+        miv.train("data", out="run", verbose=False)
+    assert not Path("run").exists()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
 import typer
+from typer import Argument, Option
 
 from miv import __version__
 from miv.errors import MIVError, MIVWarning
@@ -24,32 +25,36 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
+JsonOption = Annotated[bool, Option("--json", help="Print one JSON document instead of a table.")]
 CacheOption = Annotated[
-    Path | None,
-    typer.Option(help="Folder of cached features.", show_default="MIV_CACHE_DIR or ~/.cache/miv"),
+    Path | None, Option(help="Folder of cached features and built sets.", show_default="MIV_CACHE_DIR or ~/.cache/miv")
 ]
-ModelArgument = Annotated[str, typer.Argument(help="A run, a verifier folder, or a name on the hub.")]
+ModelArgument = Annotated[str, Argument(help="A run, a verifier folder, or a name on the hub.")]
 ResizeOption = Annotated[
-    Literal["stretch", "crop", "pad"] | None,
-    typer.Option(help="Resize images to the training size: stretch, crop or pad."),
+    Literal["stretch", "crop", "pad"] | None, Option(help="Resize images to the training size: stretch, crop or pad.")
 ]
 WitnessesOption = Annotated[
     Literal["attention", "alone", "leave_one_out", "shapley", "rollout", "none"] | None,
-    typer.Option(help="How to choose witnesses, as for `miv verify`.", show_default=False),
+    Option(help="How to choose witnesses, as for `miv verify`."),
 ]
-RawOption = Annotated[Path | None, typer.Option(help="Folder of a task's raw files.", show_default=False)]
-TaskOption = Annotated[list[str] | None, typer.Option(help="Task option as key=value; repeatable.")]
-SetsCacheOption = Annotated[
-    Path | None,
-    typer.Option(help="Cache folder for features and built sets.", show_default="MIV_CACHE_DIR or ~/.cache/miv"),
-]
-OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Overwrite existing output.")]
+RawOption = Annotated[Path | None, Option(help="Folder of a task's raw files.")]
+TaskOption = Annotated[list[str] | None, Option(help="Task option as key=value; repeatable.")]
+OverwriteOption = Annotated[bool, Option("--overwrite", help="Overwrite existing output.")]
 
 
 def print_json(document: Any) -> None:
-    """Write a result to standard output as JSON; everything that is not a result goes to standard error."""
+    """Write a result to standard output as JSON."""
     print(json_text(document, getattr(sys.stdout, "encoding", None) or "utf-8"))
+
+
+def print_result(result: Any, json: bool) -> None:
+    """Print a result as JSON or as text."""
+    print_json(result.document()) if json else print(result.text())
+
+
+def say(text: str) -> None:
+    """Write what is not a result to standard error."""
+    typer.echo(text, err=True)
 
 
 def _show_version(wanted: bool) -> None:
@@ -61,8 +66,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _frame(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+        bool, Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None: ...
 
@@ -113,8 +117,7 @@ def main() -> None:
         _drop_output()
         sys.exit(1)
     except OSError as error:
-        named = f"{error.filename}: " if error.filename else ""
-        _fail(f"{named}{error.strerror or error}.")
+        _fail(f"{f'{error.filename}: ' if error.filename else ''}{error.strerror or error}.")
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         sys.exit(CTRL_C)
@@ -135,7 +138,7 @@ def _fail(text: str) -> NoReturn:
 
 
 def _flush_output() -> None:
-    """Write what is left now: later, Python can only print a traceback if nobody reads it."""
+    """Write what is left now; later, Python would print a traceback if nobody reads it."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from miv.cli.app import OverwriteOption, app
 from miv.files.atomic import refuse_existing
@@ -15,10 +16,10 @@ app.add_typer(audio_app, name="audio")
 
 @audio_app.command("weights")
 def weights(
-    out: Annotated[Path, typer.Argument(help="The file to write, such as speaker.safetensors.", show_default=False)],
+    out: Annotated[Path, Argument(help="The file to write, such as speaker.safetensors.")],
     source: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--from",
             help="Resemblyzer's wheel, or the pretrained.pt in it.",
             show_default="download the wheel from PyPI, 16 MB",
@@ -40,13 +41,11 @@ def weights(
 
 @audio_app.command("embed")
 def embed(
-    source: Annotated[Path, typer.Argument(help="A wav file, or a folder of them.", show_default=False)],
-    out: Annotated[
-        Path, typer.Option(help="The .npy file to write; for a folder, the folder to write to.", show_default=False)
-    ],
-    weights: Annotated[Path, typer.Option(help="The file that miv audio weights wrote.")] = Path("speaker.safetensors"),
+    source: Annotated[Path, Argument(help="A wav file, or a folder of them.")],
+    out: Annotated[Path, Option(help="The .npy file to write; for a folder, the folder to write to.")],
+    weights: Annotated[Path, Option(help="The file that miv audio weights wrote.")] = Path("speaker.safetensors"),
     whole: Annotated[
-        bool, typer.Option("--whole", help="Write one vector per recording, for queries, instead of its windows.")
+        bool, Option("--whole", help="Write one vector per recording, for queries, instead of its windows.")
     ] = False,
     overwrite: OverwriteOption = False,
 ) -> None:

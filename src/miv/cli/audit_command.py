@@ -1,11 +1,12 @@
 """``miv audit``: is a verifier right for the right reason?"""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from miv.cli.app import CacheOption, JsonOption, OverwriteOption, app, print_json
+from miv.cli.app import CacheOption, JsonOption, OverwriteOption, app, print_result, say
 from miv.errors import MIVError
 
 
@@ -13,31 +14,25 @@ from miv.errors import MIVError
 def audit(
     models_and_data: Annotated[
         list[str],
-        typer.Argument(
+        Argument(
             metavar="MODELS... DATA",
             help="One or more runs, verifier folders or names on the hub, then a folder of splits or a single set.",
-            show_default=False,
         ),
     ],
-    split: Annotated[str, typer.Option(help="The split to audit on.")] = "test",
+    split: Annotated[str, Option(help="The split to audit on.")] = "test",
     witnesses: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="How to rank witnesses: attention, alone, leave_one_out, shapley, or rollout (msa only).",
             show_default="attention, or leave_one_out if the pooling has no attention",
         ),
     ] = None,
-    exemplars: Annotated[
-        int, typer.Option(min=1, help="Maximum number of exemplars; larger splits are sampled.")
-    ] = 5000,
+    exemplars: Annotated[int, Option(min=1, help="Maximum number of exemplars; larger splits are sampled.")] = 5000,
     unit_tests: Annotated[
-        bool, typer.Option("--unit-tests/--no-unit-tests", help="Also train each pooling on the unit tests.")
+        bool, Option("--unit-tests/--no-unit-tests", help="Also train each pooling on the unit tests.")
     ] = True,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
-    out: Annotated[
-        list[Path] | None,
-        typer.Option(help="Also write to this .md, .json or .txt file; repeatable.", show_default=False),
-    ] = None,
+    seed: Annotated[int, Option(min=0, help="Random seed.")] = 0,
+    out: Annotated[list[Path] | None, Option(help="Also write to this .md, .json or .txt file; repeatable.")] = None,
     overwrite: OverwriteOption = False,
     cache: CacheOption = None,
     json: JsonOption = False,
@@ -54,19 +49,8 @@ def audit(
     *models, data = models_and_data
     if not models:
         raise MIVError(f"The data argument is missing: got only {data}. Expected miv audit MODELS... DATA.")
-    report = audit_verifiers(
-        models,
-        data,
-        split=split,
-        witnesses=witnesses,
-        most=exemplars,
-        unit_tests=unit_tests,
-        seed=seed,
-        out=out or (),
-        cache=cache,
-        overwrite=overwrite,
-        verbose=True,
-    )
+    start = partial(audit_verifiers, out=out or (), cache=cache, overwrite=overwrite, verbose=True)
+    report = start(models, data, split=split, witnesses=witnesses, most=exemplars, unit_tests=unit_tests, seed=seed)
     for path in out or []:
-        typer.echo(f"Wrote {path}.", err=True)
-    print_json(report.document()) if json else print(report.text())
+        say(f"Wrote {path}.")
+    print_result(report, json)

@@ -1,12 +1,12 @@
 """``miv baselines``: how well plain methods do on the same data."""
 
 import warnings
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from miv.cli.app import JsonOption, RawOption, SetsCacheOption, TaskOption, app, print_json
+from miv.cli.app import CacheOption, JsonOption, RawOption, TaskOption, app, print_json, say
 from miv.errors import MIVError, MIVWarning
 from miv.files.cache import cache_folder
 from miv.training.config import parse_options, parse_setting
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 @app.command("baselines")
 def baselines(
-    data: Annotated[str, typer.Argument(help="A folder of splits, or the name of a task to build.")],
+    data: Annotated[str, Argument(help="A folder of splits, or the name of a task to build.")],
     backbone: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Feature extractor: hog, pixels, hf:<name or folder> or timm:<name>.",
             show_default="none for vectors; hog for images; hf:minilm for texts, if installed",
         ),
     ] = None,
     backbone_options: Annotated[
-        str | None, typer.Option(help="Options of the backbone, such as cells=6,orientations=12.", show_default=False)
+        str | None, Option(help="Options of the backbone, such as cells=6,orientations=12.")
     ] = None,
-    split: Annotated[str | None, typer.Option(help="Split to score.", show_default="all but train")] = None,
+    split: Annotated[str | None, Option(help="Split to score.", show_default="all but train")] = None,
     raw: RawOption = None,
     task_option: TaskOption = None,
-    cache: SetsCacheOption = None,
+    cache: CacheOption = None,
     json: JsonOption = False,
 ) -> None:
     """Score the baselines on your data: plain methods that a trained verifier has to beat.
@@ -49,28 +49,25 @@ def baselines(
 
     from miv.evaluation.baselines import print_table
     from miv.runtime import RichProgress
-    from miv.training.baselines import METHODS
-    from miv.training.baselines import score_baselines as score
+    from miv.training.baselines import METHODS, score_baselines
     from miv.training.train import open_splits
 
     cache = cache or cache_folder()
     sets = open_splits(data, options, cache / "sets", RichProgress())
     chosen, note = _backbone(backbone, sets)
-    splits = None if split is None else (split,)
-    plain = score(
-        sets, chosen, backbone_options=of_backbone, splits=splits, cache=cache / "features", progress=RichProgress()
-    )
+    score = partial(score_baselines, backbone_options=of_backbone, cache=cache / "features", progress=RichProgress())
+    plain = score(sets, chosen, splits=None if split is None else (split,))
     if json:
         print_json(plain.document())
         return
     for name, rows in plain.splits.items():
         print_table(f"{name}: {len(sets[name]):,} exemplars", rows)
-    shown = dict.fromkeys(method for rows in plain.splits.values() for method in rows)
-    print("\n".join(f"{method}: {METHODS[method]}" for method in shown))
+    for method in dict.fromkeys(method for rows in plain.splits.values() for method in rows):
+        print(f"{method}: {METHODS[method]}")
     if plain.standardised:
         print("Vectors are standardised, as in `miv train`.")
     if note:
-        typer.echo(note, err=True)
+        say(note)
     if plain.best is not None:
         print(f"Best on validation: {plain.best}.")
 
@@ -89,9 +86,7 @@ def _backbone(asked: str | None, sets: "dict[str, ExemplarSet]") -> tuple[str | 
 
     kind = next(iter(sets.values())).pool.kind
     if asked in FROM_NOTHING:
-        raise MIVError(
-            f"{asked} has random weights until it is trained. `miv train` scores plain methods on its features."
-        )
+        raise MIVError(f"{asked} has random weights until it is trained; `miv train` scores plain methods on it.")
     if asked is not None or kind == "features":
         return None if asked == "features" else asked, ""
     if kind == "image":

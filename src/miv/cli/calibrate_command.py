@@ -1,56 +1,57 @@
 """``miv calibrate``: choose a verifier's threshold, scaling and witness rule on validation data."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
+from typer import Argument, Option
 
-from miv.cli.app import CacheOption, JsonOption, app, print_json
+from miv.cli.app import CacheOption, JsonOption, app, print_result, say
 from miv.errors import MIVError, warn
 
 
 @app.command("calibrate")
 def calibrate(
-    model: Annotated[Path, typer.Argument(help="A run or a verifier folder.", show_default=False)],
-    data: Annotated[Path, typer.Argument(help="A folder of splits or a single set.", show_default=False)],
-    split: Annotated[str, typer.Option(help="The split to calibrate on.")] = "validation",
+    model: Annotated[Path, Argument(help="A run or a verifier folder.")],
+    data: Annotated[Path, Argument(help="A folder of splits or a single set.")],
+    split: Annotated[str, Option(help="The split to calibrate on.")] = "validation",
     goal: Annotated[
         str | None,
-        typer.Option(help="eer, far=0.01, frr=0.05, or cost=FALSE_ACCEPT:FALSE_REJECT[:PRIOR].", show_default="eer"),
+        Option(help="eer, far=0.01, frr=0.05, or cost=FALSE_ACCEPT:FALSE_REJECT[:PRIOR].", show_default="eer"),
     ] = None,
-    far: Annotated[float | None, typer.Option(help="Highest false-accept rate, as --goal far=RATE.")] = None,
+    far: Annotated[float | None, Option(help="Highest false-accept rate, as --goal far=RATE.")] = None,
     frr: Annotated[
         float | None,
-        typer.Option(
+        Option(
             help="Highest false-reject rate. With --far there are two thresholds, and answers between them are unsure."
         ),
     ] = None,
-    scaling: Annotated[str, typer.Option(help="auto, none, temperature, platt or isotonic.")] = "auto",
-    epsilon: Annotated[float, typer.Option(help="Share of true witnesses that may be missed.")] = 0.1,
+    scaling: Annotated[str, Option(help="auto, none, temperature, platt or isotonic.")] = "auto",
+    epsilon: Annotated[float, Option(help="Share of true witnesses that may be missed.")] = 0.1,
     witnesses: Annotated[
         Literal["attention", "alone", "leave_one_out", "shapley", "rollout"] | None,
-        typer.Option(help="How to rank witnesses. Default: attention if the pooling has it, else leave_one_out."),
+        Option(help="How to rank witnesses. Default: attention if the pooling has it, else leave_one_out."),
     ] = None,
     cluster_by: Annotated[
         Literal["class", "query_id", "query", "group"] | None,
-        typer.Option(
+        Option(
             help="Which exemplars may depend on each other: those whose queries share a class, an id, a query or a "
             "group. Default: class if known, else query_id if known, else query."
         ),
     ] = None,
     out_of_distribution: Annotated[
         float | None,
-        typer.Option(
+        Option(
             min=0.0,
             max=0.5,
             help='False-alarm rate of the out-of-distribution check, which answers "unsure"; 0 removes the check. '
             "Default: 0.01, or the lowest that the data can promise.",
         ),
     ] = None,
-    unlike: Annotated[float | None, typer.Option(min=0.0, max=0.5, hidden=True)] = None,
-    plots: Annotated[Path | None, typer.Option(help="Folder for ROC, DET and reliability curves.")] = None,
+    unlike: Annotated[float | None, Option(min=0.0, max=0.5, hidden=True)] = None,
+    plots: Annotated[Path | None, Option(help="Folder for ROC, DET and reliability curves.")] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Overwrite an existing operating point and existing curves.")
+        bool, Option("--overwrite", help="Overwrite an existing operating point and existing curves.")
     ] = False,
     cache: CacheOption = None,
     json: JsonOption = False,
@@ -71,21 +72,11 @@ def calibrate(
         raise MIVError(f"Got --goal {goal} and --{rates[0].partition('=')[0]}. Give either --goal, or --far and --frr.")
     if unlike is not None:
         warn("--unlike is now called --out-of-distribution.")
-    result = calibrate_verifier(
-        model,
-        data,
-        split=split,
-        goal=goal if goal is not None else ",".join(rates) or "eer",
-        scaling=scaling,
-        epsilon=epsilon,
-        witnesses=witnesses,
-        cluster_by=cluster_by,
-        out_of_distribution=unlike if out_of_distribution is None else out_of_distribution,
-        plots=plots,
-        cache=cache,
-        overwrite=overwrite,
-        verbose=True,
-    )
+    goal = goal if goal is not None else ",".join(rates) or "eer"
+    limit = unlike if out_of_distribution is None else out_of_distribution
+    start = partial(calibrate_verifier, plots=plots, cache=cache, overwrite=overwrite, verbose=True)
+    start = partial(start, scaling=scaling, epsilon=epsilon, witnesses=witnesses, cluster_by=cluster_by)
+    result = start(model, data, split=split, goal=goal, out_of_distribution=limit)
     for note in [*result.notes, *([result.warning] if json and result.warning else [])]:
-        typer.echo(note, err=True)
-    print_json(result.document()) if json else print(result.text())
+        say(note)
+    print_result(result, json)

@@ -4,33 +4,29 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
-from miv.cli.app import JsonOption, OverwriteOption, app, print_json
+from miv.cli.app import JsonOption, OverwriteOption, app, print_json, say
 
 
 @app.command("check")
 def check(
-    answer: Annotated[str, typer.Argument(help="Text or Markdown file to check; - reads standard input.")],
-    sources: Annotated[
-        list[Path], typer.Argument(help="One or more text or Markdown files to check against.", show_default=False)
-    ],
+    answer: Annotated[str, Argument(help="Text or Markdown file to check; - reads standard input.")],
+    sources: Annotated[list[Path], Argument(help="One or more text or Markdown files to check against.")],
     model: Annotated[
-        str, typer.Option(help="A verifier of texts: a run, a verifier folder, or a name on the hub.")
+        str, Option(help="A verifier of texts: a run, a verifier folder, or a name on the hub.")
     ] = "miv/evidence",
-    citations: Annotated[int, typer.Option(help="Maximum number of source sentences listed per sentence.")] = 3,
+    citations: Annotated[int, Option(help="Maximum number of source sentences listed per sentence.")] = 3,
     threshold: Annotated[
         float | None,
-        typer.Option(
+        Option(
             help="One threshold from 0 to 1 instead of the calibrated ones: no sentence is unsure, and the stated "
-            "error rates do not apply.",
-            show_default=False,
+            "error rates do not apply."
         ),
     ] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="Also write a page with the citations highlighted.", show_default=False)
-    ] = None,
+    html: Annotated[Path | None, Option(help="Also write a page with the citations highlighted.")] = None,
     fail_unsupported: Annotated[
-        bool, typer.Option("--fail-unsupported", help="Exit with code 1 unless every checked sentence is supported.")
+        bool, Option("--fail-unsupported", help="Exit with code 1 unless every checked sentence is supported.")
     ] = False,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
@@ -59,10 +55,7 @@ def check(
     )
     if html is not None:
         write_check_page(checked, html, title="Standard input" if answer == "-" else Path(answer).name)
-        typer.echo(f"Wrote {html}; open it in a browser.", err=True)
-    if json:
-        print_json(checked.document())
-    else:
-        print(checked)
+        say(f"Wrote {html}; open it in a browser.")
+    print_json(checked.document()) if json else print(checked)
     if fail_unsupported and not checked:
         raise typer.Exit(1)

@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
-from miv.cli.app import JsonOption, OverwriteOption, app, print_json
+from miv.cli.app import JsonOption, OverwriteOption, app, print_result, say
 from miv.cli.set_building import DataGroup, TaskGroup
 from miv.files.atomic import refuse_existing
 
@@ -27,14 +28,12 @@ def _build() -> None: ...
 
 @data_app.command("inspect")
 def inspect(
-    folder: Annotated[Path, typer.Argument(help="A saved set or a folder of splits.", show_default=False)],
-    sheet: Annotated[
-        Path | None, typer.Option(help="Also write a contact sheet to this .html file.", show_default=False)
-    ] = None,
-    exemplars: Annotated[int, typer.Option(help="Number of exemplars on the contact sheet.")] = 50,
-    seed: Annotated[int, typer.Option(help="Random seed for choosing the exemplars on the sheet.", min=0)] = 0,
+    folder: Annotated[Path, Argument(help="A saved set or a folder of splits.")],
+    sheet: Annotated[Path | None, Option(help="Also write a contact sheet to this .html file.")] = None,
+    exemplars: Annotated[int, Option(help="Number of exemplars on the contact sheet.")] = 50,
+    seed: Annotated[int, Option(help="Random seed for choosing the exemplars on the sheet.", min=0)] = 0,
     overwrite: OverwriteOption = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 if the audit finds a leak.")] = False,
+    strict: Annotated[bool, Option("--strict", help="Exit with code 1 if the audit finds a leak.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Print sizes, statistics and a leakage audit; --sheet also shows some exemplars.
@@ -50,10 +49,7 @@ def inspect(
     inspection = inspect_folder(folder)
     if sheet is not None:
         write_contact_sheet(inspection.sets, sheet, exemplars=exemplars, seed=seed)
-        typer.echo(f"Wrote {sheet}.", err=True)
-    if json:
-        print_json(inspection.document())
-    else:
-        print(inspection.text())
+        say(f"Wrote {sheet}.")
+    print_result(inspection, json)
     if strict and inspection.findings:
         raise typer.Exit(1)

@@ -12,6 +12,7 @@ from miv.data.sheet import write_contact_sheet
 from miv.evaluation import Predictions, evaluate, open_runs, write_report
 from miv.evaluation.predicting import predict
 from miv.evaluation.runs import summarise
+from miv.files.arrays import Floats
 from miv.runtime import Progress, table_of
 from miv.tasks import build_once, built_folder
 from miv.training.auto import choose
@@ -59,56 +60,40 @@ def run_demo(out: Path, progress: Progress) -> Iterator[str]:
 
 def _before_training(exemplars: ExemplarSet, progress: Progress) -> str:
     answers = predict(Verifier.from_pretrained(READY), exemplars, None, progress)
-    found = evaluate(answers).metrics
+    metrics = evaluate(answers).metrics
     return (
         f"Is one of the digits in the bag by the writer of the query? {READY} ships with the package, "
-        f"was trained on real digits\nand has never seen handwriting like this. On {len(exemplars)} bags: "
-        f"AUROC {found['auroc']:.3f}; its attention finds the witnesses with an i-AUROC of {found['i_auroc']:.3f}.\n\n"
-        f"{show_exemplar(exemplars, answers)}"
+        f"was trained on real digits\nand has never seen handwriting like this. On {len(exemplars)} bags: AUROC "
+        f"{metrics['auroc']:.3f}; its attention finds the witnesses with an i-AUROC of {metrics['i_auroc']:.3f}.\n\n"
+        f"{_show_exemplar(exemplars, answers)}"
     )
 
 
-def show_exemplar(exemplars: ExemplarSet, answers: Predictions) -> str:
+def _show_exemplar(exemplars: ExemplarSet, answers: Predictions) -> str:
     """One exemplar as text: the query and its bag by decreasing attention, with the witnesses marked."""
-    chosen = _telling_exemplar(answers)
-    members = slice(int(answers.ptr[chosen]), int(answers.ptr[chosen + 1]))
-    attention, witness = _seen(answers)
-    attention, witness, bag = attention[members], witness[members], exemplars.bag(chosen)
-    order = np.argsort(-attention, kind="stable")
+    attention, witness = cast(Floats, answers.attention), cast(NDArray[np.bool_], answers.witness)
+    # A positive exemplar with a small bag, a high probability and most of the attention on its witnesses.
+    on_witnesses, sizes = csr.bag_sums(attention * witness, answers.ptr), answers.bag_sizes
+    is_clear = (answers.label == 1) & (sizes >= COLUMNS) & (sizes <= 2 * COLUMNS)
+    chosen = int(np.argmax(np.where(is_clear, on_witnesses * answers.probability, -1)))
+    start, end = answers.ptr[chosen : chosen + 2]
+    order = start + np.argsort(-attention[start:end], kind="stable")
+    captions = [f"{attention[place]:.0%}{' ◀ witness' * int(witness[place])}" for place in order]
     images = exemplars.pool.values
-    captions = [f"{attention[place]:.0%}{' ◀ witness' if witness[place] else ''}" for place in order]
-    pictures = [_picture(images[bag[place]]) for place in order]
-    query = _beside([_picture(images[exemplars.query[chosen]])], ["query"])
     return (
-        f"Exemplar {chosen} of test: probability {answers.probability[chosen]:.0%}, truly "
-        f"{'yes' if answers.label[chosen] else 'no'}. The query:\n\n{query}\n\n"
-        f"Its bag, with the attention on each digit:\n\n{_beside(pictures, captions)}"
+        f"Exemplar {chosen} of test: probability {answers.probability[chosen]:.0%}, truly yes. The query:\n\n"
+        f"{_pictures(images[exemplars.query[chosen]][None], ['query'])}\n\nIts bag, with the attention on each "
+        f"digit:\n\n{_pictures(images[exemplars.bag_index[order]], captions)}"
     )
 
 
-def _telling_exemplar(answers: Predictions) -> int:
-    """A positive exemplar with a small bag, a high probability and most of the attention on its witnesses."""
-    on_witnesses = csr.bag_sums(np.prod(_seen(answers), axis=0), answers.ptr)
-    telling = (answers.label == 1) & (answers.bag_sizes <= 2 * COLUMNS) & (answers.bag_sizes >= COLUMNS)
-    return int(np.argmax(np.where(telling, on_witnesses * answers.probability, -1)))
-
-
-def _picture(image: NDArray[np.uint8]) -> list[str]:
-    """An image ``(28, 28)`` as 14 lines of 14 × 2 letters, one letter per two pixels on top of each other."""
-    pairs = image[: len(image) // 2 * 2].reshape(-1, 2, image.shape[1]).mean(axis=1)  # (H / 2, W)
-    shade = np.minimum(pairs / 256 * len(SHADES) * 1.2, len(SHADES) - 1).astype(int)
-    return ["".join(SHADES[one] for one in line) for line in shade]
-
-
-def _beside(pictures: list[list[str]], captions: list[str]) -> str:
+def _pictures(images: NDArray[np.uint8], captions: list[str]) -> str:
+    """Images ``(N, 28, 28)`` side by side, one letter per two pixels on top of each other, above their captions."""
+    halves = images.reshape(len(images), -1, 2, images.shape[2]).mean(axis=2)  # (N, 14, 28)
+    letters = np.array(list(SHADES))[np.minimum(halves / 256 * len(SHADES) * 1.2, len(SHADES) - 1).astype(int)]
     lines = []
-    for first in range(0, len(pictures), COLUMNS):
-        row, words = pictures[first : first + COLUMNS], captions[first : first + COLUMNS]
-        lines += ["│".join(parts).rstrip() for parts in zip(*row, strict=True)]
-        lines += [" ".join(word.center(len(picture[0])) for word, picture in zip(words, row, strict=True)).rstrip()]
+    for first in range(0, len(images), COLUMNS):
+        row = letters[first : first + COLUMNS]
+        lines += ["│".join("".join(part) for part in parts).rstrip() for parts in row.swapaxes(0, 1)]
+        lines.append(" ".join(caption.center(row.shape[2]) for caption in captions[first : first + COLUMNS]).rstrip())
     return "\n".join(lines)
-
-
-def _seen(answers: Predictions) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The attention of ``READY``, and the witnesses, which the twin knows."""
-    return cast(NDArray[np.float64], answers.attention), cast(NDArray[np.bool_], answers.witness)

@@ -3,15 +3,13 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from miv.cli.app import app
 
 
 @app.command("demo")
-def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write to.")] = Path("demo"),
-) -> None:
+def demo(out: Annotated[Path, Option("--out", "-o", help="Folder to write to.")] = Path("demo")) -> None:
     """Invent handwriting, verify it with miv/digits, train two more verifiers, and show what they see.
 
     Takes under three minutes on two cores. Steps already finished in the folder are skipped.

@@ -1,30 +1,26 @@
 """``miv evaluate``: the metrics of a verifier on exemplars."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from miv.cli.app import CacheOption, JsonOption, ModelArgument, OverwriteOption, app, print_json
+from miv.cli.app import CacheOption, JsonOption, ModelArgument, OverwriteOption, app, print_result, say
 
 
 @app.command("evaluate")
 def evaluate(
     model: ModelArgument,
-    data: Annotated[Path, typer.Argument(help="A folder of splits or a single set.", show_default=False)],
-    split: Annotated[str, typer.Option(help="The split to evaluate on.")] = "test",
-    predictions: Annotated[
-        Path | None, typer.Option(help="Also write the predictions to this .parquet file.", show_default=False)
-    ] = None,
+    data: Annotated[Path, Argument(help="A folder of splits or a single set.")],
+    split: Annotated[str, Option(help="The split to evaluate on.")] = "test",
+    predictions: Annotated[Path | None, Option(help="Also write the predictions to this .parquet file.")] = None,
     plots: Annotated[
-        Path | None,
-        typer.Option(
-            "--plots", "--curves", help="Also draw ROC and precision-recall curves in this folder.", show_default=False
-        ),
+        Path | None, Option("--plots", "--curves", help="Also draw ROC and precision-recall curves in this folder.")
     ] = None,
     witnesses: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="How to rank instances for i-AUROC, i-AP, i-MRR and i-top1: attention, alone, leave_one_out, "
             "shapley, or rollout (msa only). alone, leave_one_out and shapley work with any pooling.",
             show_default="attention, if the pooling has it",
@@ -42,22 +38,10 @@ def evaluate(
     """
     from miv.training.evaluate import evaluate as evaluate_verifier
 
-    found = evaluate_verifier(
-        model,
-        data,
-        split=split,
-        predictions=predictions,
-        plots=plots,
-        witnesses=witnesses,
-        cache=cache,
-        overwrite=overwrite,
-        verbose=True,
-    )
+    start = partial(evaluate_verifier, cache=cache, overwrite=overwrite, verbose=True)
+    evaluation = start(model, data, split=split, predictions=predictions, plots=plots, witnesses=witnesses)
     if predictions is not None:
-        typer.echo(f"Wrote {predictions}.", err=True)
+        say(f"Wrote {predictions}.")
     if plots is not None:
-        typer.echo(f"Drew {plots}/roc and {plots}/precision_recall, each as .png and .svg.", err=True)
-    if json:
-        print_json(found.document())
-    else:
-        print(found.text())
+        say(f"Drew {plots}/roc and {plots}/precision_recall, each as .png and .svg.")
+    print_result(evaluation, json)

@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 import miv
-from miv.cli.app import JsonOption, ModelArgument, OverwriteOption, app, print_json
+from miv.cli.app import JsonOption, ModelArgument, OverwriteOption, app, print_json, say
 from miv.errors import MIVError
 from miv.files.atomic import refuse_existing
 
@@ -17,15 +17,13 @@ LOADER = Path(miv.__file__).parent / "interop" / "onnx_verifier.py"  # not impor
 @app.command("export", epilog=f"Loader to copy into your project (needs only numpy and onnxruntime): {LOADER}")
 def export(
     model: ModelArgument,
-    onnx: Annotated[Path, typer.Option(help="The ONNX file to write.", show_default=False)],
+    onnx: Annotated[Path, Option(help="The ONNX file to write.")],
     features_only: Annotated[
-        bool, typer.Option("--features-only", help="Leave out the backbone; the model takes features as input.")
+        bool, Option("--features-only", help="Leave out the backbone; the model takes features as input.")
     ] = False,
     image_size: Annotated[
         str | None,
-        typer.Option(
-            help="Height x width of the images, such as 28x28.", show_default="the size of the training images"
-        ),
+        Option(help="Height x width of the images, such as 28x28.", show_default="the size of the training images"),
     ] = None,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
@@ -45,10 +43,10 @@ def export(
     verifier = Verifier.from_pretrained(model)
     check = export_onnx(verifier, onnx, features_only=features_only, image_size=size)
     if json:
-        attention = check.attention
-        print_json({"file": str(onnx), "bag_sizes": check.bag_sizes, "logit": check.logit, "attention": attention})
+        differences = {"logit": check.logit, "attention": check.attention}
+        print_json({"file": str(onnx), "bag_sizes": check.bag_sizes, **differences})
         return
-    typer.echo(f"To use it, copy {LOADER} into your project.", err=True)
+    say(f"To use it, copy {LOADER} into your project.")
     print(
         f"Wrote {onnx} ({onnx.stat().st_size / 1e6:.1f} MB). On {len(check.bag_sizes)} random bags of "
         f"{min(check.bag_sizes)} to {max(check.bag_sizes)} instances, ONNX Runtime differs from PyTorch by at most "

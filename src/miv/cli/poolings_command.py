@@ -15,19 +15,6 @@ def poolings(json: JsonOption = False) -> None:
     Shows the section in the paper, the number of parameters for 512 channels, whether the model has attention,
     and its options; --json adds their defaults.
     """
-    rows = pooling_rows()
-    if json:
-        print_json(rows)
-        return
-    shown = []
-    for row in rows:
-        attention = "yes" if row["has_attention"] else "no"
-        shown.append([row["name"], row["section"], f"{row['parameters']:,}", attention, ", ".join(row["options"])])
-    print(aligned_table(["pooling", "section", "parameters", "attention", "options"], shown, left=(0, 1, 3, 4)))
-
-
-def pooling_rows() -> list[dict[str, Any]]:
-    """One row per registered pooling, with parameters counted on the meta device."""
     import torch
 
     from miv.poolings import POOLINGS
@@ -35,15 +22,16 @@ def pooling_rows() -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for entry in POOLINGS:
         with torch.device("meta"):
-            parameters = sum(p.numel() for p in entry.make(CHANNELS).parameters())
-        rows.append(
-            {
-                "name": entry.name,
-                "section": entry.section,
-                "parameters": parameters,
-                "has_attention": entry.make.has_attention,
-                "options": {k: p.default for k, p in entry.options.items() if k != "channels"},
-                "summary": entry.summary,
-            }
-        )
-    return rows
+            parameters = sum(weight.numel() for weight in entry.make(CHANNELS).parameters())
+        options = {name: option.default for name, option in entry.options.items() if name != "channels"}
+        row = {"name": entry.name, "section": entry.section, "parameters": parameters}
+        row |= {"has_attention": entry.make.has_attention, "options": options, "summary": entry.summary}
+        rows.append(row)
+    if json:
+        print_json(rows)
+        return
+    table = []
+    for row in rows:
+        attention = "yes" if row["has_attention"] else "no"
+        table.append([row["name"], row["section"], f"{row['parameters']:,}", attention, ", ".join(row["options"])])
+    print(aligned_table(["pooling", "section", "parameters", "attention", "options"], table, left=(0, 1, 3, 4)))

@@ -1,24 +1,23 @@
 """``miv report``: write runs as one HTML file."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from miv.cli.app import OverwriteOption, app
+from miv.cli.app import OverwriteOption, app, say
 
 
 @app.command("report")
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="One or more run folders.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", help="HTML file to write.")] = Path("report.html"),
-    split: Annotated[str, typer.Option(help="Split to show.")] = "test",
-    data: Annotated[Path | None, typer.Option(help="Folder of splits.", show_default="the data of the run")] = None,
-    audit: Annotated[
-        Path | None, typer.Option(help="Output of `miv audit --out FILE.json` for these runs.", show_default=False)
-    ] = None,
-    exemplars: Annotated[int, typer.Option(help="Maximum number of exemplars in the gallery.")] = 2000,
-    title: Annotated[str, typer.Option(help="Page title.", show_default="the data and the split")] = "",
+    runs: Annotated[list[Path], Argument(help="One or more run folders.")],
+    out: Annotated[Path, Option("--out", "-o", help="HTML file to write.")] = Path("report.html"),
+    split: Annotated[str, Option(help="Split to show.")] = "test",
+    data: Annotated[Path | None, Option(help="Folder of splits.", show_default="the data of the run")] = None,
+    audit: Annotated[Path | None, Option(help="Output of `miv audit --out FILE.json` for these runs.")] = None,
+    exemplars: Annotated[int, Option(help="Maximum number of exemplars in the gallery.")] = 2000,
+    title: Annotated[str, Option(help="Page title.", show_default="the data and the split")] = "",
     overwrite: OverwriteOption = False,
 ) -> None:
     """Write the results of runs as one self-contained HTML page that works offline.
@@ -30,16 +29,7 @@ def report(
     """
     from miv.evaluation.workflows import report as write_report
 
-    write_report(
-        runs,
-        out,
-        split=split,
-        data=data,
-        audit=audit,
-        exemplars=exemplars,
-        title=title,
-        overwrite=overwrite,
-        verbose=True,
-    )
-    typer.echo(f"Wrote {out} ({out.stat().st_size / 1e6:.1f} MB); open it in a browser.", err=True)
+    write = partial(write_report, split=split, data=data, audit=audit, exemplars=exemplars, title=title)
+    write(runs, out, overwrite=overwrite, verbose=True)
+    say(f"Wrote {out} ({out.stat().st_size / 1e6:.1f} MB); open it in a browser.")
     print(out)

@@ -4,18 +4,20 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from miv.cli.app import JsonOption, app, print_json
+from miv.runtime import table_of
 
 runs_app = typer.Typer(help="List and compare runs.", no_args_is_help=True)
 app.add_typer(runs_app, name="runs")
 
-SplitOption = Annotated[str, typer.Option(help="Split to show metrics for.")]
+SplitOption = Annotated[str, Option(help="Split to show metrics for.")]
 
 
 @runs_app.command("list")
 def list_runs(
-    folder: Annotated[Path, typer.Argument(help="Folder of runs.")] = Path("runs"),
+    folder: Annotated[Path, Argument(help="Folder of runs.")] = Path("runs"),
     split: SplitOption = "test",
     json: JsonOption = False,
 ) -> None:
@@ -31,9 +33,7 @@ def list_runs(
 
 @runs_app.command("compare")
 def compare(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders.", show_default=False)],
-    split: SplitOption = "test",
-    json: JsonOption = False,
+    runs: Annotated[list[Path], Argument(help="Run folders.")], split: SplitOption = "test", json: JsonOption = False
 ) -> None:
     """Compare runs: their metrics, and the settings that differ."""
     from miv.evaluation.runs import compare_runs
@@ -42,9 +42,4 @@ def compare(
 
 
 def _show(rows: list[dict[str, Any]], json: bool) -> None:
-    if json:
-        print_json(rows)
-    else:
-        from miv.runtime import table_of
-
-        print(table_of(rows))
+    print_json(rows) if json else print(table_of(rows))

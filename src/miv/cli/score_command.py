@@ -1,12 +1,15 @@
 """``miv score``: verify a table of any size, partition by partition, on this machine or on a cluster."""
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
-from miv.cli.app import JsonOption, ModelArgument, ResizeOption, WitnessesOption, app, print_json
+from miv.cli.app import JsonOption, ModelArgument, ResizeOption, WitnessesOption, app, print_json, say
+from miv.cli.verify_command import counts_of, warn_of_odd_label
 
 
 @app.command("score")
@@ -14,38 +17,30 @@ def score(
     model: ModelArgument,
     table: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             help="Table with one query and bag per row, as for `miv verify --bags`; a folder of such tables; or a set "
             "that `miv data` saved."
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Output folder.", show_default=False)],
-    instances: Annotated[
-        Path | None, typer.Option(help="A table of instances by id; queries and bags contain ids.")
-    ] = None,
+    out: Annotated[Path, Option("--out", "-o", help="Output folder.")],
+    instances: Annotated[Path | None, Option(help="A table of instances by id; queries and bags contain ids.")] = None,
     by_instance: Annotated[
-        bool, typer.Option("--by-instance", help="Write one row per instance instead of one per exemplar.")
+        bool, Option("--by-instance", help="Write one row per instance instead of one per exemplar.")
     ] = False,
     resize: ResizeOption = None,
     witnesses: WitnessesOption = None,
-    rows: Annotated[int, typer.Option(min=1, help="Maximum number of exemplars per partition.")] = 1000,
+    rows: Annotated[int, Option(min=1, help="Maximum number of exemplars per partition.")] = 1000,
     workers: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            help="Number of workers; more than 1 needs Ray. Default: 1, or with --address as many as fit.",
-            show_default=False,
-        ),
+        Option(min=1, help="Number of workers; more than 1 needs Ray. Default: 1, or with --address as many as fit."),
     ] = None,
     address: Annotated[
-        str | None, typer.Option(help="Address of a Ray cluster: host:port, or auto.", show_default="this machine")
+        str | None, Option(help="Address of a Ray cluster: host:port, or auto.", show_default="this machine")
     ] = None,
-    cores: Annotated[
-        int | None, typer.Option(min=1, help="Cores per worker.", show_default="1; without Ray all")
-    ] = None,
-    gpus: Annotated[float, typer.Option(min=0, help="GPUs per worker; a fraction if workers share one.")] = 0.0,
+    cores: Annotated[int | None, Option(min=1, help="Cores per worker.", show_default="1; without Ray all")] = None,
+    gpus: Annotated[float, Option(min=0, help="GPUs per worker; a fraction if workers share one.")] = 0.0,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Overwrite results of a different table, verifier or settings.")
+        bool, Option("--overwrite", help="Overwrite results of a different table, verifier or settings.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
@@ -62,39 +57,20 @@ def score(
     from miv.scoring.run import score as score_table
 
     refuse_unfinished(Path(model))
+    start = partial(score_table, instances=instances, by_instance=by_instance, resize=resize, witnesses=witnesses)
+    workers = workers or (1 if address is None else None)
+    start = partial(start, workers=workers, address=address, cores=cores, gpus=gpus)
     try:
-        run = score_table(
-            model,
-            table,
-            out,
-            instances=instances,
-            by_instance=by_instance,
-            resize=resize,
-            witnesses=witnesses,
-            rows=rows,
-            workers=workers or (1 if address is None else None),
-            address=address,
-            cores=cores,
-            gpus=gpus,
-            overwrite=overwrite,
-            progress=RichProgress(),
-            say=lambda text: typer.echo(text, err=True),
-        )
+        run = start(model, table, out, rows=rows, overwrite=overwrite, progress=RichProgress(), say=say)
     except StoppedByUser as stopped:
-        typer.echo(str(stopped), err=True)
+        say(str(stopped))
         raise typer.Exit(stopped.exit_code) from None
-    scored = run.scored
-    if json:
-        counts = {"partitions": run.partitions, "reused": run.reused, "nodes": run.nodes}
-        print_json({**asdict(scored), **counts, "out": str(out)})
-    else:
-        unsure = "" if scored.lower_threshold is None and not scored.unsure else f", {scored.unsure:,} unsure"
-        print(f"{scored.exemplars:,} exemplar{'s' * (scored.exemplars != 1)}, {scored.yes:,} yes{unsure}")
-    if scored.odd_label is not None:
-        typer.echo(f"A label is neither 0 nor 1 and is copied unchanged: {scored.odd_label}.", err=True)
+    counts = {"partitions": run.partitions, "reused": run.reused, "nodes": run.nodes}
+    print_json({**asdict(run.scored), **counts, "out": str(out)}) if json else print(counts_of(run.scored))
+    warn_of_odd_label(run.scored)
     nodes = f" on {run.nodes} machines" if run.nodes > 1 else ""
     if run.reused == run.partitions:
-        typer.echo(f"All {run.partitions:,} partitions were already in {out}.", err=True)
+        say(f"All {run.partitions:,} partitions were already in {out}.")
         return
     written, before = run.partitions - run.reused, f"; {run.reused:,} were already there" if run.reused else ""
-    typer.echo(f"Wrote {written:,} partition{'s' * (written != 1)} to {out}{nodes}{before}.", err=True)
+    say(f"Wrote {written:,} partition{'s' * (written != 1)} to {out}{nodes}{before}.")

@@ -4,35 +4,26 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterable
 from functools import partial
+from json import dumps, loads
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 from typer.core import TyperGroup
 
-from miv.cli.app import JsonOption, print_json
+from miv.cli.app import JsonOption, print_json, say
 from miv.runtime import Option, as_sentence
 
 if TYPE_CHECKING:  # imported only when needed, to keep `miv --help` fast
     from miv.data import ExemplarSet
-    from miv.runtime import Progress
 
 
-class Builder(Protocol):
-    """A dataclass of options that builds sets by split."""
-
-    @property
-    def seed(self) -> int: ...
-
-    def build(self, progress: "Progress") -> "dict[str, ExemplarSet]": ...
-
-
-def building_command(name: str, help_text: str, options: Iterable[Option], make: Callable[..., Builder]) -> Any:
+def building_command(name: str, help_text: str, options: Iterable[Option], make: Callable[..., Any]) -> Any:
     """A command with one flag per option, and an argument for one without a default, that builds and saves sets."""
 
     def build(out: Path, overwrite: bool, json: bool, **given: Any) -> None:
-        build_and_save(name, make(**given), out, overwrite=overwrite, json=json)
+        _build_and_save(name, make(**given), out, overwrite=overwrite, json=json)
 
     out_help = "Output folder for the splits; must be new unless --overwrite is given."
     flags = [_parameter(option) for option in options]
@@ -70,7 +61,7 @@ def flag_type(given: Any) -> Any:
     return given if given in (str, int, float, bool, Path) or get_origin(given) is Literal else str
 
 
-def build_and_save(name: str, builder: Builder, out: Path, *, overwrite: bool, json: bool) -> None:
+def _build_and_save(name: str, builder: Any, out: Path, *, overwrite: bool, json: bool) -> None:
     """Build with a progress bar on standard error, save, and print the splits as a table or JSON."""
     from miv.data import SPLITS, save_splits
     from miv.data.folder import refuse_to_destroy
@@ -80,7 +71,8 @@ def build_and_save(name: str, builder: Builder, out: Path, *, overwrite: bool, j
     require_parquet()  # fail before the work, not after it
     refuse_to_destroy(out, overwrite=overwrite, splits=SPLITS)
     sets = builder.build(RichProgress())
-    options = _plain(dataclasses.asdict(builder))  # type: ignore[call-overload]
+    # As plain JSON values: a path is a text.
+    options = loads(dumps(dataclasses.asdict(builder), default=str))
     save_splits(sets, out, builder=name, options=options, seed=builder.seed, overwrite=overwrite)
     figures = {split: _figures(exemplars) for split, exemplars in sets.items()}
     if json:
@@ -89,25 +81,14 @@ def build_and_save(name: str, builder: Builder, out: Path, *, overwrite: bool, j
         for split, counts in figures.items():
             listing = "  ".join(f"{count:>9,} {what}" for what, count in counts.items())
             print(f"{split:<10}  {listing}  mean bag {sets[split].bag_sizes.mean():.1f}")
-    typer.echo(f"Wrote {out}. To look at it: miv data inspect {out} --sheet sheet.html", err=True)
+    say(f"Wrote {out}. To look at it: miv data inspect {out} --sheet sheet.html")
 
 
 def _figures(exemplars: "ExemplarSet") -> dict[str, int]:
-    figures = {
-        "exemplars": len(exemplars),
-        "positive": int(exemplars.label.sum()),
-        "instances": len(exemplars.pool),
-    }
+    figures = {"exemplars": len(exemplars), "positive": int(exemplars.label.sum()), "instances": len(exemplars.pool)}
     if exemplars.witness is not None:
         figures["witnesses"] = int(exemplars.witness.sum())
     return figures
-
-
-def _plain(options: Any) -> Any:
-    """Options as plain JSON values."""
-    if isinstance(options, dict):
-        return {name: _plain(value) for name, value in options.items()}
-    return str(options) if isinstance(options, Path) else options
 
 
 # Commands from your own files, and from tasks.

@@ -1,19 +1,19 @@
 """``miv train``: train a verifier on exemplars or raw files, and evaluate it."""
 
 import inspect
-import warnings
 from collections.abc import Callable
-from dataclasses import fields
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
+from typer import Argument, Option
 
-from miv.cli.app import JsonOption, RawOption, SetsCacheOption, TaskOption, app, print_json
+from miv.cli.app import CacheOption, JsonOption, RawOption, TaskOption, app, print_json, say
 from miv.cli.set_building import flag_type, keyword
-from miv.errors import MIVWarning, StoppedByUser
+from miv.errors import StoppedByUser, warn
 from miv.files.json import RUN_NAME
-from miv.runtime import CTRL_C, TERMINATED, Terminated, argument_lines, as_sentence
+from miv.runtime import CTRL_C, TERMINATED, Terminated, as_sentence, options_of_class
 from miv.training.config import AUTO, TrainingConfig, parse_options, parse_setting
 
 # Training settings as flags: one flag per field of the dataclass, with its help.
@@ -24,19 +24,15 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 
     ``settings`` contains only the flags that are given.
     """
-    types = get_type_hints(TrainingConfig)
-    helps = argument_lines(TrainingConfig.__doc__ or "")
-    parameters = [one for one in inspect.signature(command).parameters.values() if one.name != "settings"]
-    names = [one.name for one in parameters]
-    for name in (one.name for one in fields(TrainingConfig)):
-        flag = typer.Option(
-            help=as_sentence(helps[name], get_args(types[name])),
-            show_default=False,
-            rich_help_panel="Training settings (override the preset and the file)",
-        )
+    parameters = [each for each in inspect.signature(command).parameters.values() if each.name != "settings"]
+    names = [each.name for each in parameters]
+    panel = "Training settings (override the preset and the file)"
+    for option in options_of_class(TrainingConfig).values():
+        text = as_sentence(option.help, get_args(option.type))
+        flag = Option(help=text, show_default=False, rich_help_panel=panel)
         # The settings check the values of a Literal themselves.
-        kind = str if get_origin(types[name]) is Literal else flag_type(types[name])
-        parameters.append(keyword(name, Annotated[kind | None, flag], None))
+        kind = str if get_origin(option.type) is Literal else flag_type(option.type)
+        parameters.append(keyword(option.name, Annotated[kind | None, flag], None))
 
     def run(**given: Any) -> None:
         settings = {name: value for name, value in given.items() if name not in names and value is not None}
@@ -44,7 +40,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
         command(**{name: given[name] for name in names}, settings=settings)
 
     run.__doc__ = command.__doc__
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return run
 
@@ -52,21 +48,21 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 @app.command("train")
 @with_settings
 def train(
-    data: Annotated[str, typer.Argument(help="A folder of splits, or the name of a task to build.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Run folder.", show_default=False)],
+    data: Annotated[str, Argument(help="A folder of splits, or the name of a task to build.")],
+    out: Annotated[Path, Option("--out", "-o", help="Run folder.", show_default=False)],
     preset: Annotated[
         str,
-        typer.Option(
+        Option(
             help="Base settings: auto (chosen for the data), best (ours for QMNIST), or the paper's: qmnist, "
             "signature, fever."
         ),
     ] = AUTO,
     config: Annotated[
-        Path | None, typer.Option(help="A .toml file with settings, or the config.json of a run.", show_default=False)
+        Path | None, Option(help="A .toml file with settings, or the config.json of a run.", show_default=False)
     ] = None,
     start_from: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--start-from",
             "--from",
             help="Start from the weights, pooling and backbone of an existing verifier: a run, a verifier "
@@ -76,26 +72,26 @@ def train(
     ] = None,
     raw: RawOption = None,
     task_option: TaskOption = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")] = False,
-    devices: Annotated[int, typer.Option(min=1, help="Number of processes on this machine (DDP).")] = 1,
-    nodes: Annotated[int, typer.Option(min=1, help="Number of machines.")] = 1,
-    accelerator: Annotated[str, typer.Option(help="cpu, gpu or auto.")] = "auto",
-    workers: Annotated[int, typer.Option(min=0, help="Number of extra processes that prepare batches.")] = 0,
-    threads: Annotated[int, typer.Option(min=0, help="Threads per process; 0 divides the cores evenly.")] = 0,
+    resume: Annotated[bool, Option("--resume", help="Resume the run in --out.")] = False,
+    devices: Annotated[int, Option(min=1, help="Number of processes on this machine (DDP).")] = 1,
+    nodes: Annotated[int, Option(min=1, help="Number of machines.")] = 1,
+    accelerator: Annotated[str, Option(help="cpu, gpu or auto.")] = "auto",
+    workers: Annotated[int, Option(min=0, help="Number of extra processes that prepare batches.")] = 0,
+    threads: Annotated[int, Option(min=0, help="Threads per process; 0 divides the cores evenly.")] = 0,
     memory: Annotated[
         float | None,
-        typer.Option(
+        Option(
             min=0,
             help="Memory limit per process in GB when training the backbone; larger steps recompute part of the "
             "forward pass.",
             show_default="half of what is free",
         ),
     ] = None,
-    cache: SetsCacheOption = None,
+    cache: CacheOption = None,
     baselines: Annotated[
-        bool, typer.Option("--baselines/--no-baselines", help="Also score plain methods on the same features.")
+        bool, Option("--baselines/--no-baselines", help="Also score plain methods on the same features.")
     ] = True,
-    reference: Annotated[bool | None, typer.Option("--reference/--no-reference", hidden=True)] = None,
+    reference: Annotated[bool | None, Option("--reference/--no-reference", hidden=True)] = None,
     json: JsonOption = False,
     *,
     settings: dict[str, Any],
@@ -111,7 +107,8 @@ def train(
     """
     if reference is not None:
         old, new = ("--reference", "--baselines") if reference else ("--no-reference", "--no-baselines")
-        warnings.warn(MIVWarning(f"{old} is now {new}."), stacklevel=2)
+        warn(f"{old} is now {new}.")
+        baselines = reference
     try:  # the imports take seconds too
         from miv.evaluation.baselines import print_table
         from miv.evaluation.runs import RunFolder
@@ -123,43 +120,28 @@ def train(
         keep_memory()
         if resume and is_first_process() and not RunFolder(out).exists():
             RunFolder(out).refuse_foreign()  # before the data are read
-            typer.echo(f"There is no run in {out} to resume, so a new one begins there.", err=True)
-        run = train_verifier(
-            data,
-            out=out,
-            preset=preset,
-            config=config,
-            start_from=start_from,
-            task_options=parse_options(task_option or [], "--task-option") | ({} if raw is None else {"raw": raw}),
-            resume=resume,
-            devices=devices,
-            nodes=nodes,
-            accelerator=accelerator,
-            workers=workers,
-            threads=threads,
-            memory=memory,
-            cache=cache,
-            baselines=baselines if reference is None else reference,
-            **settings,
-        )
+            say(f"There is no run in {out} to resume, so a new one begins there.")
+        start = partial(train_verifier, devices=devices, nodes=nodes, accelerator=accelerator, workers=workers)
+        start = partial(start, threads=threads, memory=memory, cache=cache, resume=resume)
+        start = partial(start, preset=preset, config=config, start_from=start_from, baselines=baselines)
+        options = parse_options(task_option or [], "--task-option") | ({} if raw is None else {"raw": raw})
+        run = start(data, out=out, task_options=options, **settings)
     except StoppedByUser as stopped:
-        typer.echo(str(stopped), err=True)
+        say(str(stopped))
         raise typer.Exit(stopped.exit_code) from None
     except (KeyboardInterrupt, Terminated) as stopped:  # before, between or after the stages
-        if (out / RUN_NAME).is_file():
-            typer.echo("Stopped. Resume with the same command and --resume.", err=True)
-        else:
-            typer.echo("Stopped before the run began. Start it with the same command.", err=True)
+        before, how = ("", "Resume") if (out / RUN_NAME).is_file() else (" before the run began", "Start it")
+        say(f"Stopped{before}. {how} with the same command{'' if before else ' and --resume'}.")
         raise typer.Exit(TERMINATED if isinstance(stopped, Terminated) else CTRL_C) from None
     if not is_first_process():
         return
     if json:
         print_json(run.document())
     else:
-        for split, found in run.evaluations.items():
-            print(f"{split}: {found.text()}\n")
+        for split, evaluation in run.evaluations.items():
+            print(f"{split}: {evaluation.text()}\n")
             if run.reference is not None:
-                rows = rows_beside(run.config.pooling, figures_of(found), run.reference.splits[split])
+                rows = rows_beside(run.config.pooling, figures_of(evaluation), run.reference.splits[split])
                 print_table(f"{split}: the verifier compared with plain methods on the same data", rows)
     typer.echo(run.advice, err=True, nl=False)
-    typer.echo(f"Wrote {out}; the verifier is {out / 'verifier'}.", err=True)
+    say(f"Wrote {out}; the verifier is {out / 'verifier'}.")

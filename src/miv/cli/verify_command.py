@@ -1,83 +1,104 @@
 """``miv verify``: verify one query and bag, or a whole table of them."""
 
+import shlex
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import Argument, Option
+from typer.core import TyperCommand
 
-from miv.cli.app import JsonOption, ModelArgument, OverwriteOption, ResizeOption, app, print_json
-from miv.cli.query_values import OneValuePerQuery
+from miv.cli.app import JsonOption, ModelArgument, OverwriteOption, ResizeOption, app, print_json, say
 from miv.errors import MIVError
 
 if TYPE_CHECKING:
-    from miv.files.images import Fit
     from miv.verifier.decisions import OperatingPoint
-    from miv.verifier.network import Verifier
+    from miv.verifier.table_writing import Scored
 
 
-@app.command("verify", cls=OneValuePerQuery)
+class _VerifyCommand(TyperCommand):
+    """Refuses more words after ``--query VALUE``, as a shell makes of ``--query *.png``: they would join the bag."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        # A shell completes a line, or the help is shown whatever else is given.
+        if not ctx.resilient_parsing and not set(ctx.help_option_names) & set(args):
+            flags = {name for param in self.params if getattr(param, "is_flag", False) for name in param.opts}
+            _refuse_second_value(args, flags)
+        return super().parse_args(ctx, args)
+
+
+def _refuse_second_value(args: list[str], flags: set[str]) -> None:
+    option = query = ""
+    has_model = False  # the first word that belongs to no option
+    words = iter(args)
+    for word in words:
+        if word.startswith("-") and word not in ("-", "--"):
+            option, equals, value = word.partition("=")
+            value = value if equals or option in flags else next(words, "")
+            query = value if option == "--query" else query
+        elif has_model and option == "--query" and word != "--":
+            query, extra = (shlex.quote(text if len(text) <= 60 else f"{text[:59]}…") for text in (query, word))
+            raise MIVError(
+                f"Got {extra} after --query {query}. Expected one value per --query. For several references, repeat "
+                f"it: --query {query} --query {extra}. Put the instances of the bag after --bag."
+            )
+        else:
+            has_model = has_model or word != "--"
+
+
+@app.command("verify", cls=_VerifyCommand)
 def verify(
     model: ModelArgument,
     more: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FILE]...", help="More instances of the bag, as when a shell expands --bag *.png."),
+        Argument(metavar="[FILE]...", help="More instances of the bag, as when a shell expands --bag *.png."),
     ] = None,
     query: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             help="An image file; a text or a .txt file; or a vector, as a .npy file or a list such as '[0.1, 0.2]'. "
-            "Repeat it for several references, instances of one class.",
-            show_default=False,
+            "Repeat it for several references, instances of one class."
         ),
     ] = None,
     bag: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             help="A folder, an instance, a table with one path, text or vector per row, or, for texts, one .txt file "
-            "with one text per line; repeatable.",
-            show_default=False,
+            "with one text per line; repeatable."
         ),
     ] = None,
     bags: Annotated[
         Path | None,
-        typer.Option(
-            help="Table with one query and bag per row, as for `miv data from-table`; replaces --query and --bag."
-        ),
+        Option(help="Table with one query and bag per row, as for `miv data from-table`; replaces --query and --bag."),
     ] = None,
     instances: Annotated[
-        Path | None, typer.Option(help="With --bags: a table of instances by id; queries and bags contain ids.")
+        Path | None, Option(help="With --bags: a table of instances by id; queries and bags contain ids.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="With --bags: the .parquet or .csv file to write.")
-    ] = None,
+    out: Annotated[Path | None, Option("--out", "-o", help="With --bags: the .parquet or .csv file to write.")] = None,
     by_instance: Annotated[
-        bool, typer.Option("--by-instance", help="With --bags: write one row per instance instead of one per exemplar.")
+        bool, Option("--by-instance", help="With --bags: write one row per instance instead of one per exemplar.")
     ] = False,
     overwrite: OverwriteOption = False,
     resize: ResizeOption = None,
     witnesses: Annotated[
         Literal["attention", "alone", "leave_one_out", "shapley", "rollout", "none"] | None,
-        typer.Option(
+        Option(
             help="How to choose witnesses. Default: as calibrated, else attention if the pooling has it, "
             "else leave_one_out, which verifies a bag of N another N times; none skips witnesses. A calibrated rule "
-            "holds only for its own method; others use the default rule.",
-            show_default=False,
+            "holds only for its own method; others use the default rule."
         ),
     ] = None,
     stream: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--stream",
             help="Read one bag in chunks, in constant memory: a .npy or .parquet file of features, or a folder. Each "
             "--query is then a query of its own.",
         ),
     ] = False,
     top: Annotated[
-        int | None,
-        typer.Option(
-            min=0, help="With --stream: number of instances to name per query. Default: 10.", show_default=False
-        ),
+        int | None, Option(min=0, help="With --stream: number of instances to name per query. Default: 10.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -96,10 +117,7 @@ def verify(
     if stream and (bags is not None or len(names) != 1):
         raise MIVError("--stream reads one bag. Give --query and a single --bag, and not --bags.")
     if stream and witnesses is not None:
-        raise MIVError(
-            f"Got --stream and --witnesses {witnesses}. With --stream, witnesses are always chosen among the leading "
-            "instances: leave out --witnesses, and use --top 0 to name none."
-        )
+        raise MIVError(f"Got --stream and --witnesses {witnesses}. Leave out --witnesses; --top 0 names no witnesses.")
     if top is not None and not stream:
         raise MIVError("--top needs --stream, which names the leading instances of one bag that is read in chunks.")
 
@@ -114,82 +132,64 @@ def verify(
 
     if bags is not None:
         if out is None:
-            raise MIVError(
-                "--out is missing. Give a file for the verdicts, such as --out verdicts.parquet or verdicts.csv."
-            )
+            raise MIVError("--out is missing. Give a file for the verdicts, such as --out verdicts.parquet.")
         check_output(out, overwrite=overwrite)
     refuse_unfinished(Path(model))
     verifier = Verifier.from_pretrained(model)
     if bags is not None and out is not None:
-        scored = score_table(
-            verifier,
-            bags,
-            out,
-            instances=instances,
-            by_instance=by_instance,
-            resize=resize,
-            witnesses=witnesses,
-            progress=RichProgress(),
-        )
-        if json:
-            print_json({**asdict(scored), "out": str(out)})
-        else:
-            counted = f"{scored.exemplars:,} exemplar{'s' * (scored.exemplars != 1)}"
-            unsure = "" if scored.lower_threshold is None and not scored.unsure else f", {scored.unsure:,} unsure"
-            print(
-                f"{counted}, {scored.yes:,} yes{unsure} ({threshold_words(scored.threshold, scored.lower_threshold)})"
-            )
-        if scored.odd_label is not None:
-            typer.echo(f"A label is neither 0 nor 1 and is copied unchanged: {scored.odd_label}.", err=True)
+        score = partial(score_table, instances=instances, by_instance=by_instance, resize=resize, witnesses=witnesses)
+        scored = score(verifier, bags, out, progress=RichProgress())
+        threshold = threshold_words(scored.threshold, scored.lower_threshold)
+        print_json({**asdict(scored), "out": str(out)}) if json else print(f"{counts_of(scored)} ({threshold})")
+        warn_of_odd_label(scored)
         point = verifier.operating_point.for_witnesses_by(scored.witnesses_by)
-        if scored.yes_without_witness:
-            _hint_to_calibrate(
-                point, f"In {scored.yes_without_witness:,} accepted bag{'s' * (scored.yes_without_witness != 1)},"
-            )
-        nearly_whole = point.nearly_whole_sets
-        if nearly_whole is not None and witnesses != "none":
-            typer.echo(
-                f"The witness sets are not informative: they contain {nearly_whole:.0%} of a bag on average.", err=True
-            )
-        typer.echo(f"Wrote {out}.", err=True)
+        if bare := scored.yes_without_witness:
+            _hint_to_calibrate(point, f"In {bare:,} accepted bag{'s' * (bare != 1)},")
+        if point.nearly_whole_sets is not None and witnesses != "none":
+            share = f"{point.nearly_whole_sets:.0%}"
+            say(f"The witness sets are not informative: they contain {share} of a bag on average.")
+        say(f"Wrote {out}.")
         return
-    kind = verifier.backbone.kind
+    queries = query or []
+    references = [named_query(name, verifier.backbone.kind) for name in queries]
     if stream:
-        _verify_stream(verifier, query or [], names, 10 if top is None else top, resize, json)
+        limit = 10 if top is None else top
+        verdicts = verifier.verify_stream(references, names[0], top=limit, resize=resize, progress=RichProgress())
+        if json:
+            rows = [{"query": name, **verdict.document()} for name, verdict in zip(queries, verdicts, strict=True)]
+            print_json({"bag": names[0], "verdicts": rows})
+            return
+        for name, verdict in zip(queries, verdicts, strict=True):
+            print(f"{name}: {verdict}" if len(queries) > 1 else str(verdict))
         return
-    members = named_bag(names, kind)
-    references = [named_query(one, verifier.backbone.kind) for one in query or []]
+    members = named_bag(names, verifier.backbone.kind)
     asked = references[0] if len(references) == 1 else references
     verdict = verifier.verify(asked, [member.instance for member in members], resize=resize, witnesses=witnesses)
-    if kind == "text":
+    if verifier.backbone.kind == "text":
         if len(names) == 1 and len(members) > 1 and is_text_file(names[0]):
-            typer.echo(f"Reading {names[0]} as a bag of {len(members)} texts, one per line.", err=True)
-        for word in (*(query or []), *names):
+            say(f"Reading {names[0]} as a bag of {len(members)} texts, one per line.")
+        for word in (*queries, *names):
             if len(word.split()) == 1 and not is_file(word) and not is_folder(word):
-                typer.echo(f"Read as text, because there is no such file or folder: {in_a_line(word)}", err=True)
+                say(f"Read as text, because there is no such file or folder: {in_a_line(word)}")
     if json:
-        asked_by = query[0] if query is not None and len(query) == 1 else query
+        asked_by = queries[0] if len(queries) == 1 else queries
         print_json({"query": asked_by, "bag": [member.name for member in members], **verdict.document()})
     else:
-        print(as_text(verdict, [in_a_line(one.name) if one.in_place else one.name for one in members]))
+        print(as_text(verdict, [in_a_line(member.name) if member.in_place else member.name for member in members]))
     if verdict.verdict and not verdict.witnesses and witnesses != "none":
         _hint_to_calibrate(verifier.operating_point.for_witnesses_by(verdict.witnesses_by), "In this accepted bag,")
 
 
-def _verify_stream(
-    verifier: "Verifier", queries: list[str], names: list[str], top: int, resize: "Fit | None", json: bool
-) -> None:
-    from miv.runtime import RichProgress
-    from miv.verifier.table_reading import named_query
+def counts_of(scored: "Scored") -> str:
+    """The numbers of exemplars, yes and unsure in words."""
+    unsure = "" if scored.lower_threshold is None and not scored.unsure else f", {scored.unsure:,} unsure"
+    return f"{scored.exemplars:,} exemplar{'s' * (scored.exemplars != 1)}, {scored.yes:,} yes{unsure}"
 
-    asked = [named_query(one, verifier.backbone.kind) for one in queries]
-    verdicts = verifier.verify_stream(asked, names[0], top=top, resize=resize, progress=RichProgress())
-    if json:
-        found = [{"query": one, **verdict.document()} for one, verdict in zip(queries, verdicts, strict=True)]
-        print_json({"bag": names[0], "verdicts": found})
-        return
-    for one, verdict in zip(queries, verdicts, strict=True):
-        print(f"{one}: {verdict}" if len(queries) > 1 else str(verdict))
+
+def warn_of_odd_label(scored: "Scored") -> None:
+    """Say that a label was copied as it is."""
+    if scored.odd_label is not None:
+        say(f"A label is neither 0 nor 1 and is copied unchanged: {scored.odd_label}.")
 
 
 def _hint_to_calibrate(point: "OperatingPoint", which: str) -> None:
@@ -198,8 +198,7 @@ def _hint_to_calibrate(point: "OperatingPoint", which: str) -> None:
 
     rule = point.witness_rule
     if isinstance(rule, StatedRule):
-        typer.echo(
+        say(
             f"{which} no instance has {rule.factor:g} times an even share, so none counts as a witness. "
-            "`miv calibrate` finds a better rule from data with known witnesses. The scores still rank the instances.",
-            err=True,
+            "`miv calibrate` finds a better rule from data with known witnesses. The scores still rank the instances."
         )

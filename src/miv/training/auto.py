@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from miv.backbones.descriptors import Features, unlike_scales
 from miv.backbones.hf_files import MINILM, installed_sentence_encoder
@@ -13,13 +12,11 @@ from miv.errors import MIVError, unknown_name
 from miv.evaluation import auroc
 from miv.evaluation.baselines import cosines, mean_direction
 from miv.evaluation.metrics import auroc_error
-from miv.files.arrays import Floats
+from miv.files.arrays import Floats, Labels
 from miv.poolings import POOLINGS
 from miv.poolings.cap import CrossAttentionPooling
 from miv.runtime import available_cores
 from miv.training.config import AUTO, TrainingConfig
-
-# The presets: the paper's settings for its three tasks, and ours for QMNIST.
 
 # Handwritten digits from scratch: a small network that keeps positions, first trained by contrast.
 CONTRAST_START: dict[str, Any] = {
@@ -58,8 +55,7 @@ PRESETS: dict[str, TrainingConfig] = {
     ),
 }
 
-# Short training on small machines from the paper's start, for the tier `cpu` of the experiments. One cycle
-# over a fixed number of epochs: stopping before the rate has decayed gains nothing.
+# Short training from the paper's start, for the tier `cpu` of the experiments.
 ONE_CYCLE = TrainingConfig(
     heads=2,
     batch_size=128,
@@ -85,20 +81,16 @@ HEAD: dict[str, Any] = {
     "backbone_learning_rate": "auto",
     "warmup": 1.0,
     "pull": 4.0,
-    "patience": 6,  # with 4, what a cosine cannot express was given up before the rate had risen
+    "patience": 6,
     "frozen_patience": 4,
     "full_stage": False,
 }
 
-# Ours for QMNIST, chosen on its validation split; docs/results says what helped and what did not.
+# Ours for QMNIST, chosen on its validation split.
 PRESETS["best"] = TrainingConfig().changed(
     HEAD
     | CONTRAST_START
-    | {
-        "backbone_options": {**CONTRAST_START["backbone_options"], "shift": 1},
-        "batch_size": 64,
-        "max_epochs": 8,
-    }
+    | {"backbone_options": {**CONTRAST_START["backbone_options"], "shift": 1}, "batch_size": 64, "max_epochs": 8}
 )
 
 # The authors' code uses more patience for these two poolings on QMNIST.
@@ -106,19 +98,13 @@ _PATIENCE = {("qmnist", "pma"): 50, ("qmnist", "msa"): 50}
 
 
 def preset(name: str, pooling: str | None = None) -> TrainingConfig:
-    """The settings of a preset for a pooling.
-
-    >>> preset("qmnist").patience, preset("qmnist", "pma").patience
-    (30, 50)
-    """
+    """The settings of a preset for a pooling."""
     if name not in PRESETS:
         raise unknown_name("preset", name, (AUTO, *PRESETS))
     settings = PRESETS[name]
     pooling = pooling or settings.pooling
     return settings.changed({"pooling": pooling, "patience": _PATIENCE.get((name, pooling), settings.patience)})
 
-
-# What the preset ``auto`` chooses for texts: vectors and tokens together, or vectors alone.
 
 BACKBONE, POOLING = f"sentence_tokens:{MINILM}", "cap_tokens"
 VECTOR, WIDTH, KEPT = 384, 128, 62  # channels of the vector and of a token, and the largest number of tokens
@@ -137,12 +123,9 @@ def choose_for_texts(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> tup
     texts = sum({id(one.pool): len(one.pool) for one in sets.values()}.values())
     needed = texts * (VECTOR + KEPT * WIDTH) * 4
     named = [name for name in _NEEDS_VECTORS if given.get(name)]
-    if given.get("backbone_options", {}).keys() - {"max_tokens"}:
-        named.append("backbone_options")
-    if given.get("pooling", POOLING) != POOLING:
-        named.append("pooling")
-    if given.get("start") == "paper":
-        named.append("start")
+    named += ["backbone_options"] if given.get("backbone_options", {}).keys() - {"max_tokens"} else []
+    named += ["pooling"] if given.get("pooling", POOLING) != POOLING else []
+    named += ["start"] if given.get("start") == "paper" else []
     why = None
     if named:
         why = f"one vector per text because of {named[0]}"
@@ -152,29 +135,15 @@ def choose_for_texts(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> tup
             f"{BACKBONE} compares tokens anyway"
         )
     if why is not None:
-        return ({"backbone": vectors}, f"texts with the frozen sentence encoder {vectors}, {why}")
-    return (
-        with_tokens(),
-        f"texts with the frozen encoder {BACKBONE}: CAP on one vector per text and, where they help, the best match "
-        "of each token, because tokens find witnesses that vectors miss",
-    )
-
-
-def check_pooling(backbone: str, pooling: str) -> None:
-    """Raise an error for a pooling that would take all tokens of a text for one long vector."""
-    if backbone.startswith("sentence_tokens:") and pooling != POOLING:
-        raise MIVError(
-            f"The pooling is {pooling} and the backbone {backbone}, whose tokens only {POOLING} compares. For one "
-            f"vector per text, use --backbone hf:{MINILM}."
-        )
+        return {"backbone": vectors}, f"texts with the frozen sentence encoder {vectors}, {why}"
+    words = "CAP on one vector per text and, where they help, the best match of each token"
+    return with_tokens(), f"texts with the frozen encoder {BACKBONE}: {words}"
 
 
 def with_tokens() -> dict[str, Any]:
     """The settings that compare vectors and tokens."""
     return {"backbone": BACKBONE, "pooling": POOLING, "pooling_options": {"vector": VECTOR, "width": WIDTH}}
 
-
-# Whether vectors should be standardised: measured on the train bags.
 
 UNLIKE_SCALES = 10.0  # embeddings and descriptors reach 1 to 5, tables of measurements 100 and more
 FEW_CHANNELS = 64  # fewer are columns of a table
@@ -184,10 +153,8 @@ _MOST_EXEMPLARS = 1_500
 def should_standardise(train: ExemplarSet) -> bool:
     """Whether vectors should be standardised, by the AUROC of the nearest target on the train bags.
 
-    Standardising helps tables of measurements, where a column in large units would dominate the others: vectors with
-    few channels, or with channels of unlike scales, are standardised unless the train bags are then told apart worse by
-    a standard error. It harms embeddings, whose channels say more the more they vary: other vectors are standardised
-    only if that is better by a standard error, also than centring, which the start of a verifier can do by itself.
+    Vectors with few channels or unlike scales, as in tables of measurements, are standardised unless that is worse by a
+    standard error; other vectors only if it is better by a standard error, also than centring.
     """
     if train.label.min() == train.label.max():
         return False
@@ -204,12 +171,11 @@ def should_standardise(train: ExemplarSet) -> bool:
     return all(_is_clearly_better(some.label, standardised, rival) for rival in (unchanged, centred))
 
 
-def _is_clearly_better(label: NDArray[np.int8], one: Floats, other: Floats) -> bool:
+def _is_clearly_better(label: Labels, one: Floats, other: Floats) -> bool:
     return auroc(label, one) - auroc(label, other) > auroc_error(label, one, other)
 
 
-# Number of train exemplars above which a network from scratch beats a fixed descriptor with a learned map. On Omniglot
-# (6,000) and the twins (3,000 to 5,000), the descriptor was better, and took minutes instead of an hour.
+# Number of train exemplars above which a network from scratch beats a fixed descriptor with a learned map.
 ENOUGH_TO_LEARN_FROM = 10_000
 FROM_NOTHING = ("hog_cnn", "compact_cnn")  # networks that start with random weights
 _LONGEST_MINUTES = 40.0  # of a contrast stage
@@ -227,9 +193,7 @@ class Choice:
 def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: bool = False) -> Choice:
     """Choose settings for the exemplars; ``given`` settings are kept, and the others are chosen to match."""
     if "train" not in sets:
-        raise MIVError(
-            f"The split 'train' is missing; got only {', '.join(sets)}. Training needs train and validation."
-        )
+        raise MIVError(f"The split 'train' is missing; got {', '.join(sets)}. Training needs train and validation.")
     train = sets["train"]
     # Smaller batches if there are few steps, and fewer epochs if each has many steps.
     by_size = {"batch_size": 32 if len(train) < 1_000 else 64, "max_epochs": 12 if len(train) < 5_000 else 8}
@@ -289,13 +253,8 @@ def _wants_no_norm(train: ExemplarSet, given: dict[str, Any]) -> bool:
 
 def _contrast(train: ExemplarSet) -> dict[str, Any]:
     epochs = int(min(24, max(4, _LONGEST_MINUTES / _minutes(train, 1))))
-    return {
-        "backbone": "hog_cnn",
-        "augmentation": "affine",
-        "weight_decay": 0.02,
-        "contrast_epochs": epochs,
-        "contrast_learning_rates": ((0, 2e-3),),
-    }
+    shared = {name: CONTRAST_START[name] for name in ("augmentation", "weight_decay", "contrast_learning_rates")}
+    return {**shared, "backbone": "hog_cnn", "contrast_epochs": epochs}
 
 
 def _told(train: ExemplarSet, epochs: int) -> str:

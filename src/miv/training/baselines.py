@@ -4,13 +4,13 @@ import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from miv.backbones import Backbone, create_backbone
 from miv.backbones.cache import embed_pool
@@ -20,13 +20,11 @@ from miv.errors import MIVError, unknown_name
 from miv.evaluation import auroc, witness_metrics
 from miv.evaluation.baselines import Baselines, Cosines, Figures, cosines, mean_direction, unit_queries, unit_rows
 from miv.evaluation.runs import RunFolder
-from miv.files.arrays import Floats
+from miv.files.arrays import Floats, Integers, Labels, Vectors
 from miv.files.cache import cache_folder
 from miv.runtime import Progress
 from miv.training.auto import should_standardise
 from miv.verifier.network import Verifier
-
-# BM25, the word-based ranking of search engines: how well each text of a bag matches its query.
 
 SATURATION = 1.5  # k1: how soon repeated words stop counting
 LENGTH = 0.75  # b: how much long texts are penalised
@@ -55,7 +53,9 @@ def bm25(exemplars: ExemplarSet) -> Floats:
     weights = counts.copy()
     weights.data = rarity[counts.indices] * counts.data * (SATURATION + 1) / (counts.data + held_back[row])
     scores = np.zeros(len(exemplars.bag_index))
-    queries = _query_words(exemplars, counts)  # (E, V)
+    ptr, references = exemplars.all_references
+    share = csr.to_rows(1 / np.diff(ptr), ptr)
+    queries = csr_array((share, references, ptr), shape=(len(exemplars), counts.shape[0])) @ counts  # (E, V), the mean
     for start in range(0, len(scores), _TOGETHER):
         part = slice(start, start + _TOGETHER)
         products = queries[exemplars.owner[part]].multiply(weights[exemplars.bag_index[part]])
@@ -63,24 +63,11 @@ def bm25(exemplars: ExemplarSet) -> Floats:
     return scores
 
 
-def _query_words(exemplars: ExemplarSet, counts: Any) -> Any:
-    """``(E, V)`` sparse: the words of each query; of several references, the mean of their counts."""
-    from scipy.sparse import csr_array
-
-    if not exemplars.has_references:
-        return counts[exemplars.query]
-    ptr, references = exemplars.all_references
-    share = csr.to_rows(1 / np.diff(ptr), ptr)
-    return csr_array((share, references, ptr), shape=(len(exemplars), counts.shape[0])) @ counts
-
-
 def _count_words(exemplars: ExemplarSet) -> Any:
     """``(P, V)`` sparse: how often each word is in each text that occurs."""
-    from scipy.sparse import csr_array
-
     places: dict[str, int] = {}
     words: list[int] = []
-    lengths: NDArray[np.int64] = np.zeros(len(exemplars.pool), np.int64)
+    lengths: Integers = np.zeros(len(exemplars.pool), np.int64)
     for text in exemplars.used.tolist():
         found = _WORD.findall(exemplars.pool.values[text].lower())
         words += [places.setdefault(word, len(places)) for word in found]
@@ -91,36 +78,22 @@ def _count_words(exemplars: ExemplarSet) -> Any:
     return counts
 
 
-# Logistic regression on simple inputs: the nearest target, and the cosines of all targets.
-
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)  # values of C: small ones keep the weights near 0
 FOLDS = 5
 _MOST_FOR_CHOOSING = 4000  # exemplars: more would not help to choose between factors of ten
 _STEPS = 200
 
 
-@dataclass(frozen=True, eq=False)
-class Logistic:
-    """A fitted regression."""
-
-    scaler: Any  # scales every input to mean 0 and deviation 1 on train; a constant input to 0
-    model: Any  # the scikit-learn model
-    strength: float  # its C
-
-    def score(self, inputs: NDArray[np.float32]) -> Floats:
-        """``(E, 2 C + 2)`` to the logits ``(E,)``."""
-        return np.asarray(self.model.decision_function(self.scaler.transform(inputs)), np.float64)
-
-
-def logistic_inputs(exemplars: ExemplarSet, features: NDArray[np.float32], near: Cosines) -> NDArray[np.float32]:
+def logistic_inputs(exemplars: ExemplarSet, features: Vectors, near: Cosines) -> Vectors:
     r"""``(E, 2 C + 2)``: largest cosine, mean cosine, :math:`|q - t^*|` and :math:`q \odot t^*`, both of length 1."""
     query = unit_queries(exemplars, features)
     target = unit_rows(features, exemplars.bag_index[near.place])
     return np.column_stack([near.nearest, near.mean, np.abs(query - target), query * target]).astype(np.float32)
 
 
-def fit_logistic(exemplars: ExemplarSet, inputs: NDArray[np.float32]) -> Logistic | None:
-    """Fit on train with the best C of ``STRENGTHS`` in cross-validation. ``None`` if train has only one label."""
+def fit_logistic(exemplars: ExemplarSet, inputs: Vectors) -> tuple[Any, float] | None:
+    """The regression on train with the best C of ``STRENGTHS``, and that C; ``None`` if train has only one label."""
+    from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
     label = exemplars.label
@@ -129,10 +102,10 @@ def fit_logistic(exemplars: ExemplarSet, inputs: NDArray[np.float32]) -> Logisti
     scaler = StandardScaler().fit(inputs)
     scaled = scaler.transform(inputs)
     strength = _choose(scaled, label, exemplars.query)
-    return Logistic(scaler, _fit(scaled, label, [strength])[strength], strength)
+    return make_pipeline(scaler, _fit(scaled, label, [strength])[strength]), strength
 
 
-def _choose(scaled: NDArray[np.float32], label: NDArray[np.int8], query: NDArray[np.int64]) -> float:
+def _choose(scaled: Vectors, label: Labels, query: Integers) -> float:
     """The C with the highest mean AUROC over folds, the smaller on ties."""
     found: dict[float, list[float]] = {strength: [] for strength in STRENGTHS}
     for fitting, held_out in _folds(label, query):
@@ -142,7 +115,7 @@ def _choose(scaled: NDArray[np.float32], label: NDArray[np.int8], query: NDArray
     return max(means, key=lambda strength: means[strength], default=0.01)  # a handful of exemplars cannot choose
 
 
-def _folds(label: NDArray[np.int8], query: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def _folds(label: Labels, query: Integers) -> Iterator[tuple[Integers, Integers]]:
     """Folds with both labels in each part; exemplars of one query are in one part."""
     random = np.random.default_rng(0)
     names, places = np.unique(query, return_inverse=True)
@@ -155,7 +128,7 @@ def _folds(label: NDArray[np.int8], query: NDArray[np.int64]) -> Iterator[tuple[
             yield fitting, held_out
 
 
-def _fit(scaled: NDArray[np.float32], label: NDArray[np.int8], strengths: Any) -> dict[float, Any]:
+def _fit(scaled: Vectors, label: Labels, strengths: Any) -> dict[float, Any]:
     """A model for each C, each started from the previous one."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
@@ -172,8 +145,7 @@ def _fit(scaled: NDArray[np.float32], label: NDArray[np.int8], strengths: Any) -
     return models
 
 
-# Description of each method, in display order.
-METHODS = {
+METHODS = {  # in display order
     "nearest": "cosine of the query and its nearest target",
     "mean": "mean cosine of the query and all targets",
     "centred": "cosine of the query and its nearest target, after the mean of the train features is subtracted",
@@ -220,12 +192,20 @@ def score_baselines(
     kind = kinds.pop()
     folder = Path(cache) if cache is not None else cache_folder() / "features"
     name = backbone if isinstance(backbone, str) else None
-    if backbone is None and kind == "features":
-        backbone, name = _vectors(sets), "features"
-    if isinstance(backbone, str):
+    train = sets.get("train")
+    is_new = name is not None
+    if backbone is None and kind == "features":  # as `miv train` takes them
+        channels = int(next(iter(sets.values())).pool.values.shape[1])
+        backbone, name, is_new = Features(channels, train is not None and should_standardise(train)), "features", True
+    elif isinstance(backbone, str):
         backbone = create_backbone(backbone, **(backbone_options or {}))
-        if isinstance(backbone, Features) and backbone.standardise:
-            _standardise(backbone, sets)
+    if is_new and isinstance(backbone, Features) and backbone.standardise:
+        if train is None:
+            raise MIVError(
+                f"The backbone standardises vectors by the split train, but got {', '.join(sets)}. Add train."
+            )
+        backbone.check(train.pool)
+        backbone.fit(train.pool.values[train.used])
     found: dict[str, dict[str, Figures]] = {split: {} for split in chosen}
     strength = None
     if backbone is not None:
@@ -239,28 +219,6 @@ def score_baselines(
                 features = embed_pool(create_backbone(descriptor), sets[split].pool, folder, progress)
                 found[split][descriptor] = _nearest(sets[split], cosines(sets[split], features).each)
     return Baselines(found, name, strength, isinstance(backbone, Features) and backbone.standardise)
-
-
-def _vectors(sets: Mapping[str, ExemplarSet]) -> Features:
-    """The vectors as ``miv train`` takes them, so that a gain by standardising does not look like one by training."""
-    train = sets.get("train")
-    standardise = train is not None and should_standardise(train)
-    backbone = Features(int(next(iter(sets.values())).pool.values.shape[1]), standardise)
-    if standardise:
-        _standardise(backbone, sets)
-    return backbone
-
-
-def _standardise(backbone: Features, sets: Mapping[str, ExemplarSet]) -> None:
-    """Take means and deviations from ``train``, as training does."""
-    if "train" not in sets:
-        raise MIVError(
-            f"The backbone standardises vectors, and the splits are {', '.join(sets)}. Expected train as well, for the "
-            "means and deviations; add it, or leave out standardise."
-        )
-    train = sets["train"]
-    backbone.check(train.pool)
-    backbone.fit(train.pool.values[train.used])
 
 
 def _chosen(sets: Mapping[str, ExemplarSet], splits: tuple[str, ...] | None) -> list[str]:
@@ -278,16 +236,16 @@ def _chosen(sets: Mapping[str, ExemplarSet], splits: tuple[str, ...] | None) -> 
 def _by_features(
     sets: Mapping[str, ExemplarSet], chosen: list[str], backbone: Backbone, cache: Path, progress: Progress | None
 ) -> tuple[dict[str, dict[str, Figures]], float | None]:
-    """The figures of the chosen splits, and the C of the regression, ``None`` without train or with one label there."""
+    """The figures of the chosen splits, and the C of the regression, if there is one."""
 
-    def embedded(split: str) -> tuple[ExemplarSet, NDArray[np.float32], Cosines]:
+    def embedded(split: str) -> tuple[ExemplarSet, Vectors, Cosines]:
         features = embed_pool(backbone, sets[split].pool, cache, progress)[:, : backbone.vector_channels]
         return sets[split], features, cosines(sets[split], features)
 
-    mean = model = None
+    mean = fitted = None
     if "train" in sets:
         train, features, near = embedded("train")
-        mean, model = mean_direction(train, features), fit_logistic(train, logistic_inputs(train, features, near))
+        mean, fitted = mean_direction(train, features), fit_logistic(train, logistic_inputs(train, features, near))
     found = {}
     for split in chosen:
         exemplars, features, near = embedded(split)
@@ -297,9 +255,10 @@ def _by_features(
         }
         if mean is not None:
             found[split]["centred"] = _nearest(exemplars, cosines(exemplars, features, mean).each)
-            logit = None if model is None else model.score(logistic_inputs(exemplars, features, near))
+            inputs = logistic_inputs(exemplars, features, near)
+            logit = None if fitted is None else fitted[0].decision_function(inputs).astype(np.float64)
             found[split]["logistic"] = _measure(exemplars, logit, near.each)
-    return found, None if model is None else model.strength
+    return found, None if fitted is None else fitted[1]
 
 
 def _nearest(exemplars: ExemplarSet, each: Floats) -> Figures:

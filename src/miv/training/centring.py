@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.random import Generator
 from torch import nn
 
 from miv.backbones.descriptors import Features, HistogramOfGradients
@@ -14,7 +14,7 @@ from miv.data.splits import query_groups
 from miv.evaluation import auroc
 from miv.evaluation.baselines import mean_direction, unit_rows
 from miv.evaluation.metrics import auroc_error
-from miv.files.arrays import Floats
+from miv.files.arrays import Floats, Integers, Labels, Vectors
 from miv.poolings.nearest import NearestPooling
 from miv.poolings.similar import AlignedNorm
 from miv.training.auto import FEW_CHANNELS
@@ -24,13 +24,10 @@ _SHARED = 0.2  # length of the mean of unit features from which on they share a 
 _ONE_KIND = 0.05  # of the queries that are targets too; fewer may be accidents
 
 
-def assume_centre(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float32]) -> bool:
+def assume_centre(verifier: Verifier, train: ExemplarSet, features: Vectors) -> bool:
     """Subtract the mean of the train features, scaled to length 1, if they share a direction; return whether they do.
 
-    Pixels, descriptors and most embeddings share a direction, which makes all cosines large and says nothing about
-    classes. Without it, the nearest target gained up to 0.05 AUROC on texts of one kind, images and vectors. Where
-    texts answer others, such as claims and evidence, it lost up to 0.008, so nothing is assumed there, nor for columns
-    of a table. ``fit_scale_and_sharpness`` compares both.
+    Not if texts answer others, such as claims and evidence, and not for columns of a table.
     """
     norm = verifier.pooling.norm
     if not isinstance(norm, AlignedNorm) or not verifier.pooling.learns or norm.has_map:
@@ -49,12 +46,9 @@ def assume_centre(verifier: Verifier, train: ExemplarSet, features: NDArray[np.f
 
 
 def use_requested_centre(
-    verifier: Verifier, train: ExemplarSet, features: NDArray[np.float32], has_learned_features: bool = False
+    verifier: Verifier, train: ExemplarSet, features: Vectors, has_learned_features: bool = False
 ) -> None:
-    """Subtract that mean if the pooling is ``nearest`` and its option ``centred`` asks for it.
-
-    The centre of an earlier verifier stays, unless its backbone was trained again and the features are others now.
-    """
+    """Subtract that mean if the option ``centred`` of ``nearest`` asks for it; a centre of the same features stays."""
     pooling, norm = verifier.pooling, verifier.pooling.norm
     is_asked = isinstance(pooling, NearestPooling) and pooling.centred
     if is_asked and isinstance(norm, AlignedNorm) and (has_learned_features or not norm.centre.any()):
@@ -67,14 +61,11 @@ def are_of_one_kind(exemplars: ExemplarSet) -> bool:
     return bool(np.isin(np.unique(exemplars.all_references[1]), exemplars.bag_index).mean() >= _ONE_KIND)
 
 
-# Compares candidates by their AUROC on held-out bags.
-
-
 @dataclass(frozen=True, eq=False)
 class HeldOutScores:
     """Bags to choose by."""
 
-    label: NDArray[np.int8]  # (E,)
+    label: Labels  # (E,)
     scores: list[Floats]  # (E,) that each candidate gives them
     reuse: float = 1.0  # by which standard errors grow, because bags that share instances are not independent
 
@@ -93,12 +84,15 @@ def auroc_gain(parts: list[HeldOutScores], one: int, other: int) -> tuple[float,
     return float(share @ gains), float(np.sqrt(share**2 @ np.square(errors)))
 
 
+def is_clear_gain(gain: Floats) -> bool:
+    """Whether the mean of ``(E,)`` gains exceeds its standard error."""
+    return bool(gain.mean() > gain.std() / np.sqrt(len(gain)))
+
+
 def independent(exemplars: ExemplarSet) -> float:
     """Number of exemplars the instances allow without reuse: the effective sample size."""
     return min(len(exemplars), len(exemplars.used) / (1 + float(exemplars.bag_sizes.mean())))
 
-
-# Fits the map of a verifier's norm to the features of the train instances, which needs no labels to learn from.
 
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)  # 0: the plain cosine, after the centre of the norm
 FOLDS = 3
@@ -110,10 +104,7 @@ _RIDGE, _RIDGE_OF_FEW = 0.1, 0.3  # of the mean variance; the second for as many
 
 
 def assumed_power(backbone: nn.Module) -> float:
-    """The power to assume for the features of a backbone.
-
-    Neighbouring cells of ``hog`` share edges, so plain cosines count the same stroke many times.
-    """
+    """The power to assume; neighbouring cells of ``hog`` share edges, so cosines count the same stroke many times."""
     return 0.25 if isinstance(backbone, HistogramOfGradients) else 0.0
 
 
@@ -121,12 +112,12 @@ def assumed_power(backbone: nn.Module) -> float:
 class _Spectrum:
     """Mean ``(C,)`` of unit features, and variances ``(C,)`` along their principal directions ``(C, C)``."""
 
-    mean: NDArray[np.float32]
+    mean: Vectors
     variance: Floats
-    directions: NDArray[np.float32]
+    directions: Vectors
 
     @classmethod
-    def of(cls, units: NDArray[np.float32]) -> "_Spectrum":
+    def of(cls, units: Vectors) -> "_Spectrum":
         """Of the rows ``(N, C)``; the ridge keeps directions with little evidence from being blown up."""
         mean = units.mean(axis=0)
         centred = units - mean
@@ -135,7 +126,7 @@ class _Spectrum:
         ridge = (_RIDGE + _RIDGE_OF_FEW * len(variance) / len(units)) * max(float(variance.mean()), 1e-12)
         return cls(mean, variance + ridge, directions.astype(np.float32))
 
-    def gains(self, power: float) -> NDArray[np.float32]:
+    def gains(self, power: float) -> Vectors:
         """``(C,)`` the factor along each direction, 1 in the mean square."""
         found = self.variance ** (-power / 2)
         return np.asarray(found / np.sqrt(np.mean(found**2)), np.float32)
@@ -144,30 +135,27 @@ class _Spectrum:
 def fit_whitening(
     verifier: Verifier,
     train: ExemplarSet,
-    features: NDArray[np.float32],
+    features: Vectors,
     seed: int = 0,
     *,
     validation: ExemplarSet | None = None,
-    validation_features: NDArray[np.float32] | None = None,
+    validation_features: Vectors | None = None,
     assumed: float = 0.0,
 ) -> float | None:
     r"""Whiten the features in part, if that improves the nearest target on held-out bags; return the power.
 
-    Descriptors and embeddings vary most along a few directions that all instances share, and a cosine counts these
-    most. With mean :math:`\mu` and covariance :math:`\Sigma` of the train instances, scaled to length 1, the norm of
-    the pooling gets
+    With mean :math:`\mu` and covariance :math:`\Sigma` of the train instances, scaled to length 1, the norm gets
 
     .. math:: c = \mu, \qquad M \propto (\Sigma + r I)^{-p/2}
 
-    where :math:`p = 1` whitens fully. Labels only choose :math:`p`: cross-validation over the queries of train (over
-    their classes, if known), and validation, compare the powers. The assumed power is kept unless the best is better
-    by a standard error and, if it is higher, by 0.02. Then the lowest power is taken that is not worse than the best by
-    a standard error, because the ranks of witnesses get worse with high powers. Power 0 (``None``) changes nothing.
+    Cross-validation over the queries of train, and validation, choose :math:`p`. The assumed power is kept unless the
+    best is better by a standard error and, if it is higher, by 0.02; then the lowest power is taken that is not worse
+    than the best by a standard error. Power 0 (``None``) changes nothing.
     """
     norm = verifier.pooling.norm
-    if not isinstance(norm, AlignedNorm) or not verifier.pooling.learns or norm.channels > _MOST_CHANNELS:
+    if not isinstance(norm, AlignedNorm) or not verifier.pooling.learns or norm.has_map:
         return None
-    if norm.has_map:
+    if norm.channels > _MOST_CHANNELS:
         return None
     random = np.random.default_rng([seed, 19])
     features = features[:, : norm.channels]  # tokens may follow
@@ -190,11 +178,7 @@ def fit_whitening(
 
 
 def _folds(
-    train: ExemplarSet,
-    features: NDArray[np.float32],
-    random: np.random.Generator,
-    powers: Sequence[float],
-    centre: NDArray[np.float32],
+    train: ExemplarSet, features: Vectors, random: Generator, powers: Sequence[float], centre: Vectors
 ) -> list[HeldOutScores]:
     """Cross-validation in which held-out instances take no part in the covariance, if enough others are left."""
     some = _some(train, random)
@@ -229,11 +213,7 @@ def _is_clear(parts: list[HeldOutScores], one: int, other: int, least: float = 0
 
 
 def _scores(
-    exemplars: ExemplarSet,
-    features: NDArray[np.float32],
-    spectrum: _Spectrum,
-    powers: Sequence[float],
-    centre: NDArray[np.float32],
+    exemplars: ExemplarSet, features: Vectors, spectrum: _Spectrum, powers: Sequence[float], centre: Vectors
 ) -> HeldOutScores:
     """The cosine of the nearest target for each power; each reference of a query counts as an exemplar of its own."""
     exemplars = exemplars.by_reference()
@@ -247,13 +227,13 @@ def _scores(
     return HeldOutScores(exemplars.label, [csr.bag_maxima(one, exemplars.bag_ptr) for one in each])
 
 
-def _spectrum(features: NDArray[np.float32], rows: NDArray[np.int64], random: np.random.Generator) -> _Spectrum:
+def _spectrum(features: Vectors, rows: Integers, random: Generator) -> _Spectrum:
     return _Spectrum.of(unit_rows(features, np.sort(random.permutation(rows)[:_MOST_INSTANCES])))
 
 
-def _some(exemplars: ExemplarSet, random: np.random.Generator) -> ExemplarSet:
+def _some(exemplars: ExemplarSet, random: Generator) -> ExemplarSet:
     return exemplars.subset(np.sort(random.permutation(len(exemplars))[:_MOST_EXEMPLARS]))
 
 
-def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+def _unit(rows: Vectors) -> Vectors:
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.float32(1e-6))

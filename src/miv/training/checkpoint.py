@@ -39,8 +39,6 @@ __all__ = [
 ]
 
 
-# Progress of a stage: everything a run needs to resume, besides weights and optimiser.
-
 EpochMetrics = dict[str, float]
 
 _SAVED = ("history", "step", "loss_sum", "seconds", "start", "start_logit")
@@ -67,12 +65,9 @@ class StageState:
     step: int = 0  # number of finished steps in the current epoch
     loss_sum: float = 0.0  # sum of the exemplar losses in these steps
     seconds: float = 0.0  # time spent so far
-    # metrics before the first epoch if the start is a candidate for the best; else None
-    start: EpochMetrics | None = None
-    # (E,) of validation before the first epoch, if epochs are compared with it per exemplar
-    start_logit: list[float] | None = None
-    # metric that selects the best epoch; derived from the settings, so not in a checkpoint
-    criterion: str = "validation_accuracy"
+    start: EpochMetrics | None = None  # before the first epoch, if the start is a candidate for the best
+    start_logit: list[float] | None = None  # (E,) of validation then, if epochs are compared with it per exemplar
+    criterion: str = "validation_accuracy"  # selects the best epoch; derived from the settings, so not in a checkpoint
     keeps_last: bool = False  # whether the last epoch is kept because there is nothing to choose by; likewise derived
 
     @property
@@ -108,7 +103,7 @@ class StageState:
         check_shape(document, _SHAPE, "the state of the stage", "")
         # Later, odd values would fail far from the file that holds them.
         history, start = document["history"], document.get("start")
-        for row in [*history, *([] if start is None else [start])]:
+        for row in history if start is None else [*history, start]:
             if not self.keeps_last and self.criterion not in row:
                 raise ValueError(f"an epoch lacks its metrics: {str(row)[:60]}")
         if any(row.keys() != history[0].keys() or not row.keys() >= {"learning_rate", "train_loss"} for row in history):
@@ -116,8 +111,6 @@ class StageState:
         for name in _SAVED:
             setattr(self, name, document.get(name) if name in _YOUNGEST else document[name])
 
-
-# The parts of Lightning used for training, imported in one place; if it is missing, the error says what to install.
 
 with needs_extra("train", "Training", "Lightning"):
     from lightning.fabric.plugins.environments.lightning import LightningEnvironment
@@ -141,9 +134,8 @@ SAVE_SECONDS = 300.0  # interval between saves within a long epoch
 class CheckpointCallback(Checkpoint):
     """Saves at the end of each epoch, at intervals within a long one, and on a request to stop.
 
-    Best weights, checkpoint and early stopping are handled here, not in three Lightning callbacks: all
-    follow from the state in ``last.ckpt``, which is replaced atomically, so a kill at any moment leaves them in
-    agreement.
+    Best weights and early stopping follow from the state in ``last.ckpt``, which is replaced atomically, so a kill at
+    any moment leaves them in agreement.
     """
 
     def __init__(self, folder: Path, epochs: int, patience: int, metrics: Callable[[StageState], None]) -> None:
@@ -172,8 +164,8 @@ class CheckpointCallback(Checkpoint):
         if interrupted or terminated or is_due:  # all processes agree
             module.settle()
             self._save(trainer)
-        if interrupted or terminated:
-            raise Stopped(SAVED, TERMINATED if terminated else CTRL_C)
+            if interrupted or terminated:
+                raise Stopped(SAVED, TERMINATED if terminated else CTRL_C)
 
     def on_train_epoch_end(self, trainer: Trainer, module: Any) -> None:
         """Save; Lightning calls this after the module has measured the epoch, as for every ``Checkpoint``."""
@@ -237,8 +229,7 @@ class CheckpointCallback(Checkpoint):
 class Stopped(BaseException):
     """Leaves the training loop on a request to stop, and says what was saved.
 
-    Not a ``KeyboardInterrupt``, on which Lightning exits with code 1, and not an ``Exception``, because it may
-    be raised anywhere and no library may catch it as its own error.
+    Not a ``KeyboardInterrupt``, on which Lightning exits with code 1, nor an ``Exception``, which libraries may catch.
     """
 
     def __init__(self, saved: str, exit_code: int) -> None:
@@ -263,8 +254,7 @@ _held = threading.local()
 def locked(folder: Path) -> Iterator[None]:
     """Keep other processes and threads from training in a folder; a thread that has it may enter again.
 
-    The system releases the lock when the process ends for any reason. The empty file stays: removing it would allow
-    two processes to hold locks on different files of the same name.
+    The empty file stays: removing it would allow two processes to hold locks on different files of the same name.
     """
     path = Path(os.path.realpath(folder)) / LOCK_NAME
     mine: set[Path] = _held.__dict__.setdefault("paths", set())
@@ -277,9 +267,7 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            raise MIVError(
-                f"Another process is training in {folder}. Wait until it has ended, or choose another folder for --out."
-            ) from None
+            raise MIVError(f"Another process is training in {folder}. Wait for it, or choose another --out.") from None
     mine.add(path)
     try:
         yield

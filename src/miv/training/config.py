@@ -14,8 +14,8 @@ from miv.files.json import read_json_object
 
 AUTO = "auto"  # the preset that chooses settings for the data, see miv.training.auto
 
-# Pairs of a first epoch (counted from 0) and its learning rate.
-LearningRates = tuple[tuple[int, float], ...]
+LearningRates = tuple[tuple[int, float], ...]  # pairs of a first epoch (counted from 0) and its learning rate
+_RATES = ("learning_rates", "frozen_learning_rates", "contrast_learning_rates")
 
 
 @dataclass(frozen=True)
@@ -113,34 +113,21 @@ class TrainingConfig:
             object.__setattr__(self, one.name, value)
         if self.backbone_learning_rate == "same":  # the spelling in flags and files; None internally
             object.__setattr__(self, "backbone_learning_rate", None)
-        counts = (
-            "heads batch_size grouping max_epochs patience frozen_patience frozen_max_epochs trainable_layers bucket"
-        )
-        least = {
-            **dict.fromkeys(counts.split(), 1),
-            "seed": 0,
-            "weight_decay": 0.0,
-            "contrast_epochs": 0,
-            "warmup": 0.0,
-        }
-        least |= {"pull": 0.0, "align_epochs": 0, "align_learning_rate": 1e-9}
-        least |= {"contrast_batch_size": 2, "contrast_temperature": 1e-3}
-        for name, smallest in least.items():
+        for name, smallest in _LEAST.items():
             given = getattr(self, name)
             if given is not None and given < smallest:
                 raise MIVError(f"{name} is {given}. Expected {smallest} or more.")
-        if self.seed > _GREATEST_SEED:
-            raise MIVError(f"seed is {self.seed}. Expected {_GREATEST_SEED} or less.")
+        if self.seed >= 2**63:
+            raise MIVError(f"seed is {self.seed}. Expected {2**63 - 1} or less.")
         if self.start == "paper" and self.align_epochs:
             raise MIVError(f"align_epochs is {self.align_epochs} and start is 'paper'. The map needs start='similar'.")
         if not self.frozen_stage and not self.full_stage:
             raise MIVError("frozen_stage and full_stage are both false, so nothing is trained. Expected one or both.")
-        _check_rates("learning_rates", self.learning_rates)
         rate = self.backbone_learning_rate
         if isinstance(rate, float) and not 0 < rate < 10:
             raise MIVError(f"backbone_learning_rate is {rate}. Expected a rate above 0, such as 2e-5, or auto or same.")
-        for name in ("frozen_learning_rates", "contrast_learning_rates"):
-            if getattr(self, name):
+        for name in _RATES:
+            if name == "learning_rates" or getattr(self, name):
                 _check_rates(name, getattr(self, name))
 
     def changed(self, changes: dict[str, Any], where: str = "") -> "TrainingConfig":
@@ -158,10 +145,8 @@ class TrainingConfig:
 
     def changes(self) -> dict[str, Any]:
         """The settings that differ from their defaults."""
-        default = TrainingConfig()
-        return {
-            one.name: value for one in fields(self) if (value := getattr(self, one.name)) != getattr(default, one.name)
-        }
+        default = vars(TrainingConfig())
+        return {name: value for name, value in vars(self).items() if value != default[name]}
 
     @property
     def criterion(self) -> str:
@@ -170,8 +155,7 @@ class TrainingConfig:
 
     def document(self) -> dict[str, Any]:
         """The settings as plain JSON values."""
-        rates = ("learning_rates", "frozen_learning_rates", "contrast_learning_rates")
-        return {**asdict(self), **{name: [list(pair) for pair in getattr(self, name)] for name in rates}}
+        return {**asdict(self), **{name: [list(pair) for pair in getattr(self, name)] for name in _RATES}}
 
     def for_stage(self, name: str) -> "TrainingConfig":
         """The settings with the learning rates, maximum epochs and batches of a stage."""
@@ -232,22 +216,15 @@ def parse_setting(name: str, text: str) -> Any:
         except ValueError as error:
             raise MIVError(f"{name} is {text!r}. Expected epoch:rate pairs, such as 0:1e-4,5:5e-5.") from error
     if name.endswith("_options"):
-        return parse_options(_split(text), name)
+        return parse_options(re.split(r",(?=\s*[A-Za-z_]\w*=)", text), name)  # not at commas within a list
     return text
-
-
-def _split(text: str) -> list[str]:
-    """Split at the commas between ``key=`` and ``key=``, not at those within a list."""
-    return re.split(r",(?=\s*[A-Za-z_]\w*=)", text)
 
 
 def parse_options(texts: list[str], where: str) -> dict[str, Any]:
     """Read ``key=value`` texts; values that look like numbers, true or false are converted.
 
-    >>> parse_options(["size=large", "heads=4"], "an option")
-    {'size': 'large', 'heads': 4}
-    >>> parse_options(["projection=True"], "an option")
-    {'projection': True}
+    >>> parse_options(["size=large", "heads=4", "projection=True"], "an option")
+    {'size': 'large', 'heads': 4, 'projection': True}
     """
     options = {}
     for text in texts:
@@ -264,10 +241,7 @@ def parse_options(texts: list[str], where: str) -> dict[str, Any]:
 def _check_rates(name: str, given: LearningRates) -> None:
     epochs = [epoch for epoch, _ in given]
     if not epochs or epochs[0] != 0 or epochs != sorted(set(epochs)) or not all(0 < rate < 10 for _, rate in given):
-        raise MIVError(
-            f"{name} is {given}. Expected pairs of an epoch and a rate above 0, with epochs increasing from 0, such as "
-            "0:1e-4,5:5e-5."
-        )
+        raise MIVError(f"{name} is {given}. Expected epochs increasing from 0 with rates above 0, as 0:1e-4,5:5e-5.")
 
 
 def _checked(name: str, value: Any, wanted: Any) -> Any:
@@ -290,9 +264,7 @@ def _checked(name: str, value: Any, wanted: Any) -> Any:
         is_rate = isinstance(value, (int, float)) and not isinstance(value, bool)
         pairs = [(0, value)] if is_rate else value if isinstance(value, (list, tuple)) else [value]
         if not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs):
-            raise MIVError(
-                f"{name} is {value!r}. Expected pairs of an epoch and a rate, such as [[0, 1e-4], [5, 5e-5]]."
-            )
+            raise MIVError(f"{name} is {value!r}. Expected pairs of an epoch and a rate, as [[0, 1e-4], [5, 5e-5]].")
         return tuple((_checked(name, epoch, int), _checked(name, rate, float)) for epoch, rate in pairs)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         try:
@@ -302,9 +274,8 @@ def _checked(name: str, value: Any, wanted: Any) -> Any:
     wanted = dict if get_origin(wanted) is dict else wanted
     if name == "backbone" and callable(value):  # a module or its class, as Verifier takes it
         raise MIVError(
-            "backbone is a module. A run stores its settings, so it needs a name: register the class with "
-            '@miv.register_backbone("my_backbone") and pass backbone="my_backbone" and backbone_options; or train a '
-            "verifier that has this backbone: start_from=Verifier(backbone=module)."
+            'backbone is a module. A run needs its name: register the class with @miv.register_backbone("my_backbone") '
+            'and pass backbone="my_backbone"; or train a verifier with it: start_from=Verifier(backbone=module).'
         )
     if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
         raise MIVError(f"{name} is {value!r}. Expected {_WORDS[wanted]}.")
@@ -322,5 +293,10 @@ def _as_json(name: str, options: dict[str, Any]) -> dict[str, Any]:
     return as_written
 
 
-_GREATEST_SEED = 2**63 - 1
+_COUNTS = "heads batch_size grouping max_epochs patience frozen_patience frozen_max_epochs trainable_layers bucket"
+_LEAST = {
+    **dict.fromkeys(_COUNTS.split(), 1),
+    **dict.fromkeys(("seed", "weight_decay", "contrast_epochs", "warmup", "pull", "align_epochs"), 0),
+    **{"align_learning_rate": 1e-9, "contrast_batch_size": 2, "contrast_temperature": 1e-3},
+}
 _WORDS = {int: "a whole number", float: "a number", str: "a string", bool: "true or false", dict: "key = value pairs"}

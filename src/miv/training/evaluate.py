@@ -53,11 +53,14 @@ def evaluate(
     if plots is not None:
         refuse_existing_in(Path(plots), CURVE_FILES, overwrite=overwrite)
     chosen = open_one(exemplars, split)
-    verifier = _opened(model)
+    if isinstance(model, TrainingRun):
+        model = model.verifier
+    if not isinstance(model, Verifier):
+        refuse_unfinished(Path(model))
+    verifier = model if isinstance(model, Verifier) else Verifier.from_pretrained(os.fspath(model))
     progress = RichProgress() if verbose else SilentProgress()
-    features = embed_exemplars(
-        verifier.backbone, chosen, feature_folder(None if cache is None else Path(cache)), progress
-    )
+    folder = feature_folder(None if cache is None else Path(cache))
+    features = embed_exemplars(verifier.backbone, chosen, folder, progress)
     answers = predict(verifier, chosen, features, progress)
     if chosen.witness is not None:
         answers = with_contributions(verifier, chosen, answers, features, progress)
@@ -68,12 +71,3 @@ def evaluate(
         write_curves(answers, Path(plots))
     unlike = withheld(verifier, chosen, features, progress)
     return measure(answers, score=score, point=verifier.operating_point, withheld=unlike)
-
-
-def _opened(model: Verifier | TrainingRun | str | PathLike[str]) -> Verifier:
-    if isinstance(model, Verifier):
-        return model
-    if isinstance(model, TrainingRun):
-        return model.verifier
-    refuse_unfinished(Path(model))
-    return Verifier.from_pretrained(os.fspath(model))

@@ -7,13 +7,14 @@ from typing import cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.random import Generator
 from torch import Tensor
 from torch.nn import functional
 
 from miv.bags import Bags
 from miv.data import ExemplarSet, csr
 from miv.data.splits import query_groups
+from miv.files.arrays import Integers, Mask, Vectors
 from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.similar import INTERCEPT, SCALE, AlignedNorm
 from miv.training.auto import FEW_CHANNELS
@@ -22,9 +23,7 @@ from miv.training.similar_start import token_matches
 from miv.training.stage_module import ENOUGH
 from miv.verifier.network import Verifier
 
-# The bags that a map of the features is fitted to, as far as the map can change them.
-
-SHARPNESS = 16.0  # of the attention while the map is fitted; 8 to 64 end within 0.01 AUROC of each other
+SHARPNESS = 16.0  # of the attention while the map is fitted
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +42,7 @@ class MapPairs:
     exemplar: Tensor  # (R,) the number of the exemplar that has this reference
 
     @classmethod
-    def of(
-        cls, verifier: Verifier, exemplars: ExemplarSet, features: NDArray[np.float32], directions: Tensor
-    ) -> "MapPairs":
+    def of(cls, verifier: Verifier, exemplars: ExemplarSet, features: Vectors, directions: Tensor) -> "MapPairs":
         count, owner = len(exemplars), csr.owners(exemplars.all_references[0])
         exemplars = exemplars.by_reference()
         norm = cast(AlignedNorm, verifier.pooling.norm)
@@ -61,18 +58,10 @@ class MapPairs:
             matches = token_matches(verifier, verifier.pooling, exemplars, features)
             more = torch.from_numpy(matches).float() * verifier.pooling.share.detach().cpu()
         weight = np.ones(len(exemplars)) if exemplars.weight is None else exemplars.weight
-        return cls(
-            coordinates,
-            left.square().sum(dim=1),
-            query,
-            target,
-            (left[query] * left[target]).sum(dim=1),
-            more,
-            torch.from_numpy(exemplars.bag_ptr),
-            torch.from_numpy(exemplars.label).float(),
-            torch.from_numpy(weight * (count / weight.sum())).float(),
-            torch.from_numpy(owner),
-        )
+        label, scaled = torch.from_numpy(exemplars.label).float(), torch.from_numpy(weight * (count / weight.sum()))
+        product, ptr = (left[query] * left[target]).sum(dim=1), torch.from_numpy(exemplars.bag_ptr)
+        pairs = (query, target, product, more, ptr, label, scaled.float(), torch.from_numpy(owner))
+        return cls(coordinates, left.square().sum(dim=1), *pairs)
 
     @property
     def reuse(self) -> float:
@@ -80,7 +69,7 @@ class MapPairs:
         exemplars, bag_size = len(self.exemplar.unique()), len(self.target) / len(self.label)
         return math.sqrt(max(1.0, exemplars * (1 + bag_size) / len(self.coordinates)))
 
-    def subset(self, keep: NDArray[np.bool_]) -> "MapPairs":
+    def subset(self, keep: Mask) -> "MapPairs":
         """Only those of some exemplars: ``(E,)``, true for those to keep."""
         kept = torch.from_numpy(keep)[self.exemplar]  # (R,)
         sizes = self.ptr.diff()  # (R,)
@@ -113,7 +102,7 @@ class MapPairs:
         return bags.sum(bags.softmax(similar * SHARPNESS) * similar)[:, 0]
 
 
-def units_after(norm: AlignedNorm, features: NDArray[np.float32]) -> Tensor:
+def units_after(norm: AlignedNorm, features: Vectors) -> Tensor:
     """``(U, C)`` the features after centre and map, of length 1."""
     with torch.no_grad():
         given = torch.from_numpy(np.array(features)).to(norm.map)
@@ -122,12 +111,11 @@ def units_after(norm: AlignedNorm, features: NDArray[np.float32]) -> Tensor:
 
 # Of the pull to the map before, from strong to weak. None: that map itself.
 STRENGTHS = (None, 300.0, 100.0, 30.0)
-# With many channels, weaker pulls separate the train bags so well that the next stage finds nothing to learn there.
 STRENGTHS_OF_FEW = (*STRENGTHS, 10.0, 3.0, 1.0)
 FOLDS = 4
-_STEPS = 8  # for each strength; the end of the path, where training bags are told apart perfectly, is worse on others
+_STEPS = 8  # for each strength
 _MOST_CHANNELS = 2_048  # more take minutes
-_MOST_DIRECTIONS = 128  # that the map changes; 32 to 256 end within 0.005 AUROC of each other
+_MOST_DIRECTIONS = 128  # that the map changes
 _MOST_EXEMPLARS, _MOST_TARGETS = 6_000, 60_000  # for the fit
 _MOST_FOR_CHOOSING, _MOST_TARGETS_FOR_CHOOSING = 1_500, 20_000  # enough to choose one of a few strengths
 _MOST_NUMBERS = 1 << 25  # of all targets in memory: 128 MB
@@ -136,11 +124,11 @@ _MOST_NUMBERS = 1 << 25  # of all targets in memory: 128 MB
 def fit_map(
     verifier: Verifier,
     train: ExemplarSet,
-    features: NDArray[np.float32],
+    features: Vectors,
     seed: int = 0,
     *,
     validation: ExemplarSet | None,
-    validation_features: NDArray[np.float32],
+    validation_features: Vectors,
 ) -> float | None:
     r"""Fit the map to the train bags, if that improves AUROC on held-out bags; return the strength of the pull.
 
@@ -150,14 +138,9 @@ def fit_map(
     .. math:: \min_{A, s, b} \sum_e L\Big(y_e,\; s \sum_n a_n c_n + b\Big) + \frac{\lambda}{2} \|A - I\|^2, \qquad
         c_n = \cos(M q, M t_n), \quad a_n \propto \exp\{16 \, c_n\}, \quad M = A M_0
 
-    The contrast stage and ``align`` learn from positive bags alone, and take the bags of other queries for negative
-    ones. This fit takes the labels as they are, so it also works with a few classes, where other bags are full of the
-    query's class. With more than 128 channels, :math:`A` changes only the main directions of the train instances.
-
-    The path from strong to weak pulls takes a few steps of L-BFGS for each. Cross-validation over the queries of train
-    (over their classes, if known), and validation, choose where it ends: the strongest pull must be better than none,
-    and each weaker one better than the best so far by a standard error of the AUROC. Without validation there is no
-    map: bags of train share instances, so that a map which knows these looks good on all of them.
+    With more than 128 channels, :math:`A` changes only the main directions of the train instances. Cross-validation
+    over the queries of train, and validation, choose :math:`\lambda`: the strongest pull must be better than none, and
+    each weaker one better than the best so far by a standard error of the AUROC. Without validation there is no map.
     """
     norm = verifier.pooling.norm
     if not isinstance(norm, AlignedNorm) or not verifier.pooling.learns or norm.channels > _MOST_CHANNELS:
@@ -194,38 +177,30 @@ def _path(pairs: MapPairs, strengths: Sequence[float | None]) -> list[Tensor]:
     identity = torch.eye(pairs.coordinates.shape[1], dtype=torch.float32)
     matrix, scale, intercept = identity.clone(), identity.new_tensor(SCALE), identity.new_tensor(INTERCEPT)
     path = []
+
+    def descend(learned: list[Tensor], strength: float) -> None:
+        for weight in learned:
+            weight.requires_grad_(True)
+        optimiser = torch.optim.LBFGS(learned, max_iter=_STEPS, line_search_fn="strong_wolfe")
+
+        def closure() -> Tensor:
+            optimiser.zero_grad()
+            logit = pairs.pooled(matrix) * scale + intercept
+            losses = functional.binary_cross_entropy_with_logits(logit, pairs.label, reduction="none")
+            loss = (losses * pairs.weight).sum() + strength / 2 * (matrix - identity).square().sum()
+            torch.autograd.backward(loss)
+            return loss
+
+        optimiser.step(closure)
+
     for strength in strengths:
-        learned = [scale, intercept] if strength is None else [matrix, scale, intercept]
-        _descend(pairs, (matrix, scale, intercept), learned, identity, strength or 0.0)
+        descend([scale, intercept] if strength is None else [matrix, scale, intercept], strength or 0.0)
         path.append(matrix.detach().clone())
     return path
 
 
-def _descend(
-    pairs: MapPairs, weights: tuple[Tensor, Tensor, Tensor], learned: list[Tensor], identity: Tensor, strength: float
-) -> None:
-    matrix, scale, intercept = weights
-    for weight in learned:
-        weight.requires_grad_(True)
-    optimiser = torch.optim.LBFGS(learned, max_iter=_STEPS, line_search_fn="strong_wolfe")
-
-    def closure() -> Tensor:
-        optimiser.zero_grad()
-        logit = pairs.pooled(matrix) * scale + intercept
-        losses = functional.binary_cross_entropy_with_logits(logit, pairs.label, reduction="none")
-        loss = (losses * pairs.weight).sum() + strength / 2 * (matrix - identity).square().sum()
-        torch.autograd.backward(loss)
-        return loss
-
-    optimiser.step(closure)
-
-
 def _folds(
-    pairs: MapPairs,
-    exemplars: ExemplarSet,
-    rows: NDArray[np.int64],
-    strengths: Sequence[float | None],
-    random: np.random.Generator,
+    pairs: MapPairs, exemplars: ExemplarSet, rows: Integers, strengths: Sequence[float | None], random: Generator
 ) -> list[HeldOutScores]:
     """The bags of these rows in folds, each scored by maps that were fitted to the others; nothing for too few."""
     names, unit = np.unique(query_groups(exemplars.subset(rows)), return_inverse=True)
@@ -252,9 +227,8 @@ def _scores(pairs: MapPairs, path: Sequence[Tensor]) -> HeldOutScores:
 def _choose(folds: list[HeldOutScores], others: HeldOutScores) -> int:
     """The place of the best strength, from strong to weak.
 
-    The folds share instances with the bags that were fitted, so a map that knows these instances looks good there, and
-    so does one for features of a network that was trained on them. So it must not be worse on validation and, if that
-    is enough to tell, must be better there than none by a standard error.
+    The folds share instances with the bags that were fitted, so a map must not be worse on validation and, if that is
+    enough to tell, must be better there than none by a standard error.
     """
     best, parts = 0, [*folds, others]
     for place in range(1, len(others.scores)):
@@ -267,7 +241,7 @@ def _choose(folds: list[HeldOutScores], others: HeldOutScores) -> int:
     return best
 
 
-def _sample(exemplars: ExemplarSet, random: np.random.Generator, most: int, most_targets: int) -> NDArray[np.int64]:
+def _sample(exemplars: ExemplarSet, random: Generator, most: int, most_targets: int) -> Integers:
     """The places of at most so many exemplars and targets, in order; none if not even one bag fits."""
     targets = exemplars.bag_sizes * np.diff(exemplars.all_references[0])  # (E,) each reference has the bag for itself
     if len(exemplars) <= most and targets.sum() <= most_targets:

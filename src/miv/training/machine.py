@@ -37,8 +37,7 @@ class Machine:
     accelerator: str = "cpu"  # cpu, gpu, or auto
     workers: int = 0  # number of extra processes that prepare batches
     quiet: bool = False  # print no epochs on standard error
-    # GB that a process may use to embed a step while the backbone learns; by default half of what is free
-    memory: float | None = None
+    memory: float | None = None  # GB for embedding a step while the backbone learns; default: half of what is free
 
     @property
     def processes(self) -> int:
@@ -81,10 +80,8 @@ class Machine:
             )
         except (MisconfigurationException, ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[0].rstrip(".")
-            raise MIVError(
-                f"The accelerator {self.accelerator!r} with {self.devices} devices cannot be used here: {reason}. "
-                "Try --accelerator cpu."
-            ) from error
+            asked = f"{self.accelerator!r} with {self.devices} devices"
+            raise MIVError(f"The accelerator {asked} cannot be used: {reason}. Try --accelerator cpu.") from error
 
     @property
     def backend(self) -> str | None:
@@ -106,9 +103,6 @@ def is_first_process() -> bool:
     return rank == 0 and LightningEnvironment().node_rank() == 0
 
 
-# Training progress on standard error: bars in a terminal, one line per epoch elsewhere.
-
-
 class EpochProgress(Callback):
     """A bar over the steps of the whole stage, with the maximum time left, and one line per epoch.
 
@@ -116,10 +110,8 @@ class EpochProgress(Callback):
     """
 
     def __init__(self, stage: str, epochs_before: int, best_before: float, measured_on: str = "validation") -> None:
-        self.stage = stage
-        self._measured_on = measured_on
-        self._epochs_before = epochs_before
-        self._best_before = best_before
+        self.stage, self._measured_on = stage, measured_on
+        self._epochs_before, self._best_before = epochs_before, best_before
         self._console = Console(stderr=True, highlight=False)
         self._bars: Progress | None = None
         self._began = time.monotonic()
@@ -155,20 +147,17 @@ class EpochProgress(Callback):
         """Print the metrics of the epoch."""
         row, state = module.state.history[-1], module.state
         seconds, self._began = time.monotonic() - self._began, time.monotonic()
-        is_verifier = self.stage not in BY_NEAREST
-        is_verifier = is_verifier and not state.keeps_last  # if a trial chose the epochs, none is marked as best
-        is_best = is_verifier and state.best == state.epoch - 1 and row[state.criterion] > self._best_before
+        is_marked = self.stage not in BY_NEAREST and not state.keeps_last  # not if a trial chose the epochs
+        is_best = is_marked and state.best == state.epoch - 1 and row[state.criterion] > self._best_before
         self._say(
             f"{self.stage:<6} epoch {self._epochs_before + state.epoch:>3}  loss {row['train_loss']:.4f}  "
             f"{self._figures(row)}  {seconds:5.1f} s{' *' if is_best else ''}"
         )
 
     def _figures(self, row: EpochMetrics) -> str:
+        loss, accuracy, auroc = (row[f"validation_{name}"] for name in ("loss", "accuracy", "auroc"))
         of = "nearest loss" if self.stage in BY_NEAREST else "loss"
-        return (
-            f"{self._measured_on} {of} {row['validation_loss']:.4f}  accuracy {row['validation_accuracy']:.4f}  "
-            f"AUROC {row['validation_auroc']:.4f}"
-        )
+        return f"{self._measured_on} {of} {loss:.4f}  accuracy {accuracy:.4f}  AUROC {auroc:.4f}"
 
     def _say(self, line: str) -> None:
         if self._bars is not None:

@@ -16,8 +16,6 @@ from miv.files.json import check_section, write_section
 from miv.training.baselines import DESCRIPTORS, METHODS
 from miv.verifier.decisions import OperatingPoint
 
-# Compare a verifier with the baselines, and say what to do if it is below them.
-
 MARGIN = 0.01  # of AUROC: smaller differences are ignored
 COSINES = ("nearest", "centred")  # plain methods that the pooling `nearest` is, with the features of the run
 
@@ -41,29 +39,22 @@ def advice(evaluations: Mapping[str, Evaluation], plain: Baselines, run: RunFold
     """
     if plain.best is None:
         return None
-    compared = {
-        split: (figures_of(evaluations[split]).auroc, plain.splits[split][plain.best].auroc)
-        for split in ("test", CHOSEN_ON)
-        if split in evaluations and split in plain.splits
-    }
-    below = [
-        (split, own, theirs)
-        for split, (own, theirs) in compared.items()
-        if own is not None and theirs is not None and own < theirs - MARGIN
-    ]
-    if not below:
+    for split in ("test", CHOSEN_ON):
+        if split not in evaluations or split not in plain.splits:
+            continue
+        own, theirs = figures_of(evaluations[split]).auroc, plain.splits[split][plain.best].auroc
+        if own is not None and theirs is not None and own < theirs - MARGIN:
+            break
+    else:
         return None
-    split, own, theirs = below[0]
     other = "other vectors" if run.read_config().get("backbone") == "features" else "another backbone (--backbone)"
     by_cosine = plain.best_of(COSINES) or "nearest"
     nearest = plain.splits[split][by_cosine].auroc
+    remedy = ""
     if plain.best in (*COSINES, *DESCRIPTORS):
         remedy = f"`{_plain_command(plain.best, run)}` makes a verifier of that plain answer. "
     elif nearest is not None and nearest > own:
-        command = _plain_command(by_cosine, run)
-        remedy = f"`{command}` makes a verifier of `{by_cosine}`, which has {nearest:.3f}. "
-    else:
-        remedy = ""
+        remedy = f"`{_plain_command(by_cosine, run)}` makes a verifier of `{by_cosine}`, which has {nearest:.3f}. "
     return (
         f"The verifier is below the baselines: its AUROC on {split} is {own:.3f}, and {theirs:.3f} is that of "
         f"`{plain.best}`, the best plain method on {CHOSEN_ON}.{_doubt(evaluations[split], theirs - own)}\n"

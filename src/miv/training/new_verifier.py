@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-import warnings
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -13,31 +12,30 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from miv.backbones.base import check_kind
 from miv.backbones.cache import embed_instances
+from miv.backbones.hf_files import MINILM
 from miv.backbones.names import is_pretrained
 from miv.backbones.tokens import SentenceTokenEncoder
 from miv.data import ExemplarSet, InstancePool
 from miv.data.pool import InstanceForm
-from miv.errors import MIVError, MIVWarning
+from miv.errors import MIVError, warn
 from miv.evaluation.metrics import auroc_error, weighted_auroc
 from miv.evaluation.predicting import embedded_exemplars
+from miv.files.arrays import Vectors
 from miv.files.weights import CONFIG_NAME, WEIGHTS_NAME, hash_of_weights, load_weights, read_config
 from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.pooling_base import POOLINGS
 from miv.runtime import Progress
-from miv.training.auto import check_pooling
+from miv.training.auto import POOLING
 from miv.training.config import TrainingConfig
 from miv.verifier.decisions import OperatingPoint
 from miv.verifier.engine import reference_logits
 from miv.verifier.network import Verifier
 from miv.verifier.references import ReferenceRule
 from miv.verifier.saving import shipped_folder
-
-# Start training from the weights of an earlier verifier.
 
 # Settings that define a verifier's architecture; with a start, all of them come from it.
 _MODEL_SETTINGS = ("pooling", "pooling_options", "heads", "backbone", "backbone_options")
@@ -61,10 +59,7 @@ class EarlierVerifier:
         elif isinstance(given, Verifier):
             name, verifier = "a verifier in memory", deepcopy(given)
         else:
-            raise MIVError(
-                f"start_from is a {type(given).__name__}. Expected a Verifier, a run, the folder of a verifier, or a "
-                "name."
-            )
+            raise MIVError(f"start_from is a {type(given).__name__}. Expected a Verifier, a run, a folder, or a name.")
         verifier = verifier.float()
         verifier.operating_point, verifier.unlike = OperatingPoint.default(), None  # they were those of other weights
         return cls(name, verifier, hash_of_weights(verifier.state_dict()))
@@ -130,30 +125,17 @@ def _words(form: InstanceForm) -> str:
     return f"{form.height} × {form.width} pixels in {'colour' if form.mode == 'RGB' else 'grey'}{made}"
 
 
-# A learning rate that preserves what a pretrained encoder knows.
-
-# Usual rate for fine-tuning encoders with AdamW (Devlin et al. 2019: 2e-5 to 5e-5).
-SAFE_RATE = 2e-5
+SAFE_RATE = 2e-5  # for fine-tuning encoders with AdamW (Devlin et al. 2019: 2e-5 to 5e-5)
 
 
 def resolve_backbone_rate(config: TrainingConfig, *, is_trained: bool = False) -> TrainingConfig:
-    """Replace ``auto`` with the actual rate, so that a run records what it was trained with.
-
-    >>> settings = TrainingConfig(backbone="hf:minilm", backbone_learning_rate="auto", learning_rates=((0, 1e-3),))
-    >>> resolve_backbone_rate(settings).backbone_learning_rate
-    2e-05
-    >>> resolve_backbone_rate(settings.changed({"backbone": "compact_cnn"})).backbone_learning_rate is None
-    True
-    """
+    """Replace ``auto`` with the actual rate, so that a run records what it was trained with."""
     if config.backbone_learning_rate != "auto":
         return config
     # A network trained from scratch counts as pretrained in the next run, if its kind can be pretrained.
     options = {} if is_trained else config.backbone_options
     rate = min(SAFE_RATE, config.learning_rates[0][1]) if is_pretrained(config.backbone or "", options) else None
     return config.changed({"backbone_learning_rate": rate})
-
-
-# Whether the backbone computes in bfloat16.
 
 
 def has_bfloat16(device: torch.device) -> bool:
@@ -173,10 +155,7 @@ def resolve_precision(config: TrainingConfig, device: torch.device, *, quiet: bo
     what = "processor" if device.type == "cpu" else "device"
     if config.precision == "bfloat16":
         if not can:
-            slower = (
-                f"precision is bfloat16, which this {what} does not support natively; it will be slower than float32."
-            )
-            warnings.warn(MIVWarning(slower), stacklevel=2)
+            warn(f"precision is bfloat16, which this {what} does not support natively; it will be slower than float32.")
         return config
     if not can and not quiet:
         reason = f"this {what} has no instructions for it, so it would be slower here"
@@ -184,17 +163,11 @@ def resolve_precision(config: TrainingConfig, device: torch.device, *, quiet: bo
     return config.changed({"precision": "bfloat16" if can else "float32"})
 
 
-# The start of a verifier that compares texts token by token: tokens that learned to match claims and evidence.
-
 SOURCE = "miv/evidence"
 
 
 def start_tokens(verifier: Verifier) -> None:
-    """Give a new verifier the tokens of ``miv/evidence``, and what a match of them says.
-
-    With the projection at random, a token matches itself and little else. A verifier without the backbone
-    ``sentence_tokens`` is left as it is; so is one with tokens of another width, with a warning.
-    """
+    """Give a new verifier with tokens those of ``miv/evidence``, and what a match says; warn if the width differs."""
     backbone, pooling = verifier.backbone, verifier.pooling
     if not isinstance(backbone, SentenceTokenEncoder):
         return
@@ -202,12 +175,9 @@ def start_tokens(verifier: Verifier) -> None:
     weights = load_weights(folder / WEIGHTS_NAME)
     if weights["backbone.projection"].shape != backbone.projection.shape:
         learned = weights["backbone.projection"].shape[1]
-        warnings.warn(
-            MIVWarning(
-                f"The tokens have a width of {backbone.width}, and those of {SOURCE} one of {learned}, so they start "
-                f"with a random projection. A width of {learned} starts with tokens that learned to match."
-            ),
-            stacklevel=2,
+        warn(
+            f"The tokens have a width of {backbone.width}, and those of {SOURCE} one of {learned}, so they start "
+            f"with a random projection. A width of {learned} starts with tokens that learned to match."
         )
         return
     learned_with = read_config(folder / CONFIG_NAME)["backbone_options"]["encoder_sha256"]
@@ -226,19 +196,24 @@ def start_tokens(verifier: Verifier) -> None:
                 weight.copy_(weights[prefix + name])
 
 
-_DEFAULT_BACKBONES = {"image": "compact_cnn", "features": "features"}
-
-
 def resolve_backbone(config: TrainingConfig, pool: InstancePool) -> TrainingConfig:
     """Choose the backbone for the data if the settings do not name one."""
-    return config.changed({"backbone": _backbone(config, pool)})
+    if config.backbone is not None:
+        return config
+    if pool.kind == "text":
+        raise MIVError("Texts need a backbone. Add --backbone hf:<name or folder>.")
+    return config.changed({"backbone": "compact_cnn" if pool.kind == "image" else "features"})
 
 
 def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
     """Create the verifier to train, with weights initialised from the seed."""
     torch.manual_seed(config.seed)
-    backbone = _backbone(config, pool)
-    check_pooling(backbone, config.pooling)
+    backbone = resolve_backbone(config, pool).backbone or ""
+    if backbone.startswith("sentence_tokens:") and config.pooling != POOLING:  # it would see one long vector
+        raise MIVError(
+            f"The pooling is {config.pooling} and the backbone {backbone}, whose tokens only {POOLING} compares. For "
+            f"one vector per text, use --backbone hf:{MINILM}."
+        )
     has_heads = "heads" in POOLINGS[config.pooling].options
     pooling_options = {**({"heads": config.heads} if has_heads else {}), **config.pooling_options}
     channels = None
@@ -247,44 +222,23 @@ def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
         channels = int(pool.values.shape[1])
     form = InstanceForm.of(pool)
     instances = None if form is None else form.document()
-    verifier = Verifier(
-        config.pooling,
-        backbone,
-        channels,
-        pooling_options,
-        config.backbone_options,
-        instances,
-        config.start,
-    )
+    options = (pooling_options, config.backbone_options, instances, config.start)
+    verifier = Verifier(config.pooling, backbone, channels, *options)
     start_tokens(verifier)
     return verifier
 
-
-def _backbone(config: TrainingConfig, pool: InstancePool) -> str:
-    if config.backbone is not None:
-        return config.backbone
-    if pool.kind not in _DEFAULT_BACKBONES:
-        raise MIVError(f"Instances of kind {pool.kind!r} need a backbone. Add --backbone hf:<name or folder>.")
-    return _DEFAULT_BACKBONES[pool.kind]
-
-
-# Fits the rule that combines several references of a query, on bags with known labels.
 
 SHARPNESS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 256.0)  # the mean of the logits to, nearly, their maximum
 MEAN_SHARE = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def fit_reference_rule(
-    verifier: Verifier,
-    exemplars: ExemplarSet,
-    features: NDArray[np.float32] | None = None,
-    progress: Progress | None = None,
+    verifier: Verifier, exemplars: ExemplarSet, features: Vectors | None = None, progress: Progress | None = None
 ) -> ReferenceRule | None:
     """Set the rule with the highest AUROC; return it, or ``None`` if no query has several references.
 
-    The grid contains the mean logit, the mean feature and nearly the max logit. With few exemplars, the rule that the
-    verifier has stays unless another is better by more than a standard error of the difference: on a few bags, the best
-    of many is chance.
+    The grid contains the mean logit, the mean feature and nearly the max logit. With few exemplars, the verifier's rule
+    stays unless another is better by more than a standard error of the difference.
     """
     from miv.training.stage_module import ENOUGH  # needs Lightning, which a plain install lacks
 

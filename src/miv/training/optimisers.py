@@ -95,11 +95,7 @@ def create_optimiser(config: TrainingConfig, model: nn.Module, exemplars: float 
 
 
 def _similar_optimiser(config: TrainingConfig, model: nn.Module, exemplars: float) -> Optimizer:
-    """Pull the head's weights to their start, and lower the rates of its matrices with their number of inputs.
-
-    A step of Adam changes all inputs of a row together, so a matrix's output changes by rate × inputs (Yang et al.
-    2022): with one rate for all widths, 1e-3 is cautious at 64 channels and unstable at 900.
-    """
+    """Pull the head's weights to their start, and lower the rates of wide matrices (Yang et al. 2022)."""
     pull = config.pull * (1_000 / exemplars) ** 2
     backbone_rate = config.backbone_learning_rate
     of_backbone = backbone_rate / config.learning_rates[0][1] if isinstance(backbone_rate, float) else 1.0
@@ -159,13 +155,11 @@ def check_state(optimiser: Optimizer) -> None:
         for place, weight in enumerate(group["params"]):
             if "start" in group and group["start"][place].shape != weight.shape:
                 raise ValueError("the start of a weight has another shape than the weight")
-            like_weight = {
-                name: weight.shape if value.ndim else value.shape for name, value in small.state[example].items()
-            }
+            expected = {n: weight.shape if value.ndim else value.shape for n, value in small.state[example].items()}
             state = optimiser.state.get(weight, {})
             if not isinstance(state, dict):
                 raise ValueError("the state of the optimiser is not a dictionary")
-            if state and {name: getattr(value, "shape", None) for name, value in state.items()} != like_weight:
+            if state and {name: getattr(value, "shape", None) for name, value in state.items()} != expected:
                 raise ValueError("the state of the optimiser does not fit the weights")
 
 

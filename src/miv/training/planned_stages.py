@@ -8,14 +8,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
-from dataclasses import fields, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from miv.backbones import Backbone
 from miv.backbones.cache import embed_pool
-from miv.data import ExemplarSet
+from miv.data.splits import query_groups
 from miv.errors import MIVError
 from miv.evaluation.runs import RunFolder
 from miv.files.atomic import sha256_of, whole_folder
@@ -26,7 +28,7 @@ from miv.runtime import Progress
 from miv.training.checkpoint import BEST, LAST, StageState
 from miv.training.config import TrainingConfig
 from miv.training.machine import Machine, is_first_process
-from miv.training.stage_module import ENOUGH, SplitFeatures, can_divide, halves
+from miv.training.stage_module import ENOUGH, Sets, SplitFeatures, halves
 from miv.training.stages import ALIGN, CONTRAST, FROZEN, Stage, read_state, run_stage
 from miv.training.start import fit_start
 from miv.verifier.network import Verifier
@@ -45,18 +47,11 @@ _ELSEWHERE = (
 
 @contextmanager
 def contrast_once(
-    folder: Path,
-    cache: Path,
-    config: TrainingConfig,
-    backbone: Backbone,
-    sets: dict[str, ExemplarSet],
-    progress: Progress,
+    folder: Path, cache: Path, config: TrainingConfig, backbone: Backbone, sets: Sets, progress: Progress
 ) -> Iterator[None]:
     """Copy a finished stage from the cache to ``folder`` before the block, or from there to the cache after it.
 
     A finished stage replaces an unfinished one in ``folder`` but not a finished one, which later stages depend on.
-    A process that needs a stage another process is computing prints a message and waits. A damaged stage in the cache
-    is computed again.
     """
     kept = cache / "contrast" / _key(config, backbone, sets)
     with cache_lock(kept.with_suffix(".lock"), progress, "the contrast stage"):
@@ -100,19 +95,13 @@ def _is_over(folder: Path, config: TrainingConfig) -> bool:
     return state is not None and state.is_over(config.contrast_epochs, config.contrast_epochs)
 
 
-def _key(config: TrainingConfig, backbone: Backbone, sets: dict[str, ExemplarSet]) -> str:
+def _key(config: TrainingConfig, backbone: Backbone, sets: Sets) -> str:
     stage = config.for_stage("contrast")
-    settings = {one.name: getattr(stage, one.name) for one in fields(stage) if one.name not in _ELSEWHERE} | {
-        "rates": stage.learning_rates,
-        "epochs": stage.max_epochs,
-        "batch": stage.batch_size,
-    }
-    made_of = {
-        "settings": settings,
-        "backbone": backbone.fingerprint(),
-        "sets": [sets[split].fingerprint for split in ("train", "validation")],
-        "versions": [_CONTRAST_SINCE, torch.__version__],
-    }
+    settings = {name: value for name, value in vars(stage).items() if name not in _ELSEWHERE}
+    settings |= {"rates": stage.learning_rates, "epochs": stage.max_epochs, "batch": stage.batch_size}
+    data = [sets[split].fingerprint for split in ("train", "validation")]
+    made_of = {"settings": settings, "backbone": backbone.fingerprint(), "sets": data}
+    made_of["versions"] = [_CONTRAST_SINCE, torch.__version__]
     return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
 
 
@@ -130,27 +119,15 @@ def stages_of(config: TrainingConfig, verifier: Verifier) -> list[Stage]:
     if not learns or not config.full_stage:
         # The best of many epochs is often better than the start by chance alone.
         must_be_clear = verifier.pooling.starts_as_nearest and config.start == "similar" and config.select_by == "auroc"
-        return [
-            *first,
-            Stage(FROZEN, 0, True, config.patience, take, fits_start=True, must_be_clear=must_be_clear),
-        ]
+        return [*first, Stage(FROZEN, 0, True, config.patience, take, fits_start=True, must_be_clear=must_be_clear)]
     frozen = [Stage(FROZEN, 0, True, config.frozen_patience, take, fits_start=True)] if config.frozen_stage else []
     return [*first, *frozen, Stage("all", 1, False, config.patience, fits_start=not frozen)]
 
 
 def planned_stages(
-    config: TrainingConfig,
-    verifier: Verifier,
-    sets: dict[str, ExemplarSet],
-    run: RunFolder,
-    machine: Machine,
-    progress: Progress,
+    config: TrainingConfig, verifier: Verifier, sets: Sets, run: RunFolder, machine: Machine, progress: Progress
 ) -> tuple[list[Stage], float | None]:
-    """The stages; if validation is too small to choose epochs, a trial on halves of train chooses them.
-
-    Returns:
-        The stages, and the seconds that the trial took, ``None`` if there was none.
-    """
+    """The stages, and the seconds of the trial on halves of train that chose their epochs, if validation is small."""
     stages = stages_of(config, verifier)
     nothing_held_out = sets["validation"] is sets["train"]
     # After a contrast stage, which has seen all of train, no half is unseen.
@@ -159,7 +136,7 @@ def planned_stages(
     # Without unseen data to choose by, keep the start.
     without_trial = [replace(stage, take=0) for stage in stages] if nothing_held_out else stages
     few = nothing_held_out or len(sets["validation"]) < ENOUGH
-    if not few or not can_divide(sets["train"]):
+    if not few or len(np.unique(query_groups(sets["train"]))) < 2:
         return without_trial, None
     is_told = is_first_process() and not machine.quiet
     if is_told:
@@ -176,9 +153,8 @@ def planned_stages(
     planned = [replace(stage, take=(states[stage.name].best or 0) + 1) for stage in stages]
     if is_told:
         chosen = ", ".join(f"{stage.take} of {stage.name}" for stage in planned)
-        then = "Training on all of train."
-        if not any(stage.take for stage in planned):
-            then = "None was better than the start, so the start fitted on all of train is kept."
+        kept = "None was better than the start, so the start fitted on all of train is kept."
+        then = "Training on all of train." if any(stage.take for stage in planned) else kept
         print(f"Epochs chosen by the trial: {chosen}. {then}", file=sys.stderr, flush=True)
     return planned, sum(state.seconds for state in states.values())
 
@@ -187,7 +163,7 @@ def run_stages(
     stages: list[Stage],
     verifier: Verifier,
     config: TrainingConfig,
-    sets: dict[str, ExemplarSet],
+    sets: Sets,
     run: RunFolder,
     machine: Machine,
     progress: Progress,
@@ -202,16 +178,12 @@ def run_stages(
         if stage.fits_start and not has_begun and isinstance(verifier.pooling.norm, AlignedNorm):
             fitted = features or _embed(verifier, sets, machine.cache, progress)
             began = time.monotonic()
-            told = fit_start(
-                verifier,
-                sets,
-                fitted,
-                config.seed,
-                # The rest is fitted already, or needs no fit: `nearest` is the plain cosine.
-                only_scale=ALIGN in states or not verifier.pooling.learns,
-                with_head=stage.name in VERIFIER_STAGES,
-                has_learned_features=CONTRAST in states,
+            # The rest is fitted already, or needs no fit: `nearest` is the plain cosine.
+            only_scale, with_head = ALIGN in states or not verifier.pooling.learns, stage.name in VERIFIER_STAGES
+            fit = partial(
+                fit_start, only_scale=only_scale, with_head=with_head, has_learned_features=CONTRAST in states
             )
+            told = fit(verifier, sets, fitted, config.seed)
             fitting = time.monotonic() - began
             if told and is_first_process() and not machine.quiet and not run.is_pilot:
                 print("\n".join(told), file=sys.stderr, flush=True)
@@ -222,7 +194,7 @@ def run_stages(
     return states
 
 
-def _embed(verifier: Verifier, sets: dict[str, ExemplarSet], cache: Path, progress: Progress) -> SplitFeatures:
+def _embed(verifier: Verifier, sets: Sets, cache: Path, progress: Progress) -> SplitFeatures:
     return {
         split: embed_pool(verifier.backbone, sets[split].pool, cache, progress) for split in ("train", "validation")
     }

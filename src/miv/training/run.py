@@ -24,6 +24,7 @@ from miv.files.atomic import whole_folder
 from miv.files.json import write_json
 from miv.poolings.similar import ScaledProduct
 from miv.runtime import ProcessShare, Progress, SilentProgress
+from miv.training.centring import is_clear_gain
 from miv.training.checkpoint import BEST, START, StageState, locked, refuse_if_locked
 from miv.training.config import TrainingConfig
 from miv.training.machine import Machine, is_first_process, set_threads
@@ -36,7 +37,7 @@ from miv.training.new_verifier import (
     resolve_precision,
 )
 from miv.training.planned_stages import VERIFIER_STAGES, planned_stages, run_stages
-from miv.training.stage_module import ENOUGH
+from miv.training.stage_module import ENOUGH, Sets
 from miv.training.stages import FROZEN
 from miv.verifier.decisions import OperatingPoint
 from miv.verifier.network import Verifier
@@ -45,11 +46,9 @@ from miv.verifier.scalings import Temperature
 __all__ = ["Machine", "StoppedByUser", "is_first_process", "set_threads", "train"]
 
 
-# Warnings at the end of training: at chance, memorised, another threshold needed, or one label in validation.
+# Warnings at the end of training.
 
-# A verifier that always predicts the share of positives has a loss equal to the labels' entropy. One that never
-# gets further below it than this has learned nothing that holds on validation.
-_NO_GAIN = 0.98
+_NO_GAIN = 0.98  # of the labels' entropy, the loss of a constant answer: above it, nothing was learned
 _MISPLACED = 0.1  # share of answers that another threshold would put right
 _REFERENCE = "`miv baselines` scores plain methods on your data."
 _WHAT_TO_TRY = f"Try more exemplars, another backbone, or the pooling nearest, which needs no training; {_REFERENCE}"
@@ -59,41 +58,28 @@ _WITHOUT_LEARNING = f"Try another backbone; {_REFERENCE}"
 def warn_of_run(
     states: Mapping[str, StageState], evaluation: Evaluation, validation: ExemplarSet, logit: Floats
 ) -> None:
-    """Warn if the verifier is at chance, memorised the train bags for nothing, or needs another threshold.
-
-    Also if validation has only one label.
-    """
-    what_to_try = _WHAT_TO_TRY if any(state.history for state in states.values()) else _WITHOUT_LEARNING
-    texts = (
-        _one_label(validation),
-        _at_chance(evaluation.metrics["auroc"], validation, what_to_try),
-        _memorised(states, validation),
-        _misplaced(validation, logit),
-    )
+    """Warn of a verifier at chance, memorised train bags, a bad default threshold, and a validation of one label."""
+    label, texts = validation.label, [_memorised(states, validation)]
+    if label.min() == label.max():
+        texts.append(
+            f"All {len(label):,} exemplars of validation have the label {int(label[0])}, so they could not show what "
+            "helps, and the verifier may be worse than with both labels. Hold out bags of both labels."
+        )
+    else:
+        what_to_try = _WHAT_TO_TRY if any(state.history for state in states.values()) else _WITHOUT_LEARNING
+        texts.insert(0, _at_chance(evaluation.metrics["auroc"], validation, what_to_try))
+        texts.append(_misplaced(validation, logit))
     for text in filter(None, texts):
         warnings.warn(text, MIVWarning, stacklevel=3)
 
 
-def _one_label(validation: ExemplarSet) -> str | None:
-    label = validation.label
-    if label.min() < label.max():
-        return None
-    return (
-        f"All {len(label):,} exemplars of validation have the label {int(label[0])}, so they could not show what "
-        "helps, and the verifier may be worse than with both labels. Hold out bags of both labels."
-    )
-
-
 def _at_chance(auroc: float, validation: ExemplarSet, what_to_try: str) -> str | None:
-    count, yes = len(validation), int(validation.label.sum())
-    if not 0 < yes < count:
-        return None  # there is no AUROC
     reach = auroc_within_chance(validation.label)
     if auroc > reach or reach >= 1:  # too few exemplars to tell
         return None
     return (
-        f"The verifier is no better than chance: its AUROC on the {count:,} exemplars of validation is {auroc:.3f}, "
-        f"and random answers reach up to {reach:.3f}. {what_to_try}"
+        f"The verifier is no better than chance: its AUROC on the {len(validation):,} exemplars of validation is "
+        f"{auroc:.3f}, and random answers reach up to {reach:.3f}. {what_to_try}"
     )
 
 
@@ -117,8 +103,6 @@ def _memorised(states: Mapping[str, StageState], validation: ExemplarSet) -> str
 
 def _misplaced(validation: ExemplarSet, logit: Floats) -> str | None:
     """Far more answers would be right at another threshold than at a probability of 0.5."""
-    if validation.label.min() == validation.label.max():
-        return None  # always the same answer would be right
     order = np.argsort(logit, kind="stable")
     yes, ranked = validation.label[order] == 1, logit[order]
     weight = np.ones(len(yes)) if validation.weight is None else validation.weight[order] / validation.weight.mean()
@@ -145,11 +129,9 @@ def _gained(state: StageState, share: float) -> bool:
     return min(row["validation_loss"] for row in state.history) < _NO_GAIN * entropy
 
 
-# The temperature of a trained verifier that is overconfident on validation.
-
-_HIGHEST = 5.0
+_HIGHEST = 5.0  # temperature
 _SPREAD = 0.5  # of the logarithm of a temperature, before any bag was seen
-_FEWEST = 30  # exemplars: eight calibrated ones look overconfident by a standard error in one of five draws
+_FEWEST = 30  # exemplars
 
 
 def can_fit_temperature(verifier: Verifier, exemplars: ExemplarSet) -> bool:
@@ -161,12 +143,9 @@ def can_fit_temperature(verifier: Verifier, exemplars: ExemplarSet) -> bool:
 def fit_temperature(exemplars: ExemplarSet, logit: Floats) -> float | None:
     r"""The temperature that logits should be divided by; ``None`` if they are not clearly overconfident.
 
-    It has the lowest cross-entropy, with a normal prior for its logarithm:
+    It has the lowest cross-entropy, with a normal prior for its logarithm, and must lower it by a standard error:
 
     .. math:: \min_{T \ge 1} \sum_e L(y_e, \ell_e / T) + \frac{(\log T)^2}{2 \cdot 0.5^2}
-
-    A map and a head that are fitted to a few hundred bags are overconfident on new ones, never too modest, so the
-    temperature is at least 1, and 1 (``None``) unless it lowers the cross-entropy by a standard error.
     """
     ptr = exemplars.all_references[0]
     owner = csr.owners(ptr)  # (R,)
@@ -183,12 +162,11 @@ def fit_temperature(exemplars: ExemplarSet, logit: Floats) -> float | None:
 
     solution = minimize_scalar(objective, bounds=(0.0, np.log(_HIGHEST)), method="bounded")
     temperature = float(np.exp(solution.x))
-    gain = losses(1.0) - losses(temperature)  # (E,)
-    return temperature if gain.mean() > gain.std() / np.sqrt(len(gain)) else None
+    return temperature if is_clear_gain(losses(1.0) - losses(temperature)) else None
 
 
 def train(
-    sets: dict[str, ExemplarSet],
+    sets: Sets,
     config: TrainingConfig,
     out: Path,
     machine: Machine,
@@ -242,7 +220,10 @@ def train(
         # The cache may already have the features of the first stage's backbone, from another run.
         cache = machine.cache if best == FROZEN else None
         _set_temperature(verifier, sets, cache, machine, progress)
-        _fit_references(verifier, sets, cache, progress)
+        exemplars = sets["validation"] if sets["validation"].has_references else sets["train"]
+        if exemplars.has_references:
+            known = None if cache is None else embed_pool(verifier.backbone, exemplars.pool, cache, progress)
+            fit_reference_rule(verifier, exemplars, known, progress)
         evaluations = _evaluate(verifier, sets, run, progress, cache)
         if ProcessShare.of_this_process().rank == 0:
             with whole_folder(run.verifier) as temporary:
@@ -256,7 +237,7 @@ def train(
         return evaluations
 
 
-def _check(sets: dict[str, ExemplarSet], config: TrainingConfig, machine: Machine) -> None:
+def _check(sets: Sets, config: TrainingConfig, machine: Machine) -> None:
     for split in ("train", "validation"):
         if split not in sets:
             raise MIVError(f"The split {split!r} is missing. Training needs train and validation.")
@@ -268,18 +249,14 @@ def _check(sets: dict[str, ExemplarSet], config: TrainingConfig, machine: Machin
                 f"All {len(label):,} exemplars of {split} have the label {int(label[0])}. Training needs bags that "
                 "contain something of the query's class, and bags that do not."
             )
-    # Whole batches per process, as in align, would gain nothing, and wait for each other's lock on the cached stage.
     if config.contrast_epochs and machine.processes > 1:
         raise MIVError(
-            f"contrast_epochs is {config.contrast_epochs} with {machine.processes} processes. That stage compares "
-            "every query with all bags of its batch, so processes cannot divide a batch and would gain nothing. "
-            "Expected one process: remove --devices and --nodes, or set contrast_epochs to 0."
+            f"contrast_epochs is {config.contrast_epochs} with {machine.processes} processes, which cannot divide a "
+            "batch of that stage. Expected one process: remove --devices and --nodes, or set contrast_epochs to 0."
         )
 
 
-def _set_temperature(
-    verifier: Verifier, sets: dict[str, ExemplarSet], cache: Path | None, machine: Machine, progress: Progress
-) -> None:
+def _set_temperature(verifier: Verifier, sets: Sets, cache: Path | None, machine: Machine, progress: Progress) -> None:
     """Give the verifier a temperature if it is overconfident on validation."""
     validation = sets["validation"]
     if validation is sets["train"] or not can_fit_temperature(verifier, validation):  # the first: nothing is held out
@@ -290,24 +267,12 @@ def _set_temperature(
         return
     verifier.operating_point = OperatingPoint(Temperature(temperature))
     if is_first_process() and not machine.quiet:
-        print(
-            f"The verifier was overconfident on validation; logits are divided by {temperature:.2f}. Verdicts do not "
-            "change.",
-            file=sys.stderr,
-            flush=True,
-        )
-
-
-def _fit_references(verifier: Verifier, sets: dict[str, ExemplarSet], cache: Path | None, progress: Progress) -> None:
-    """Fit the rule for several references, on validation, or on train if validation has single queries only."""
-    exemplars = sets["validation"] if sets["validation"].has_references else sets["train"]
-    if exemplars.has_references:
-        known = None if cache is None else embed_pool(verifier.backbone, exemplars.pool, cache, progress)
-        fit_reference_rule(verifier, exemplars, known, progress)
+        divided = f"logits are divided by {temperature:.2f}. Verdicts do not change."
+        print(f"The verifier was overconfident on validation; {divided}", file=sys.stderr, flush=True)
 
 
 def _evaluate(
-    verifier: Verifier, sets: dict[str, ExemplarSet], run: RunFolder, progress: Progress, cache: Path | None = None
+    verifier: Verifier, sets: Sets, run: RunFolder, progress: Progress, cache: Path | None = None
 ) -> dict[str, Evaluation]:
     """Predict every split but ``train``, and save predictions and metrics; with a cache, reuse its features."""
     evaluations = {}
@@ -324,7 +289,6 @@ def _evaluate(
 
 def _best_epoch(states: dict[str, StageState], stage: str) -> int:
     """The best epoch of a stage, counted from 1 over all stages; 0 is the start of the stage."""
-    names = list(states)
-    before = sum(states[name].epoch for name in names[: names.index(stage)])
+    before = sum(states[name].epoch for name in list(states)[: list(states).index(stage)])
     best = states[stage].best
     return 0 if best is None or best == START else before + best + 1

@@ -4,6 +4,7 @@ import heapq
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
@@ -26,16 +27,12 @@ class BatchSampler(Sampler[Part]):
     def __init__(
         self,
         state: StageState,
-        draw: Callable[[np.random.Generator], Batches],
+        draw: Callable[[Generator], Batches],
         steps: int,
         seed: tuple[int, ...],
         share: Callable[[], ProcessShare] = ProcessShare.of_this_process,
     ) -> None:
-        self.state = state
-        self.draw = draw
-        self.steps = steps
-        self.seed = seed
-        self.share = share
+        self.state, self.draw, self.steps, self.seed, self.share = state, draw, steps, seed, share
 
     def __len__(self) -> int:
         return self.steps
@@ -49,13 +46,13 @@ class BatchSampler(Sampler[Part]):
             yield (mine, share.world / len(batch)) if len(mine) else (batch[:1], 0.0)
 
 
-def draw_batches(exemplars: ExemplarSet, size: int, grouping: int, random: np.random.Generator) -> Batches:
+def draw_batches(exemplars: ExemplarSet, size: int, grouping: int, random: Generator) -> Batches:
     """Batches of ``size`` with every exemplar once; the last may be smaller."""
     order = draw_order(exemplars, grouping, random)
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 
-def draw_positives(exemplars: ExemplarSet, size: int, random: np.random.Generator) -> Batches:
+def draw_positives(exemplars: ExemplarSet, size: int, random: Generator) -> Batches:
     """Batches of at most ``size`` positive exemplars of one group each, every one of them once."""
     group = np.zeros(len(exemplars)) if exemplars.group is None else exemplars.group
     batches: Batches = []
@@ -65,7 +62,7 @@ def draw_positives(exemplars: ExemplarSet, size: int, random: np.random.Generato
     return [batches[number] for number in random.permutation(len(batches))]
 
 
-def draw_order(exemplars: ExemplarSet, grouping: int, random: np.random.Generator) -> NDArray[np.int64]:
+def draw_order(exemplars: ExemplarSet, grouping: int, random: Generator) -> NDArray[np.int64]:
     """A random order of all exemplars; with ``grouping`` above 1, clumps of that size share instances."""
     order = random.permutation(len(exemplars))
     if grouping == 1:
@@ -77,8 +74,7 @@ def draw_order(exemplars: ExemplarSet, grouping: int, random: np.random.Generato
 def _clumps(exemplars: ExemplarSet, order: list[int], size: int) -> list[list[int]]:
     """Grow clumps: take an exemplar, then repeatedly add the one with the largest share of instances already present.
 
-    Every instance that joins a clump raises the share of the exemplars that contain it; a heap keeps their shares, and
-    outdated entries are skipped when popped.
+    A heap keeps the shares; outdated entries are skipped when popped.
     """
     bags = np.split(exemplars.bag_index, exemplars.bag_ptr[1:-1])
     members = [[*bag.tolist(), *exemplars.references(number).tolist()] for number, bag in enumerate(bags)]

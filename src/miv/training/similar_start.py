@@ -1,12 +1,11 @@
 """Fits what starts as a cosine to the train bags: weight of tokens, centre, sharpness, scale and intercept."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
@@ -15,13 +14,13 @@ from miv.data import ExemplarSet, csr
 from miv.data.batches import embedded, make_batch, rows_together
 from miv.evaluation.baselines import mean_direction
 from miv.evaluation.metrics import weighted_auroc
-from miv.files.arrays import Floats
+from miv.files.arrays import Floats, Integers, Labels, Vectors
 from miv.poolings import Pooling
 from miv.poolings.cap import CrossAttentionPooling
 from miv.poolings.cap_tokens import SHARE, CapTokensPooling, MatchedProduct
 from miv.poolings.similar import AlignedNorm, ScaledProduct
 from miv.runtime import evaluating
-from miv.training.centring import are_of_one_kind
+from miv.training.centring import are_of_one_kind, is_clear_gain
 from miv.training.stage_module import ENOUGH
 from miv.verifier.network import Verifier
 
@@ -42,7 +41,7 @@ class StartFit:
     sharpness: Tensor | None  # (h,) sharpness of each head's attention, if the pooling is CAP
     scale: float  # of the cosine
     intercept: float  # of the logit
-    losses: NDArray[np.float64]  # (E,) weighted cross-entropy of the train bags used for the fit
+    losses: Floats  # (E,) weighted cross-entropy of the train bags used for the fit
     auroc: float  # of these bags
 
     @property
@@ -54,11 +53,11 @@ class StartFit:
 def fit_scale_and_sharpness(
     verifier: Verifier,
     train: ExemplarSet,
-    features: NDArray[np.float32],
+    features: Vectors,
     seed: int = 0,
     *,
     validation: ExemplarSet | None = None,
-    validation_features: NDArray[np.float32] | None = None,
+    validation_features: Vectors | None = None,
     only_scale: bool = False,
     keep_centre: bool = False,
 ) -> StartFit | None:
@@ -69,14 +68,9 @@ def fit_scale_and_sharpness(
 
     .. math:: P(y = 1) = \sigma\Big(\frac{s}{C} \sum_i w_i \, v^Q_i v^P_i + b\Big),
 
-    and the sharpness with the lowest cross-entropy is kept. The centre of the verifier, none or an assumed one, is kept
-    unless the other lowers the cross-entropy by more than a standard error of the difference: on a few hundred bags,
-    less is chance. Likewise, a previously trained verifier keeps its learned centre and sharpness unless others are
-    clearly better. The weights of the pooling and the map of its norm do not change.
-
-    With ``validation``, that choice stands only if it is not below the plain answer there. If train has few classes,
-    soft attention may fit only these: on six digits it had an AUROC of 0.924 on train and 0.800 on validation, and the
-    nearest target 0.882 and 0.897.
+    and the sharpness with the lowest cross-entropy is kept. The verifier's own centre, and what it has learned, is kept
+    unless another lowers the cross-entropy by a standard error of the difference. With ``validation``, the choice
+    stands only if it is not below the plain answer there.
     """
     pooling = verifier.pooling
     if not isinstance(pooling.norm, AlignedNorm) or not isinstance(pooling.similarity, ScaledProduct):
@@ -85,6 +79,7 @@ def fit_scale_and_sharpness(
     if some is None:
         return None
     own, own_sharpness = pooling.norm.centre.clone(), _sharpness(pooling)
+    own_sharpness = None if own_sharpness is None else own_sharpness.detach().clone()
     vectors = features[:, : len(own)]  # tokens may follow
     mean = torch.from_numpy(mean_direction(train, vectors)).to(own)
     centres = [own] if keep_centre else [torch.zeros_like(own), mean]
@@ -97,7 +92,7 @@ def fit_scale_and_sharpness(
             rivals.insert(0, _fits(pooling, some, features, own, [own_sharpness]))
         best, *others = (min(tried, key=lambda fit: fit.loss) for tried in rivals)
         for other in others:
-            best = other if _is_clearly_better(other, best) else best
+            best = other if is_clear_gain(best.losses - other.losses) else best
         checked = None if validation is None else _some(validation, seed)
         if not only_scale and checked is not None and validation_features is not None:
             best = _checked(pooling, best, rivals, checked, validation_features)
@@ -107,24 +102,17 @@ def fit_scale_and_sharpness(
     return best
 
 
-def _attending(pooling: Pooling) -> Pooling:
-    """The part of the pooling that attends."""
-    return pooling.cap if isinstance(pooling, CapTokensPooling) else pooling
-
-
 def _sharpness(pooling: Pooling) -> Tensor | None:
-    part = _attending(pooling)
-    if not isinstance(part, CrossAttentionPooling) or part.sharpness is None:
-        return None
-    return part.sharpness.detach().clone()
+    """``(h,)`` that of the part of the pooling that attends, if it is CAP."""
+    part = pooling.cap if isinstance(pooling, CapTokensPooling) else pooling
+    return part.sharpness if isinstance(part, CrossAttentionPooling) else None
 
 
 def _set(pooling: Pooling, centre: Tensor, sharpness: Tensor | None) -> None:
-    if isinstance(pooling.norm, AlignedNorm):
-        pooling.norm.centre.copy_(centre)
-    part = _attending(pooling)
-    if isinstance(part, CrossAttentionPooling) and part.sharpness is not None and sharpness is not None:
-        part.sharpness.copy_(sharpness)
+    cast(AlignedNorm, pooling.norm).centre.copy_(centre)
+    own = _sharpness(pooling)
+    if own is not None and sharpness is not None:
+        own.copy_(sharpness)
 
 
 def _some(exemplars: ExemplarSet, seed: int) -> ExemplarSet | None:
@@ -136,17 +124,12 @@ def _some(exemplars: ExemplarSet, seed: int) -> ExemplarSet | None:
 
 
 def _checked(
-    pooling: Pooling,
-    best: StartFit,
-    rivals: list[list[StartFit]],
-    validation: ExemplarSet,
-    features: NDArray[np.float32],
+    pooling: Pooling, best: StartFit, rivals: list[list[StartFit]], validation: ExemplarSet, features: Vectors
 ) -> StartFit:
     """The best fit of train, unless the plain answer has a higher AUROC on validation.
 
-    The plain answer is what the verifier learned before, if anything, or the sharpest attention with its centre. If it
-    wins, the fit with the highest AUROC on train and validation together is taken; of equals the later, sharper one.
-    Validation counts as much as train if it has at least ``ENOUGH`` exemplars, and less if it has fewer.
+    The plain answer is what the verifier learned before, or the sharpest attention with its centre. If it wins, the fit
+    with the highest AUROC on train and validation together is taken; of equals the later, sharper one.
     """
     fits, on_validation = [], []
     for tried in rivals:
@@ -161,21 +144,12 @@ def _checked(
     return fits[max(range(len(fits)), key=lambda number: (total[number], number))]
 
 
-def _is_one_of(given: Tensor | None, known: list[None] | list[Tensor]) -> bool:
+def _is_one_of(given: Tensor | None, known: Sequence[Tensor | None]) -> bool:
     return given is None or any(one is not None and torch.equal(given, one) for one in known)
 
 
-def _is_clearly_better(one: StartFit, other: StartFit) -> bool:
-    gain = other.losses - one.losses  # (E,)
-    return bool(gain.mean() > gain.std() / np.sqrt(len(gain)))
-
-
 def _fits(
-    pooling: Pooling,
-    exemplars: ExemplarSet,
-    features: NDArray[np.float32],
-    centre: Tensor,
-    sharps: list[None] | list[Tensor] | list[Tensor | None],
+    pooling: Pooling, exemplars: ExemplarSet, features: Vectors, centre: Tensor, sharps: Sequence[Tensor | None]
 ) -> list[StartFit]:
     """Scale and intercept for a centre and each sharpness, the first of them at least, that ranks all targets."""
     products, vanishing = _products(pooling, exemplars, features, centre, sharps)
@@ -187,13 +161,7 @@ def _fits(
     ]
 
 
-def _fit(
-    product: NDArray[np.float64],
-    label: NDArray[np.int8],
-    weight: NDArray[np.float64] | None,
-    centre: Tensor,
-    sharpness: Tensor | None,
-) -> StartFit:
+def _fit(product: Floats, label: Labels, weight: Floats | None, centre: Tensor, sharpness: Tensor | None) -> StartFit:
     mean, spread = float(product.mean()), float(product.std())
     slope = intercept = 0.0
     if spread > _ROUNDING * max(1.0, abs(mean)):
@@ -209,17 +177,13 @@ def _fit(
 
 
 def _products(
-    pooling: Pooling,
-    exemplars: ExemplarSet,
-    features: NDArray[np.float32],
-    centre: Tensor,
-    sharps: list[None] | list[Tensor] | list[Tensor | None],
-) -> tuple[list[NDArray[np.float64]], list[float]]:
+    pooling: Pooling, exemplars: ExemplarSet, features: Vectors, centre: Tensor, sharps: Sequence[Tensor | None]
+) -> tuple[list[Floats], list[float]]:
     """For each sharpness, the values ``(E,)`` that scale and intercept apply to, and the part of vanishing shares."""
     similarity = cast(ScaledProduct, pooling.similarity)
     weight = similarity.weight
     lookup = embedded(features, weight.dtype)
-    parts: list[list[NDArray[np.float64]]] = [[] for _ in sharps]
+    parts: list[list[Floats]] = [[] for _ in sharps]
     vanishing = np.zeros(len(sharps))
     together = rows_together(pooling.channels)
     for first in range(0, len(exemplars), together):
@@ -237,13 +201,12 @@ def _products(
     return [np.concatenate(part) for part in parts], vanishing.tolist()
 
 
-# Fits how much the tokens of texts count beside their vectors, before anything else of the start is fitted.
+# How much the tokens of texts count beside their vectors.
 
 SHARES = (0.0, 0.02, SHARE, 0.08, 0.16, 0.32)  # 0: the vectors alone
 OF_ANSWERS = 0.16  # the default if queries and targets are texts of two kinds
 _MOST_EXEMPLARS = 1_500  # of each split, to choose one of a few numbers
 _TOGETHER = 128  # exemplars
-_CLEAR = 1.0  # standard errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,7 +214,7 @@ class _Similarities:
     """What decides the share: for ``T`` targets in the bags of ``R`` references."""
 
     references: ExemplarSet  # one exemplar per reference
-    owner: NDArray[np.int64]  # (R,) the number of the exemplar that has this reference
+    owner: Integers  # (R,) the number of the exemplar that has this reference
     cosine: Floats  # (T,) of the vectors
     match: Floats  # (T,) similarity of the tokens
 
@@ -269,11 +232,11 @@ class _Similarities:
 def fit_share(
     verifier: Verifier,
     train: ExemplarSet,
-    features: NDArray[np.float32],
+    features: Vectors,
     seed: int = 0,
     *,
     validation: ExemplarSet | None = None,
-    validation_features: NDArray[np.float32] | None = None,
+    validation_features: Vectors | None = None,
 ) -> float | None:
     r"""Choose how much tokens count beside vectors in a verifier with the pooling ``cap_tokens``; return the share.
 
@@ -282,11 +245,8 @@ def fit_share(
     .. math:: \max_n \big(\cos(q, v_n) + r \, t_n\big)
 
     with the similarity :math:`t_n` of the tokens. The share with the lowest cross-entropy is taken if that is lower
-    than with the default by a standard error of the difference. The default is 0.16 if targets answer queries (a claim
-    and its evidence, a question and sentences), for which the tokens were trained, and 0.04 if texts of one kind are
-    compared (of a topic, an author, a source): there, tokens help little and a large share does harm. Texts are of one
-    kind if some are queries here and targets there. Nothing was learned from validation before, so its bags count as
-    much as those of train.
+    than with the default by a standard error of the difference. The default is 0.16 if targets answer queries, such as
+    a claim and its evidence, and 0.04 if texts of one kind are compared.
     """
     pooling = verifier.pooling
     if not isinstance(pooling, CapTokensPooling):
@@ -304,8 +264,7 @@ def fit_share(
     losses = {share: np.bincount(owner, _losses(nearest[share], label, weight)) for share in SHARES}
     default = SHARE if are_of_one_kind(train) else OF_ANSWERS
     best = min(SHARES, key=lambda share: losses[share].mean())
-    gain = losses[default] - losses[best]  # (E,)
-    if not gain.mean() > _CLEAR * gain.std() / np.sqrt(len(gain)):
+    if not is_clear_gain(losses[default] - losses[best]):
         best = default
     with torch.no_grad():
         pooling.share.fill_(best)
@@ -313,15 +272,8 @@ def fit_share(
     return best
 
 
-def told_share(share: float) -> str:
-    """One line about the share, for standard error."""
-    if share == 0:
-        return "Token matching is off: it did not improve the fit."
-    return f"Token similarity has weight {share:g} relative to vector similarity."
-
-
 def _similarities(
-    verifier: Verifier, pooling: CapTokensPooling, exemplars: ExemplarSet, features: NDArray[np.float32], seed: int
+    verifier: Verifier, pooling: CapTokensPooling, exemplars: ExemplarSet, features: Vectors, seed: int
 ) -> _Similarities:
     """Of a sample that is large enough."""
     references = exemplars.by_reference()
@@ -335,9 +287,7 @@ def _similarities(
     return _Similarities(some, owner, np.concatenate(cosine), token_matches(verifier, pooling, some, features))
 
 
-def token_matches(
-    verifier: Verifier, pooling: CapTokensPooling, exemplars: ExemplarSet, features: NDArray[np.float32]
-) -> Floats:
+def token_matches(verifier: Verifier, pooling: CapTokensPooling, exemplars: ExemplarSet, features: Vectors) -> Floats:
     """``(T,)`` the similarity of the tokens of each target to those of its query."""
     norm = cast(AlignedNorm, pooling.norm)
     found = []
@@ -349,16 +299,14 @@ def token_matches(
     return np.concatenate(found)
 
 
-def _batches(
-    verifier: Verifier, exemplars: ExemplarSet, features: NDArray[np.float32]
-) -> Iterator[tuple[Tensor, Bags]]:
+def _batches(verifier: Verifier, exemplars: ExemplarSet, features: Vectors) -> Iterator[tuple[Tensor, Bags]]:
     lookup = embedded(features, verifier.dtype)
     for first in range(0, len(exemplars), _TOGETHER):
         rows = np.arange(first, min(first + _TOGETHER, len(exemplars)))
         yield make_batch(exemplars, rows, lookup).to(verifier.device).single_queries_and_bags()
 
 
-def _losses(nearest: Floats, label: NDArray[np.int8], weight: Floats) -> Floats:
+def _losses(nearest: Floats, label: Labels, weight: Floats) -> Floats:
     """``(R,)`` weighted cross-entropy of the bags by the largest similarity of each."""
     score = ((nearest - nearest.mean()) / max(float(nearest.std()), 1e-9))[:, None]
     found = LogisticRegression(C=1.0).fit(score, label, weight).decision_function(score)

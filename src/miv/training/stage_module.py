@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.random import Generator
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import functional
@@ -26,6 +26,7 @@ from miv.data.splits import query_groups
 from miv.evaluation import Predictions
 from miv.evaluation.metrics import auroc_error, weighted_auroc
 from miv.evaluation.predicting import predict
+from miv.files.arrays import Vectors
 from miv.runtime import ProcessShare
 from miv.training.centring import independent
 from miv.training.checkpoint import CLEAR_AUROC, EpochMetrics, LightningModule, StageState
@@ -33,8 +34,6 @@ from miv.training.config import TrainingConfig
 from miv.training.optimisers import create_optimiser, learning_rate, set_rates
 from miv.training.sampling import Batches, draw_batches
 from miv.verifier.network import Verifier
-
-# Small random changes of images, in plain torch.
 
 TURN = math.radians(5)
 SCALE = 0.08  # a side grows or shrinks by at most this share
@@ -56,19 +55,15 @@ def affine(images: Tensor, draws: Tensor) -> Tensor:
     return functional.grid_sample(images, grid, padding_mode="border", align_corners=False)
 
 
-# How a training step embeds its distinct instances: in chunks, recomputed in the backward pass where memory ends.
-
 TOKENS_TOGETHER = 2048  # padded tokens per chunk: more would not be faster, and a chunk is the least memory of a step
 
 
 class StepEmbedding:
     """Embeds the distinct instances of training steps in bounded memory; the gradients do not depend on the limit.
 
-    Texts are embedded in chunks of similar length. Other instances are embedded together if their graph fits, because
-    a processor builds its convolutions anew for each batch size, else ``bucket`` at a time. Chunks whose graph does not
-    fit are recomputed in the backward pass with the same random numbers (``torch.utils.checkpoint``). A batch that
-    BatchNorm learns from stays whole and is not recomputed, which would update its statistics twice. The graph of a
-    step may take ``most_bytes``.
+    Texts are embedded in chunks of similar length, other instances together if their graph fits in ``most_bytes``, else
+    ``bucket`` at a time. Chunks whose graph does not fit are recomputed in the backward pass with the same random
+    numbers. A batch that BatchNorm learns from stays whole, because recomputing would update its statistics twice.
     """
 
     def __init__(self, backbone: Backbone, bucket: int, most_bytes: int) -> None:
@@ -142,15 +137,15 @@ def chunks_by_length(lengths: Tensor, most: int = TOKENS_TOGETHER) -> list[Tenso
     return chunks
 
 
-SplitFeatures = dict[str, NDArray[np.float32]]  # (P, C) by split, of a frozen backbone
+Sets = dict[str, ExemplarSet]  # by split
+SplitFeatures = dict[str, Vectors]  # (P, C) by split, of a frozen backbone
 
 
 class StageModule(LightningModule):
     """Trains a verifier, with or without its backbone, on ``train`` and evaluates it on ``validation``.
 
-    Every random number follows from the seed, the stage, the epoch and the step, so that a resumed run
-    continues as if it had never stopped. ``features`` are those of a frozen backbone, and ``memory`` is the bytes for
-    embedding a step.
+    Every random number follows from the seed, the stage, the epoch and the step, so that a resumed run continues as if
+    it had never stopped. ``features`` are those of a frozen backbone, and ``memory`` the bytes for embedding a step.
     """
 
     def __init__(
@@ -158,16 +153,13 @@ class StageModule(LightningModule):
         verifier: Verifier,
         config: TrainingConfig,
         stage: int,
-        sets: dict[str, ExemplarSet],
+        sets: Sets,
         features: SplitFeatures | None = None,
         memory: int = 1 << 62,
     ) -> None:
         super().__init__()
-        self.verifier = verifier
-        self.config = config
-        self.stage = stage
-        self.sets = sets
-        self.features = features
+        self.verifier, self.config, self.stage = verifier, config, stage
+        self.sets, self.features = sets, features
         self.embedding = StepEmbedding(verifier.backbone, config.bucket, memory)
         self.state = StageState(criterion=config.criterion)
         self.drawn, self.steps = self.count_drawn()
@@ -179,7 +171,7 @@ class StageModule(LightningModule):
         drawn = len(self.sets["train"])
         return drawn, -(-drawn // self.config.batch_size)
 
-    def draw_batches(self, random: np.random.Generator) -> Batches:
+    def draw_batches(self, random: Generator) -> Batches:
         """The exemplars of each batch of an epoch; the number of batches is constant."""
         return draw_batches(self.sets["train"], self.config.batch_size, self.config.grouping, random)
 
@@ -255,11 +247,8 @@ class StageModule(LightningModule):
         else:
             losses = functional.binary_cross_entropy_with_logits(logit, label, reduction="none").numpy()
             loss, accuracy = np.average(losses, weights=weight), np.average(right, weights=weight)
-        row = {
-            "validation_loss": float(loss),
-            "validation_accuracy": float(accuracy),
-            "validation_auroc": weighted_auroc(answers.label, answers.logit, weight),
-        }
+        row = {"validation_loss": float(loss), "validation_accuracy": float(accuracy)}
+        row["validation_auroc"] = weighted_auroc(answers.label, answers.logit, weight)
         if self.state.criterion == CLEAR_AUROC:
             if self.state.start_logit is None:
                 self.state.start_logit = answers.logit.tolist()
@@ -286,8 +275,7 @@ class StageModule(LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["stage"] = self.state.document()
-        # The state says where to resume. Lightning's own counters would repeat or skip batches, because
-        # it creates the first iterator before it knows the epoch.
+        # The state says where to resume; Lightning's own counters would repeat or skip batches.
         del checkpoint["loops"]
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -299,21 +287,13 @@ def _one_number(*numbers: int) -> int:
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]) >> 1
 
 
-# If validation is tiny, a trial on halves of train chooses the number of epochs of a stage.
-
 ENOUGH = 200  # validation exemplars; with fewer, the AUROC of two epochs differs by chance
 
 
-def halves(
-    sets: dict[str, ExemplarSet], features: SplitFeatures, seed: int
-) -> tuple[dict[str, ExemplarSet], SplitFeatures]:
-    """Train on one half of train; validate on the other half plus validation.
+def halves(sets: Sets, features: SplitFeatures, seed: int) -> tuple[Sets, SplitFeatures]:
+    """Train on one half of train, by groups of queries; validate on the other half plus validation.
 
-    If nothing is held out, so that ``validation`` is ``train`` itself, use the other half alone: the trial must not
-    be validated on the data it was trained on.
-
-    All exemplars of one query or query id are in the same half, and so are all queries of one class if classes are
-    known: new classes are harder than new bags, and validation has new ones.
+    If nothing is held out, so that ``validation`` is ``train`` itself, validate on the other half alone.
     """
     train, validation = sets["train"], sets["validation"]
     key = query_groups(train)
@@ -325,11 +305,6 @@ def halves(
     both = np.concatenate([features["train"], features["validation"]])
     held_out = _joined(train.subset(~is_first), validation, both)
     return {"train": train.subset(is_first), "validation": held_out}, {"train": features["train"], "validation": both}
-
-
-def can_divide(train: ExemplarSet) -> bool:
-    """Whether each half can get queries."""
-    return len(np.unique(query_groups(train))) >= 2
 
 
 def _joined(first: ExemplarSet, second: ExemplarSet, features: np.ndarray) -> ExemplarSet:

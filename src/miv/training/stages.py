@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.random import Generator
 from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
@@ -21,6 +21,7 @@ from miv.errors import MIVError, StoppedByUser
 from miv.evaluation import Predictions
 from miv.evaluation.baselines import cosines
 from miv.evaluation.runs import RunFolder
+from miv.files.arrays import Vectors
 from miv.poolings.similar import AlignedNorm
 from miv.runtime import ProcessShare
 from miv.training.checkpoint import (
@@ -38,10 +39,8 @@ from miv.training.checkpoint import (
 from miv.training.config import TrainingConfig
 from miv.training.machine import BY_NEAREST, EpochProgress, Machine
 from miv.training.sampling import Batches, BatchSampler, Part, draw_positives
-from miv.training.stage_module import SplitFeatures, StageModule
+from miv.training.stage_module import Sets, SplitFeatures, StageModule
 from miv.verifier.network import Verifier
-
-# The batches of one training stage, made by this process or by others.
 
 
 class StageData(LightningDataModule):
@@ -80,16 +79,9 @@ class _Batches(Dataset[tuple[Batch, float]]):
 
 
 def ignore_stop_signals(worker: int) -> None:
-    """Ignore SIGTERM and Ctrl-C in a process that makes batches.
-
-    A scheduler and a terminal send them to all processes of a group. If a worker ended, the training process would
-    fail before it could save; when that one ends, so do its workers.
-    """
+    """Ignore SIGTERM and Ctrl-C in a worker: if it ended, the training process would fail before it could save."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
-
-
-# A first stage that trains the backbone to distinguish a query's bag from other bags, with bag labels only.
 
 
 def contrast_losses(batch: Batch, temperature: float) -> Tensor:
@@ -97,8 +89,7 @@ def contrast_losses(batch: Batch, temperature: float) -> Tensor:
 
     .. math:: \ell_b = -\log \frac{\sum_{n \in b} \exp\{\cos(q_b, t_n) / \tau\}}{\sum_n \exp\{\cos(q_b, t_n) / \tau\}}
 
-    All exemplars of the batch are positive: at least one target in a query's bag is of its class, and the
-    quotient rises most easily through it. A target in several bags counts once. Several references of a query ask
+    All exemplars of the batch are positive. A target in several bags counts once. Several references of a query ask
     with their mean direction.
     """
     directions = functional.normalize(batch.instances, dim=1)  # (U, C)
@@ -124,7 +115,7 @@ class ContrastModule(StageModule):
         batches = self.draw_batches(np.random.default_rng(0))
         return sum(len(batch) for batch in batches), len(batches)
 
-    def draw_batches(self, random: np.random.Generator) -> Batches:
+    def draw_batches(self, random: Generator) -> Batches:
         return draw_positives(self.sets["train"], self.config.batch_size, random)
 
     def losses(self, batch: Batch) -> Tensor:
@@ -135,22 +126,16 @@ class ContrastModule(StageModule):
         nearest = cosines(exemplars, self.directions(exemplars)).nearest
         return Predictions.of(exemplars, (nearest - np.median(nearest)) / self.config.contrast_temperature, None)
 
-    def directions(self, exemplars: ExemplarSet) -> NDArray[np.float32]:
+    def directions(self, exemplars: ExemplarSet) -> Vectors:
         """Features ``(P, C)`` of the pool; their lengths do not matter."""
         return embed_instances(self.verifier.backbone, exemplars.pool, exemplars.used)
 
-
-# A stage that trains a linear map of frozen backbone features to tell a query's bag from other bags.
 
 _TOGETHER = 8_192  # instances
 
 
 class AlignModule(ContrastModule):
-    """Trains the map of the pooling's norm with the contrast loss; keeps the epoch with the best nearest target.
-
-    The map starts as the fitted one and is replaced only if another is better by more than a standard error: smaller
-    gains cost witnesses, because their ranks get worse before the verdicts do.
-    """
+    """Trains the map of the pooling's norm with the contrast loss; keeps the epoch with the best nearest target."""
 
     @property
     def norm(self) -> AlignedNorm:
@@ -177,7 +162,7 @@ class AlignModule(ContrastModule):
         return contrast_losses(aligned, self.config.contrast_temperature)
 
     @torch.no_grad()
-    def directions(self, exemplars: ExemplarSet) -> NDArray[np.float32]:
+    def directions(self, exemplars: ExemplarSet) -> Vectors:
         known = cast(SplitFeatures, self.features)["validation"]  # the backbone is frozen, so there are features
         found = np.zeros((len(known), self.norm.channels), np.float32)
         for rows in np.array_split(exemplars.used, -(-len(exemplars.used) // _TOGETHER)):
@@ -191,11 +176,7 @@ CONTRAST, ALIGN, FROZEN = "contrast", "align", "frozen"
 
 @dataclass(frozen=True)
 class Stage:
-    """A training stage.
-
-    ``contrast`` trains the backbone, ``align`` a map of its features, ``frozen`` all but the backbone, and ``all``
-    everything.
-    """
+    """``contrast`` trains the backbone, ``align`` a map, ``frozen`` all but the backbone, and ``all`` everything."""
 
     name: str  # name of the stage
     number: int  # gives each stage its own random numbers
@@ -223,23 +204,28 @@ def run_stage(
     stage: Stage,
     verifier: Verifier,
     config: TrainingConfig,
-    sets: dict[str, ExemplarSet],
+    sets: Sets,
     run: RunFolder,
     machine: Machine,
     before: dict[str, StageState],
     features: SplitFeatures | None,
     fitting: float,
 ) -> StageState:
-    """Train to the end of the stage, load its best weights into the verifier, and return the final state.
+    """Train to the end of the stage, unless it is finished, and load its best weights into the verifier.
 
-    A finished stage is not run again; ``before`` holds the earlier stages, ``features`` the features of
-    a frozen backbone, and ``fitting`` the seconds that the fit of the start took.
+    ``before`` holds the earlier stages, ``features`` those of a frozen backbone, ``fitting`` the seconds of the fit.
     """
     config = config.for_stage(stage.name)
     folder = run.checkpoints(stage.name)
     state = read_state(folder / LAST, stage.criterion(config), keeps_last=stage.keeps_last) or StageState()
     if stage.take == 0 or not state.is_over(stage.epochs(config), stage.patience):
-        module = _module(stage, verifier, config, sets, features, machine)
+        make = {CONTRAST: ContrastModule, ALIGN: AlignModule}.get(stage.name, StageModule)
+        if stage.frozen:
+            verifier.backbone.freeze()
+            module = make(verifier, config, stage.number, sets, features)
+        else:
+            verifier.backbone.unfreeze()
+            module = make(verifier, config, stage.number, sets, None, machine.step_memory(verifier.device))
         module.state.seconds = fitting  # a checkpoint replaces it
         state = _keep_start(module, folder) if stage.take == 0 else _go_on(stage, module, run, machine, before)
     if ProcessShare.of_this_process().rank == 0:
@@ -278,19 +264,13 @@ def _go_on(
     try:
         with checkpoints.listening(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", module="lightning")  # irrelevant advice
-            trainer.fit(
-                module,
-                StageData(module, machine.workers),
-                ckpt_path=last if resumes else None,
-                weights_only=True,
-            )
+            data = StageData(module, machine.workers)
+            trainer.fit(module, data, ckpt_path=last if resumes else None, weights_only=True)
             checkpoints.stop_if_asked()  # after the last epoch no further step checks for a request to stop
     except Stopped as stopped:
-        raise StoppedByUser(
-            f"Stopped in stage {stage.name!r}, epoch {epochs_before + module.state.epoch + 1}{stopped}. "
-            "Resume with the same command and --resume.",
-            stopped.exit_code,
-        ) from None
+        place = f"stage {stage.name!r}, epoch {epochs_before + module.state.epoch + 1}{stopped}"
+        words = f"Stopped in {place}. Resume with the same command and --resume."
+        raise StoppedByUser(words, stopped.exit_code) from None
     except (MIVError, torch.OutOfMemoryError):
         raise
     except Exception as error:  # Lightning and optimisers raise many types on odd checkpoints
@@ -309,22 +289,6 @@ def _keep_start(module: StageModule, folder: Path) -> StageState:
         module.verifier.save_pretrained(folder / BEST)
     share.wait()  # the others load it
     return module.state
-
-
-def _module(
-    stage: Stage,
-    verifier: Verifier,
-    config: TrainingConfig,
-    sets: dict[str, ExemplarSet],
-    features: SplitFeatures | None,
-    machine: Machine,
-) -> StageModule:
-    make = {CONTRAST: ContrastModule, ALIGN: AlignModule}.get(stage.name, StageModule)
-    if stage.frozen:
-        verifier.backbone.freeze()
-        return make(verifier, config, stage.number, sets, features)
-    verifier.backbone.unfreeze()
-    return make(verifier, config, stage.number, sets, None, machine.step_memory(verifier.device))
 
 
 def record_metrics(run: RunFolder, states: dict[str, StageState]) -> None:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
@@ -16,16 +17,14 @@ from miv.data import ExemplarSet, csr
 from miv.data.batches import embedded, make_batch, rows_together
 from miv.data.splits import query_groups
 from miv.evaluation.metrics import weighted_auroc
-from miv.files.arrays import Floats
+from miv.files.arrays import Floats, Integers, Labels, Vectors
 from miv.poolings.similar import AlignedNorm, ScaledProduct
 from miv.runtime import evaluating
-from miv.training.centring import assume_centre, assumed_power, fit_whitening, use_requested_centre
+from miv.training.centring import assume_centre, assumed_power, fit_whitening, is_clear_gain, use_requested_centre
 from miv.training.label_map import fit_map
-from miv.training.similar_start import fit_scale_and_sharpness, fit_share, told_share
-from miv.training.stage_module import SplitFeatures
+from miv.training.similar_start import fit_scale_and_sharpness, fit_share
+from miv.training.stage_module import Sets, SplitFeatures
 from miv.verifier.network import Verifier
-
-# Fits the weights of the similarity to the train bags in closed form, before any other weight learns.
 
 STRENGTHS = (4.0, 1.3)  # of the pull to the start, per input; more would leave nothing to fit, less memorises
 FOLDS = 5
@@ -42,11 +41,11 @@ class _Inputs:
     """What the regression of ``E`` exemplars sees."""
 
     offset: Floats  # (E,) logits of the start
-    scaled: NDArray[np.float32]  # (E, 2 C) products and distances, each with mean 0 and deviation 1 on train
-    label: NDArray[np.int8]  # (E,)
+    scaled: Vectors  # (E, 2 C) products and distances, each with mean 0 and deviation 1 on train
+    label: Labels  # (E,)
     weight: Floats  # (E,) of the exemplars, 1 on average
 
-    def take(self, rows: NDArray[np.int64]) -> "_Inputs":
+    def take(self, rows: Integers) -> "_Inputs":
         return _Inputs(self.offset[rows], self.scaled[rows], self.label[rows], self.weight[rows])
 
     def losses(self, solution: Floats) -> Floats:
@@ -55,7 +54,7 @@ class _Inputs:
         return np.logaddexp(0, (1 - 2 * self.label.astype(np.float64)) * logit) * self.weight
 
 
-def fit_head(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float32], seed: int = 0) -> float | None:
+def fit_head(verifier: Verifier, train: ExemplarSet, features: Vectors, seed: int = 0) -> float | None:
     r"""Fit the weights of a similarity that starts as a scaled cosine, and return the strength of the pull.
 
     The bag vectors stay those of the start. A logistic regression on the products :math:`v^Q \odot v^P` and the
@@ -64,10 +63,8 @@ def fit_head(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float3
     .. math:: \min_\delta \sum_e L\big(y_e,\; \ell_e + \delta^\top x_e\big) + \frac{\lambda}{2} \|\delta\|^2,
         \qquad \lambda = 2 C k
 
-    The problem is convex, so nothing depends on rates or epochs. Cross-validation over the queries of train (over
-    their classes, if known) chooses :math:`k`. The start is kept (``None``) unless the regression lowers the
-    cross-entropy of held-out bags; the weaker pull must do so by a standard error. Attention, and so the ranking of
-    the witnesses, does not change, except with the ``baseline``, which attends by its similarity.
+    Cross-validation over the queries of train chooses :math:`k`. The start is kept (``None``) unless the regression
+    lowers the cross-entropy of held-out bags; the weaker pull must do so by a standard error.
     """
     similarity = verifier.pooling.similarity
     if not isinstance(similarity, ScaledProduct) or not similarity.weight.requires_grad:
@@ -105,14 +102,14 @@ def fit_head(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float3
     return strength
 
 
-def logits_of(verifier: Verifier, exemplars: ExemplarSet, features: NDArray[np.float32]) -> Floats:
-    """``(E,)`` logits of exemplars with one reference each, from the features ``(P, C)`` of their pool."""
+def logits_of(verifier: Verifier, exemplars: ExemplarSet, features: Vectors) -> Floats:
+    """``(E,)`` logits of exemplars with one reference each."""
     return _inputs_and_logits(verifier, exemplars, features, only_logits=True)[1]
 
 
 def _inputs_and_logits(
-    verifier: Verifier, exemplars: ExemplarSet, features: NDArray[np.float32], *, only_logits: bool = False
-) -> tuple[NDArray[np.float32], Floats]:
+    verifier: Verifier, exemplars: ExemplarSet, features: Vectors, *, only_logits: bool = False
+) -> tuple[Vectors, Floats]:
     """``(E, 2 C)`` products and distances of query and bag vector, and ``(E,)`` logits."""
     pooling, count = verifier.pooling, len(exemplars)
     lookup = embedded(features, verifier.dtype)
@@ -133,7 +130,7 @@ def _inputs_and_logits(
     return rows, logits
 
 
-def _choose(inputs: _Inputs, together: NDArray[np.generic], random: np.random.Generator) -> float | None:
+def _choose(inputs: _Inputs, together: NDArray[np.generic], random: Generator) -> float | None:
     """The strength with the lowest cross-entropy of held-out bags; ``None`` if no strength beats the start."""
     names, places = np.unique(together, return_inverse=True)
     folds = min(FOLDS, len(names))
@@ -152,7 +149,7 @@ def _choose(inputs: _Inputs, together: NDArray[np.generic], random: np.random.Ge
         parts = [inputs.take(rows).losses(found) for rows, found in zip(held_out, solutions, strict=True)]
         gain = losses - np.concatenate(parts)  # (E,)
         # The strongest pull changes so little that any gain will do; a weaker one may memorise.
-        if gain.mean() > (0 if strength == STRENGTHS[0] else gain.std() / np.sqrt(len(gain))):
+        if gain.mean() > 0 and (strength == STRENGTHS[0] or is_clear_gain(gain)):
             best, losses = strength, np.concatenate(parts)
     return best
 
@@ -189,7 +186,7 @@ def _apply(similarity: ScaledProduct, change: Floats, intercept: float) -> None:
 
 def fit_start(
     verifier: Verifier,
-    sets: dict[str, ExemplarSet],
+    sets: Sets,
     features: SplitFeatures,
     seed: int,
     *,
@@ -215,7 +212,10 @@ def fit_start(
     has_map = is_new and _fit_map(verifier, sets, features, seed)
     if with_head:
         fit_head(verifier, train, known, seed)
-    told = [] if share is None else [told_share(share)]
+    told = []
+    if share is not None:
+        matching = f"Token similarity has weight {share:g} relative to vector similarity."
+        told.append(matching if share else "Token matching is off: it did not improve the fit.")
     if power is not None:
         told.append(f"Features are partially whitened (power {power:g}).")
     if has_map:
@@ -223,7 +223,7 @@ def fit_start(
     return told
 
 
-def _fit_map(verifier: Verifier, sets: dict[str, ExemplarSet], features: SplitFeatures, seed: int) -> bool:
+def _fit_map(verifier: Verifier, sets: Sets, features: SplitFeatures, seed: int) -> bool:
     """Fit the map, and return whether it is kept: not if the verdicts on validation are worse for it."""
     train, known = sets["train"], features["train"]
     validation = None if sets["validation"] is train else sets["validation"]
@@ -243,7 +243,7 @@ def _fit_map(verifier: Verifier, sets: dict[str, ExemplarSet], features: SplitFe
 
 
 def _auroc_with_head(
-    verifier: Verifier, state: Mapping[str, Tensor], sets: dict[str, ExemplarSet], features: SplitFeatures, seed: int
+    verifier: Verifier, state: Mapping[str, Tensor], sets: Sets, features: SplitFeatures, seed: int
 ) -> float:
     """The AUROC on validation after the head is fitted to the train bags, from these weights of the pooling on."""
     verifier.pooling.load_state_dict(state)

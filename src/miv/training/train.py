@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,6 @@ from miv.training.config import AUTO, TrainingConfig, read_settings
 from miv.training.model_card import advice, check_card, write_card
 from miv.training.new_verifier import EarlierVerifier
 from miv.verifier.network import Verifier
-
-# The exemplars given to a workflow: sets, a folder of splits, or the name of a task.
 
 GivenExemplars = ExemplarSet | Mapping[str, ExemplarSet] | str | PathLike[str]
 _EXPECTED = "Expected an ExemplarSet, a dict of them by split, a folder of splits, or the name of a task."
@@ -68,10 +66,7 @@ def open_splits(
     if not is_task:
         return load_splits(Path(given), verify=True)
     if Path(given).is_file():
-        raise MIVError(
-            f"{given} is a file. Expected a folder of splits, or the name of a task. `miv data from-table` makes "
-            "a folder of splits from a table."
-        )
+        raise MIVError(f"{given} is a file. Expected a folder of splits, as from `miv data from-table`, or a task.")
     if given not in list_tasks():
         raise unknown_name("folder or task", str(given), [*list_tasks(), *folders_beside(Path(given))])
     return build_once(str(given), task_options, built, progress)
@@ -83,13 +78,10 @@ def _divided(exemplars: ExemplarSet, validation_fraction: float, seed: int) -> d
     sets = hold_out(exemplars, validation_fraction, seed)
     if sets["validation"] is exemplars:
         raise MIVError(
-            f"These {len(exemplars):,} exemplars cannot be divided so that train and validation have both labels. "
-            "Give at least two exemplars of each label, or a dict with train and validation."
+            f"These {len(exemplars):,} exemplars cannot be divided so that both parts have both labels. Give at least "
+            "two exemplars of each label, or a dict with train and validation."
         )
     return sets
-
-
-# The result of training: the verifier, its metrics, and the folder with everything else.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,9 +104,8 @@ class TrainingRun:
     reason: str = field(default="", repr=False)
 
     def __repr__(self) -> str:
-        measured = ", ".join(
-            f"{split} AUROC {found.classification['auroc']:.3f}" for split, found in self.evaluations.items()
-        )
+        aurocs = {split: found.classification["auroc"] for split, found in self.evaluations.items()}
+        measured = ", ".join(f"{split} AUROC {auroc:.3f}" for split, auroc in aurocs.items())
         return f"TrainingRun({str(self.folder)!r}, pooling {self.config.pooling}, {measured})"
 
     def __str__(self) -> str:
@@ -137,8 +128,7 @@ class TrainingRun:
         if yes.all() or not yes.any():
             texts.append(
                 f"Warning: the verifier answers {'yes' if yes.all() else 'no'} to all {len(yes):,} exemplars of "
-                "validation. Train longer (max_epochs), or add a contrast stage (contrast_epochs). If "
-                "its AUROC is above 0.5, `miv calibrate` finds a threshold that separates them.\n"
+                "validation. If its AUROC is above 0.5, `miv calibrate` finds a threshold that separates them.\n"
             )
         if self.reference is not None:
             texts.append(advice(self.evaluations, self.reference, RunFolder(self.folder)) or "")
@@ -228,8 +218,7 @@ def train(
     if isinstance(config, TrainingConfig):
         if preset != AUTO:
             raise MIVError(
-                f"preset is {preset!r}, and config is a TrainingConfig, which replaces every setting of a preset. Pass "
-                "only one of them, or pass the settings to change by name or as a dict."
+                f"preset is {preset!r}, and config is a TrainingConfig, which replaces it. Pass only one of them."
             )
         given = config.changes() | settings
     first = TrainingConfig().changed(HEAD) if preset == AUTO else settings_of_preset(preset)
@@ -275,26 +264,16 @@ def train(
     try:
         if resume:  # a new run has no card yet
             check_card(RunFolder(folder).verifier)
-        evaluations = run_training(
-            sets,
-            chosen,
-            folder,
-            machine,
-            data="" if isinstance(exemplars, ExemplarSet | Mapping) else os.fspath(exemplars),
-            data_options=options,
-            start_from=start,
-            resume=resume,
-            progress=progress,
-            held=held,
-        )
+        data = "" if isinstance(exemplars, ExemplarSet | Mapping) else os.fspath(exemplars)
+        go = partial(run_training, data=data, data_options=options, start_from=start, resume=resume)
+        evaluations = go(sets, chosen, folder, machine, progress=progress, held=held)
         run = RunFolder(folder)
         plain = None
         if is_first_process():
             draw_run(run)
             if baselines:
-                plain = baselines_of_run(
-                    run, sets, cache=machine.cache, device=machine.find_device(), progress=progress
-                )
+                device = machine.find_device()
+                plain = baselines_of_run(run, sets, cache=machine.cache, device=device, progress=progress)
             write_card(run.verifier, chosen.pooling, evaluations, plain)
     except BaseException as error:
         if out is None:
@@ -310,9 +289,7 @@ def train(
     return done
 
 
-def _as_settings(
-    config: TrainingConfig | Mapping[str, Any] | str | PathLike[str] | None,
-) -> tuple[dict[str, Any], str]:
+def _as_settings(config: TrainingConfig | Mapping[str, Any] | str | PathLike[str] | None) -> tuple[dict[str, Any], str]:
     """The given settings, and their source for errors."""
     if config is None:
         return {}, ""

@@ -94,8 +94,6 @@ def _collect(exemplars: Iterable[tuple[Sequence[Any], Any]]) -> tuple[PoolBuilde
     return builder, references, bags
 
 
-
-
 # Hugging Face datasets.
 
 _OF_REFERENCES, _OF_BAGS = ("query_class", "query_name"), ("bag_classes", "bag_names")
