@@ -161,7 +161,7 @@ class Gallery:
         if not isinstance(top, int) or isinstance(top, bool) or top < 1:
             raise MIVError(f"top is {top!r}. Expected a whole number of at least 1.")
         by = witnesses_by(self.verifier, witnesses)
-        references, _, places = single_instances([query], self.verifier.query_kind, ALONE)
+        references, _, places = single_instances([query], self.verifier.backbone.kind, ALONE)
         features = query_features(self.verifier, references, places, resize)
         return search(self.verifier, self._form, self._store.refresh(), features, top, by)
 
