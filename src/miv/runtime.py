@@ -209,7 +209,7 @@ def keep_memory() -> None:
     Affects the whole process, so only commands call it, not the library.
     """
     library = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
-    if hasattr(library, "gnu_get_libc_version"):
+    if library is not None and hasattr(library, "gnu_get_libc_version"):
         library.mallopt(_MMAP_MAX, 0)
         library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
         library.mallopt(_TOP_PAD, 64 << 20)

@@ -11,7 +11,7 @@ from miv import ExemplarSet, InstancePool
 from miv.data.sources import FromTable, Shares
 from miv.data.splits import connected, hold_out, query_groups
 from miv.runtime import SilentProgress
-from miv.training.stage_module import can_divide, halves
+from miv.training.stage_module import halves
 from tests.data.sources.test_table import write_json_lines
 
 LINKS = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=4), min_size=1, max_size=8)
@@ -73,11 +73,6 @@ def test_halves_of_train_share_no_query_id_and_no_reference() -> None:
         features = {"train": exemplars.pool.values}
         divided, _ = halves({"train": exemplars, "validation": exemplars}, features, seed=0)
         assert not shared_by(divided["train"], divided["validation"])
-
-
-def test_one_query_id_cannot_be_divided() -> None:
-    assert can_divide(with_ids())
-    assert not can_divide(replace(with_ids(), query_id=np.full(COUNT, "one")))
 
 
 def test_classes_come_first_and_single_queries_last() -> None:

@@ -122,8 +122,8 @@ def _cosine(one: np.ndarray, other: np.ndarray) -> float:
 
 def with_two_references(exemplars: ExemplarSet) -> ExemplarSet:
     """The query of each exemplar, given twice."""
-    twice = {"reference_ptr": 2 * np.arange(len(exemplars) + 1), "reference_index": np.repeat(exemplars.query, 2)}
-    return replace(exemplars, **twice)
+    borders, rows = 2 * np.arange(len(exemplars) + 1), np.repeat(exemplars.query, 2)
+    return replace(exemplars, reference_ptr=borders, reference_index=rows)
 
 
 def test_references_share_the_weight_of_their_exemplar() -> None:

@@ -24,7 +24,7 @@ def poolings(json: JsonOption = False) -> None:
         with torch.device("meta"):
             parameters = sum(weight.numel() for weight in entry.make(CHANNELS).parameters())
         options = {name: option.default for name, option in entry.options.items() if name != "channels"}
-        row = {"name": entry.name, "section": entry.section, "parameters": parameters}
+        row: dict[str, Any] = {"name": entry.name, "section": entry.section, "parameters": parameters}
         row |= {"has_attention": entry.make.has_attention, "options": options, "summary": entry.summary}
         rows.append(row)
     if json:

@@ -261,7 +261,7 @@ def fit_share(
     # References of one query are one observation, and exemplars of the two splits have numbers of their own.
     _, owner = np.unique(np.concatenate([p.owner + at * len(train) for at, p in enumerate(parts)]), return_inverse=True)
     nearest = {share: np.concatenate([part.nearest(share) for part in parts]) for share in SHARES}
-    losses = {share: np.bincount(owner, _losses(nearest[share], label, weight)) for share in SHARES}
+    losses = {share: 1.0 * np.bincount(owner, _losses(nearest[share], label, weight)) for share in SHARES}
     default = SHARE if are_of_one_kind(train) else OF_ANSWERS
     best = min(SHARES, key=lambda share: losses[share].mean())
     if not is_clear_gain(losses[default] - losses[best]):
