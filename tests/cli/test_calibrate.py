@@ -72,7 +72,7 @@ def test_the_model_card_has_the_operating_point_once(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (f"# Mine\n\n{BEGIN}\nold\n\nMy notes.\n".encode(), "there is no <!-- end of operating point -->"),
+        (f"# Mine\n\n{BEGIN}\nold\n\nMy notes.\n".encode(), "without <!-- end of operating point -->"),
         ("# Prüfer\n".encode("latin-1"), "README.md is not UTF-8"),
     ],
 )

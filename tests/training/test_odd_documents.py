@@ -83,7 +83,7 @@ def test_a_model_card_that_cannot_be_rewritten_stops_before_training(folder: Pat
     card.write_text(card.read_text().replace(END, "My notes."))
     before = card.read_text()
     weights = card.with_name("model.safetensors").stat().st_mtime_ns
-    with pytest.raises(MIVError, match="there is no <!-- end of figures -->"):
+    with pytest.raises(MIVError, match="without <!-- end of figures -->"):
         miv.train("data", out="runs/a", resume=True, verbose=False, **TRAINING)
     assert card.read_text() == before
     assert card.with_name("model.safetensors").stat().st_mtime_ns == weights
