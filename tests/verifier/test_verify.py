@@ -167,7 +167,7 @@ def test_training_writes_down_what_the_images_are(tmp_path: Path) -> None:
     [{"kind": "image", "height": 0, "width": 8, "mode": "L"}, {"height": 8}, {**FORM, "mode": "P"}, [8, 8], "8x8"],
 )
 def test_a_form_that_is_none_is_refused(instances: Any) -> None:
-    with pytest.raises(MIVError, match="Expected kind image, height and width"):
+    with pytest.raises(MIVError, match="Expected an image of mode L or RGB"):
         Verifier("baseline", "compact_cnn", instances=instances)
 
 

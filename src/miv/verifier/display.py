@@ -248,7 +248,7 @@ def _member(verdict: Verdict, place: int, witness: bool, name: str) -> str:
     bar = f'<div style="width:{max(1, round(60 * share))}px;height:6px;background:{colour}"></div>'
     # Colour alone is not accessible to everyone.
     word = f" <b>{witness_word(verdict)}</b>" if witness else ""
-    word += " unlike" if verdict.unlike is not None and verdict.unlike.bag[place] else ""
+    word += " out of distribution" if verdict.unlike is not None and verdict.unlike.bag[place] else ""
     score = f" · {score}" if score else ""
     return f"<div>{inside}{bar}<small>{share:.2f}{score}{word}</small>{called}</div>"
 
