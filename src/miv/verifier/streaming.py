@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from miv.verifier.chunks import BagChunks, ChunkReader, check_chunk, check_queri
 from miv.verifier.engine import warn_of_other_sizes, witnesses_by
 from miv.verifier.network import Verifier
 from miv.verifier.out_of_distribution import FAR_WORDS
-from miv.verifier.stored_bag import BagWriter, RowType, StoredBag, check_new, is_stored_bag
+from miv.verifier.stored_bag import BagWriter, RowType, StoredBag, is_stored_bag
 from miv.verifier.verdict import Verdict, Witness
 
 _ROWS = 4096  # normed and projected together
@@ -288,7 +288,10 @@ def keep_bag(
     progress: Progress | None = None,
 ) -> StoredBag:
     """Project a bag once and store it on disk; see ``Verifier.keep_bag``."""
-    check_new(folder, rows)
+    if rows not in get_args(RowType):
+        raise MIVError(f"The type of stored rows is {rows!r}. Expected {', '.join(get_args(RowType))}.")
+    if folder.exists():
+        raise MIVError(f"{folder} already exists. Choose another name for the stored bag, or remove it first.")
     if is_stored_bag(source):
         raise MIVError("The bag is stored and its rows are projected already. Expected the bag that it was made of.")
     progress = progress or SilentProgress()

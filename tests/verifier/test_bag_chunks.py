@@ -19,7 +19,7 @@ from miv.verifier import chunks
 from miv.verifier.chunks import ChunkReader
 from miv.verifier.decisions import OperatingPoint
 from tests.poolings.test_stored_forms import CHANNELS, verifier_of
-from tests.streaming.test_streaming_pass import bag_and_queries, check_equal
+from tests.verifier.test_streaming_pass import bag_and_queries, check_equal
 
 
 @pytest.fixture(scope="module")
