@@ -43,7 +43,7 @@ def test_instances_of_the_bag_are_named_and_a_bag_of_them_alone_gives_unsure(ver
     assert some.decision == "yes"
     assert "2 instances are unlike the training data: places 0, 2." in str(some)
     assert "2 instances are unlike the training data: places 0, 2." in some._repr_html_()
-    assert " unlike</small>" in some._repr_html_()
+    assert " out of distribution</small>" in some._repr_html_()
     alone = verifier.verify(query, [FAR, FAR])
     assert alone.decision == "unsure"
     assert alone.reason == "every instance of the bag is unlike the training data"

@@ -142,8 +142,7 @@ def checked_sources(sources: Any) -> Sources:
     if isinstance(sources, str | PathLike):
         sources = [sources]
     elif not isinstance(sources, Iterable) or isinstance(sources, bytes | bytearray | memoryview):
-        expected = f"{_EXPECTED}, a list of them, or a dict of texts by name"
-        raise MIVError(f"The sources are {_described(sources)}. Expected {expected}.{_advice(sources)}")
+        raise _refusal("The sources are", sources, f"{_EXPECTED}, a list of them, or a dict of texts by name")
     if isinstance(sources, Mapping):
         size = sum(_checked_size(text, f"The source {name}") for name, text in sources.items())
     else:
@@ -166,7 +165,7 @@ def _checked_size(text: Any, what: str) -> int:
             return 0  # reading it says what is wrong
         return size if size <= MOST_BYTES else 0  # reading it names the file
     if not isinstance(text, str):
-        raise MIVError(f"{what} is {_described(text)}. Expected {_EXPECTED}.{_advice(text)}")
+        raise _refusal(f"{what} is", text, _EXPECTED)
     line = text.strip()
     if line.lower().endswith((*MARKDOWN, ".txt", ".text")) and len(line.splitlines()) == 1:
         raise MIVError(
@@ -176,9 +175,6 @@ def _checked_size(text: Any, what: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def _described(value: object) -> str:
-    return f"{short(value)}, of type {type(value).__name__}"
-
-
-def _advice(value: object) -> str:
-    return " Decode bytes first, as in text.decode()." if isinstance(value, bytes | bytearray) else ""
+def _refusal(what: str, value: object, expected: str) -> MIVError:
+    advice = " Decode bytes first, as in text.decode()." if isinstance(value, bytes | bytearray) else ""
+    return MIVError(f"{what} {short(value)}, of type {type(value).__name__}. Expected {expected}.{advice}")

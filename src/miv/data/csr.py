@@ -3,6 +3,7 @@
 All functions accept empty bags.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,19 @@ def take_bags(ptr: Integers, chosen: Integers) -> tuple[Integers, Integers]:
     """
     taken = borders(np.diff(ptr)[chosen])
     return taken, to_rows(ptr[chosen], taken) + places(taken)
+
+
+def batches(ptr: Integers, rows: int) -> Iterator[tuple[int, int]]:
+    """Yield the first bag of each batch, and the one after its last: at most ``rows`` rows, or one larger bag.
+
+    >>> list(batches(borders([2, 1, 3, 9, 1]), 4))
+    [(0, 2), (2, 3), (3, 4), (4, 5)]
+    """
+    first = 0
+    while first < len(ptr) - 1:
+        last = max(first + 1, int(np.searchsorted(ptr, ptr[first] + rows, side="right")) - 1)
+        yield first, last
+        first = last
 
 
 def _reduce(operation: np.ufunc, values: ArrayLike, ptr: Integers, empty: float) -> NDArray[Any]:

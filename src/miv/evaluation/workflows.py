@@ -27,12 +27,12 @@ from miv.evaluation.report_source import open_runs
 from miv.evaluation.runs import RunFolder, refuse_unfinished
 from miv.files.atomic import refuse_existing, refuse_existing_in
 from miv.files.cache import cache_folder, feature_folder
+from miv.files.instances import is_folder
 from miv.files.weights import find_verifier
 from miv.runtime import Progress, RichProgress, SilentProgress
 from miv.verifier.decisions import OPERATING_POINT_NAME, OperatingPoint, WitnessesBy
 from miv.verifier.explain import METHODS, check_method
 from miv.verifier.network import Verifier
-from miv.verifier.saving import is_folder
 
 StrPath = str | PathLike[str]
 Exemplars = ExemplarSet | Mapping[str, ExemplarSet] | StrPath

@@ -21,9 +21,9 @@ InstanceKind = str
 
 
 def is_folder(path: str | PathLike[str]) -> bool:
-    """Whether there is a folder of that name; false for a long text."""
+    """Whether there is a folder of that name; false for a long text, and for an empty one."""
     try:
-        return Path(path).is_dir()
+        return path != "" and Path(path).is_dir()
     except (OSError, ValueError):  # too long for a name, or with an invalid character
         return False
 

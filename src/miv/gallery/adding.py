@@ -230,13 +230,10 @@ def _stored_rows(
             yield form.rows(part, csr.borders([len(part)]))
         return
     before, ptr = len(snapshot.features), csr.borders([len(bag) for bag in members])
-    first = 0
-    while first < len(members):
-        last = max(first + 1, int(np.searchsorted(ptr, ptr[first] + _ROWS_TOGETHER, side="right")) - 1)
+    for first, last in csr.batches(ptr, _ROWS_TOGETHER):
         wanted = np.concatenate(members[first:last])
         rows = np.empty((len(wanted), features.shape[1]), np.float32)
         is_new = wanted >= before
         rows[is_new] = features[wanted[is_new] - before]
         rows[~is_new] = snapshot.features.take(wanted[~is_new])
         yield form.rows(rows, ptr[first : last + 1] - ptr[first])
-        first = last

@@ -255,10 +255,7 @@ def exact_logits(prepared: StoredQueries, snapshot: Snapshot) -> NDArray[np.floa
     """Logits ``(R, B)`` of all bags, removed ones included, in one pass over the kept rows."""
     parts = []
     ptr = snapshot.ptr if snapshot.per != "bag" else np.arange(snapshot.bags + 1)
-    first = 0
-    while first < snapshot.bags:
-        last = max(first + 1, int(np.searchsorted(ptr, ptr[first] + prepared.rows_together, side="right")) - 1)
+    for first, last in csr.batches(ptr, prepared.rows_together):
         rows = snapshot.kept_between(first, last)
         parts.append(prepared.logits(rows, snapshot.ptr[first : last + 1] - snapshot.ptr[first]))
-        first = last
     return np.concatenate(parts, axis=1) if parts else np.zeros((1, 0), np.float32)

@@ -300,16 +300,13 @@ def _parts(bag: str | PathLike[str] | Sequence[str | PathLike[str]], channels: i
     parts: list[BagPart] = []
     place = 0
     for file in files:
-        try:
-            array = np.load(file, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise MIVError(f"{file} cannot be read: {error}. Expected a .npy file, which numpy.save writes.") from error
-        if array.ndim != 2 or array.shape[1] != channels or array.dtype not in (np.float16, np.float32):
+        array = NumpyFile(file)
+        if array.shape[1:] != (channels,) or array.dtype not in (np.float16, np.float32):
             raise MIVError(f"{file} is {array.dtype} {array.shape}. Expected float16 or float32 (N, {channels}).")
-        for first in range(0, len(array), rows):
-            last = min(first + rows, len(array))
+        for first in range(0, array.shape[0], rows):
+            last = min(first + rows, array.shape[0])
             parts.append(BagPart(str(file.absolute()), first, last, place + first))
-        place += len(array)
+        place += array.shape[0]
     if not parts:
         raise MIVError("The bag is empty. Expected at least one .npy file with at least one row.")
     return parts

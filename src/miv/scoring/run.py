@@ -277,8 +277,7 @@ def score(
         if len(tallies) < len(plan.partitions):
             missing = min({partition.number for partition in plan.partitions} - tallies.keys())
             raise MIVError(f"{folder.path} lacks partition {missing}. Expected a folder that all machines share.")
-        columns = zip(*(vars(tally).values() for tally in tallies.values()), strict=True)
-        scored = VerdictTally(*map(sum, columns)).scored(verifier, verifying.by, plan.odd_label)
+        scored = Scored.of(tallies.values(), verifying, plan.odd_label)
         remove_unfinished(folder.path)
         folder.write(settings, plan, rows, scored)
     return ScoreRun(scored, len(plan.partitions), reused, max(1, len(nodes)))

@@ -13,6 +13,7 @@ import torch
 
 from miv.errors import MIVError, unknown_name
 from miv.evaluation.runs import refuse_unfinished
+from miv.files.instances import is_folder
 from miv.files.json import card_about
 from miv.files.weights import find_verifier
 from miv.runtime import available_cores
@@ -21,7 +22,7 @@ from miv.service.errors import RefusedRequest
 from miv.service.metrics import ServiceMetrics
 from miv.service.settings import ServiceSettings
 from miv.verifier.network import Verifier
-from miv.verifier.saving import is_folder, shipped_folder
+from miv.verifier.saving import shipped_folder
 from miv.verifier.stored_bag import backbone_fingerprint, verifier_fingerprint
 
 

@@ -16,7 +16,7 @@ from miv.files.images import Fit
 from miv.files.instances import is_file, is_folder, is_text_file
 from miv.poolings import Rows
 from miv.verifier.network import Verifier
-from miv.verifier.reading import ErrorLocations, is_finite, with_folders
+from miv.verifier.reading import ErrorLocations, as_vectors, check_finite, is_finite, with_folders
 from miv.verifier.verifying import bag_reader, embedded
 from miv.verifier.verifying import query_features as features_of_queries
 
@@ -48,7 +48,9 @@ class ChunkReader:
             source = source.detach().cpu().numpy()
         if isinstance(source, np.ndarray):
             mapped = as_file(source)
-            arrays = (lambda: chunks_of_array(source)) if mapped is None else mapped.chunks
+            rows = max(1, CHUNK_BYTES // max(1, source[:1].nbytes))
+            starts = range(0, len(source), rows)
+            arrays = (lambda: (source[at : at + rows] for at in starts)) if mapped is None else mapped.chunks
             return BagChunks(lambda: self._of_arrays(arrays()), len(source))
         if callable(source):
             return BagChunks(lambda: self._of_any(iter(source())))
@@ -224,14 +226,6 @@ class NumpyFile:
                 at += count
 
 
-def chunks_of_array(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """Views of consecutive rows of an array in memory."""
-    bytes_of_row = max(1, int(np.prod(values.shape[1:])) * values.dtype.itemsize)
-    together = max(1, CHUNK_BYTES // bytes_of_row)
-    for start in range(0, len(values), together):
-        yield values[start : start + together]
-
-
 def as_file(values: NDArray[Any]) -> NumpyFile | None:
     """The file of a mapped array, if the array is the whole of it; else ``None``."""
     if not isinstance(values, np.memmap) or values.filename is None or values.mode != "r":
@@ -242,44 +236,27 @@ def as_file(values: NDArray[Any]) -> NumpyFile | None:
     file = NumpyFile(path)
     whole = file.shape == values.shape and file.dtype == values.dtype and file._offset == values.offset
     # A view may have the same shape but other rows, or the same rows in another order.
-    return file if whole and values.flags.c_contiguous and _starts_its_mapping(values) else None
-
-
-def _starts_its_mapping(values: NDArray[Any]) -> bool:
-    """Whether the first number of a mapped array is the first one of its file."""
     mapping: Any = values
     while isinstance(mapping.base, np.ndarray):
         mapping = mapping.base
-    return bool(mapping.ctypes.data == values.ctypes.data)
+    return file if whole and values.flags.c_contiguous and mapping.ctypes.data == values.ctypes.data else None
 
 
 def check_queries(queries: Any, channels: int) -> Rows:
     """The features of queries ``(R, channels)``; an error unless they are finite numbers of this shape."""
-    try:
-        features = np.asarray(queries, np.float32)
-    except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # the last is of tensors with a gradient
-        raise MIVError(
-            f"The queries cannot be read as numbers: {error}. Expected one or more rows of {channels} features."
-        ) from error
-    if features.ndim != 2 or not len(features) or features.shape[1] != channels:
-        raise MIVError(f"The queries are {features.shape}. Expected one or more rows of {channels} features.")
-    if not is_finite(features):
-        row = int((~np.isfinite(features)).any(axis=1).argmax())
-        raise MIVError(f"Query {row} contains NaN or infinity. Expected finite numbers.")
+    features = as_vectors(queries, channels, "The list of queries")
+    if not len(features):
+        raise MIVError("There are no queries. Expected at least one.")
+    check_finite(features, "The list of queries")
     return features
 
 
-def check_width(features: Rows, channels: int) -> None:
-    """Raise an error unless a chunk is ``(N, channels)``."""
+def check_chunk(features: Rows, channels: int, place: int | None = None) -> None:
+    """Raise an error unless a chunk is ``(N, channels)``, and finite if the ``place`` of its first row is given."""
     if features.ndim != 2 or features.shape[1] != channels:
         raise MIVError(
             f"A chunk of the bag is {features.shape}. Expected (N, {channels}): one row of features per target."
         )
-
-
-def check_chunk(features: Rows, channels: int, place: int) -> None:
-    """Raise an error unless a chunk is finite numbers ``(N, channels)``; ``place`` is that of its first row."""
-    check_width(features, channels)
-    if not is_finite(features):
+    if place is not None and not is_finite(features):
         row = place + int((~np.isfinite(features)).any(axis=1).argmax())
         raise MIVError(f"Instance {row:,} of the bag contains NaN or infinity. Expected finite numbers.")

@@ -13,7 +13,7 @@ from miv.data import csr
 from miv.errors import MIVError, unknown_name
 from miv.files.arrays import Floats, Mask
 from miv.files.json import Tagged, finite_number, from_document, read_json_object, write_json
-from miv.verifier.scalings import Identity, Scaling, Temperature, scaling_from
+from miv.verifier.scalings import SCALINGS, Identity, Scaling, Temperature
 
 # The three answers of a verifier: yes, no and unsure.
 
@@ -29,22 +29,13 @@ def decisions_of(yes: NDArray[np.bool_], no: NDArray[np.bool_]) -> NDArray[np.st
     return np.where(yes, "yes", np.where(no, "no", "unsure"))
 
 
-def decision_of(yes: bool, probability: float, lower: float | None) -> Decision:
-    """Return the decision on one bag, given its lower threshold, if any."""
-    if yes:
-        return "yes"
-    return "no" if lower is None or probability < lower else "unsure"
-
-
 def threshold_words(threshold: float, lower: float | None) -> str:
     """The thresholds in words.
 
     >>> threshold_words(0.8, None), threshold_words(0.8, 0.25)
     ('threshold 0.800', 'thresholds 0.250 and 0.800')
     """
-    if lower is None:
-        return f"threshold {threshold:.3f}"
-    return f"thresholds {lower:.3f} and {threshold:.3f}"
+    return f"threshold {threshold:.3f}" if lower is None else f"thresholds {lower:.3f} and {threshold:.3f}"
 
 
 # Rules that choose witnesses, for bags of any size.
@@ -156,11 +147,6 @@ def _scores(probability: ArrayLike, attention: ArrayLike, size: ArrayLike) -> Fl
 
 
 RULES: dict[str, type[WitnessRule]] = {kind.name: kind for kind in (StatedRule, ConformalRule)}
-
-
-def rule_from(document: object) -> WitnessRule:
-    """Return the rule that ``WitnessRule.document`` described; raise an error for anything else."""
-    return from_document(document, RULES, "witness rule")
 
 
 OPERATING_POINT_NAME = "operating_point.json"
@@ -309,10 +295,10 @@ class OperatingPoint:
             raise MIVError(f"{path} has the keys {sorted(document)}. Expected {sorted(keys)}. {_REMEDY}")
         try:
             return cls(
-                scaling_from(document["scaling"]),
+                from_document(document["scaling"], SCALINGS, "scaling"),
                 document["threshold"],
                 document["goal"],
-                rule_from(document["witness_rule"]),
+                from_document(document["witness_rule"], RULES, "witness rule"),
                 document["measured"],
                 document.get(_LOWER),
             )

@@ -195,20 +195,17 @@ def as_html(verdict: Verdict) -> str:
         members.append(f"<span>and {verdict.size - len(places)} more</span>")
     found = f"Bag of {verdict.size}, {found_words(verdict)}. {notes(verdict)}".rstrip()
     is_text = verdict.shown is not None and verdict.shown.pool.kind == "text"
+    matches = ""
+    if verdict.matches is not None and len(verdict.matches) > 1:
+        query_names = () if verdict.shown is None else verdict.shown.query_names
+        matches = match_table(verdict.matches, [Path(name).name for name in query_names], witnesses)
     layout = "flex-direction:column" if is_text else "flex-wrap:wrap;align-items:flex-end"
     return (
         '<div style="font:14px/1.4 system-ui,sans-serif">'
         f"<p style='margin:.3em 0'><b>{escape(headline(verdict))}</b> {escape(found)}</p>"
         f"{_query(verdict)}"
-        f'<div style="display:flex;gap:6px;{layout}">{"".join(members)}</div>{_matches(verdict, witnesses)}</div>'
+        f'<div style="display:flex;gap:6px;{layout}">{"".join(members)}</div>{matches}</div>'
     )
-
-
-def _matches(verdict: Verdict, witnesses: set[int]) -> str:
-    if verdict.matches is None or len(verdict.matches) == 1:
-        return ""
-    names = () if verdict.shown is None else verdict.shown.query_names
-    return match_table(verdict.matches, [Path(name).name for name in names], witnesses)
 
 
 def _query(verdict: Verdict) -> str:
@@ -248,7 +245,7 @@ def _member(verdict: Verdict, place: int, witness: bool, name: str) -> str:
     bar = f'<div style="width:{max(1, round(60 * share))}px;height:6px;background:{colour}"></div>'
     # Colour alone is not accessible to everyone.
     word = f" <b>{witness_word(verdict)}</b>" if witness else ""
-    word += " unlike" if verdict.unlike is not None and verdict.unlike.bag[place] else ""
+    word += " out of distribution" if verdict.unlike is not None and verdict.unlike.bag[place] else ""
     score = f" · {score}" if score else ""
     return f"<div>{inside}{bar}<small>{share:.2f}{score}{word}</small>{called}</div>"
 

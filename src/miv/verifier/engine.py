@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -81,11 +82,7 @@ class EmbeddedExemplars:
         pooled = self.ptr
         if self.reference_ptr is not None:  # a bag is pooled once per reference, and once for their mean
             pooled = csr.borders(np.diff(self.ptr) * (1 + np.diff(self.reference_ptr)))
-        first = 0
-        while first < len(self):
-            last = max(first + 1, int(np.searchsorted(pooled, pooled[first] + _TOGETHER, side="right")) - 1)
-            yield first, last
-            first = last
+        return csr.batches(pooled, _TOGETHER)
 
     def batch(self, first: int, last: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor | Bags, Bags]:
         """Queries ``(B, C)`` or references ``(R, C)``, and bags ``(T, C)``, in the form that a verifier takes."""
@@ -126,8 +123,8 @@ def verify_embedded(verifier: Verifier, exemplars: EmbeddedExemplars, progress: 
 def attention_by_head(verifier: Verifier, exemplars: EmbeddedExemplars) -> Floats | None:
     """The attention ``(T, h)`` of each head; ``None`` if the pooling has none."""
 
-    def by_head(query: Tensor | Bags, bags: Bags) -> Tensor | None:
-        return verifier.verify_features(query, bags).attention_by_head
+    def by_head(*batch: Any) -> Tensor | None:
+        return verifier.verify_features(*batch).attention_by_head
 
     return _joined_if_any(_in_batches(verifier, exemplars, by_head, "Verifying by head", None))
 
@@ -150,10 +147,7 @@ def explain_embedded(
     verifier: Verifier, exemplars: EmbeddedExemplars, method: str, progress: Progress | None = None, **options: Any
 ) -> Floats:
     """Scores ``(T,)`` of all targets; method and options as in ``miv.verifier.explain.explain_features``."""
-
-    def scores(query: Tensor | Bags, bags: Bags) -> Tensor:
-        return explain_features(verifier, query, bags, method, **options)
-
+    scores = partial(explain_features, verifier, method=method, **options)
     return _joined(_in_batches(verifier, exemplars, scores, f"Explaining by {method}", progress))
 
 
@@ -161,10 +155,7 @@ def contributions_embedded(
     verifier: Verifier, exemplars: EmbeddedExemplars, progress: Progress | None = None
 ) -> Floats | None:
     """What each target adds to its bag's logit, ``(T,)``; ``None`` if the logit is no sum over attention."""
-
-    def divided(query: Tensor | Bags, bags: Bags) -> Tensor | None:
-        return contributions(verifier, query, bags)
-
+    divided = partial(contributions, verifier)
     return _joined_if_any(_in_batches(verifier, exemplars, divided, "Dividing the logits", progress))
 
 
@@ -200,7 +191,9 @@ def _joined_if_any(parts: Iterable[Tensor | None]) -> Floats | None:
 _FAR = 2  # times as large, or as small
 
 
-def warn_of_other_sizes(point: OperatingPoint, ptr: NDArray[np.int64], reference_ptr: NDArray[np.int64] | None) -> bool:
+def warn_of_other_sizes(
+    point: OperatingPoint, ptr: NDArray[np.int64], reference_ptr: NDArray[np.int64] | None, stacklevel: int = 4
+) -> bool:
     """Warn, and return true, if rates may not hold, because exemplars are not like those they were measured on.
 
     A larger bag holds more instances that may look like the query by chance, and several references change all logits.
@@ -221,16 +214,15 @@ def warn_of_other_sizes(point: OperatingPoint, ptr: NDArray[np.int64], reference
             f"The verifier was calibrated for {point.goal}, and its rates may not hold here: there are "
             f"{'; '.join(told)}. Calibrate it on exemplars like yours.",
             MIVWarning,
-            stacklevel=5,
+            stacklevel,
         )
     return bool(told)
 
 
 def _span(given: Any) -> tuple[int, int] | None:
     """The least and the greatest number, from a file; ``None`` for anything else."""
-    if isinstance(given, list) and len(given) == 2 and all(isinstance(one, int) for one in given):
-        return given[0], given[1]
-    return None
+    is_span = isinstance(given, list) and len(given) == 2 and all(isinstance(one, int) for one in given)
+    return (given[0], given[1]) if is_span else None
 
 
 def _between(least: int, most: int) -> str:
@@ -305,23 +297,8 @@ def decide(
     little = None if witness is None else point.nearly_whole_sets
     lazy = None if by == "none" else Lazy(alone, 0, len(logit))
     matches = None if lazy is None or exemplars.reference_ptr is None else Lazy(matched, 0, len(logit))
-    return Verdicts(
-        verdict,
-        probability,
-        point.threshold,
-        logit,
-        ptr,
-        by,
-        shares,
-        witness,
-        attention,
-        shown,
-        lazy,
-        little,
-        point.lower_threshold,
-        matches,
-        unlike=unlike,
-    )
+    found = verdict, probability, point.threshold, logit, ptr, by, shares, witness, attention
+    return Verdicts(*found, shown, lazy, little, point.lower_threshold, matches, unlike)
 
 
 def witnesses_by(verifier: Verifier, asked: WitnessMethod | None) -> WitnessMethod:
@@ -340,7 +317,7 @@ def witnesses_by(verifier: Verifier, asked: WitnessMethod | None) -> WitnessMeth
             f"instances with {StatedRule().factor:g} times an even share, without a guarantee; `miv calibrate "
             f"--witnesses {by}` fits a rule.",
             MIVWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
     return by
 

@@ -74,7 +74,7 @@ def explain_features(
             return _rollout(verifier, query, bags)
         _check_cost(verifier.pooling, method, bags)
         if method == "leave_one_out":
-            return score_instances(logits_of, query, bags, leave_one_out(), empty_bag)
+            return score_instances(logits_of, query, bags, leave_one_out, empty_bag)
         check_count("exact_up_to", exact_up_to, most=_MOST_EXACT)
         check_count("permutations", permutations)
         return score_instances(logits_of, query, bags, shapley(exact_up_to, permutations, seed), empty_bag)

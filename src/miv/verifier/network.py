@@ -18,12 +18,7 @@ from miv.poolings.pooling_base import Start
 from miv.runtime import Progress
 from miv.verifier.decisions import OperatingPoint
 from miv.verifier.out_of_distribution import OutOfDistributionLimit
-from miv.verifier.parts import (
-    backbone_of,
-    describe_backbone,
-    describe_pooling,
-    pooling_of,
-)
+from miv.verifier.parts import backbone_of, describe_backbone, describe_pooling, pooling_of
 from miv.verifier.references import Pairs, ReferenceRule
 from miv.verifier.verdict import Verdict, Verdicts, WitnessMethod
 
@@ -217,9 +212,7 @@ class Verifier(
                 f"A query is {tuple(asked.shape[1:])}, an instance of the bags {tuple(bags.values.shape[1:])}. "
                 "Expected one shape."
             )
-        features = self.backbone(
-            torch.cat([asked, bags.values])
-        )  # (B + T, C), queries and targets embedded the same way
+        features = self.backbone(torch.cat([asked, bags.values]))  # (B + T, C), all embedded the same way
         given, targets = features[: len(asked)], bags.with_values(features[len(asked) :])
         return self.verify_features(query.with_values(given) if isinstance(query, Bags) else given, targets)
 
@@ -273,9 +266,9 @@ class Verifier(
         (3, 0.5, (3,))
         """
         from miv.verifier.reading import ALONE
-        from miv.verifier.verifying import verify_many
+        from miv.verifier.verifying import BatchVerifier
 
-        return verify_many(self, [query], [bag], resize, witnesses, None, ALONE)[0]
+        return BatchVerifier(self, resize, witnesses).verify([query], [bag], ALONE, show=True)[0]
 
     def verify_many(
         self,
@@ -295,9 +288,9 @@ class Verifier(
             witnesses: as for ``verify``.
             progress: reports the progress of embedding and explaining.
         """
-        from miv.verifier.verifying import verify_many
+        from miv.verifier.verifying import BatchVerifier
 
-        return verify_many(self, queries, bags, resize, witnesses, progress)
+        return BatchVerifier(self, resize, witnesses, progress).verify(queries, bags, show=True)
 
     def verify_stream(
         self,

@@ -1,4 +1,4 @@
-"""Which instances are unlike anything that a verifier was trained on, by their features."""
+"""Which instances are out of distribution for a verifier, by their features."""
 
 import hashlib
 import json
@@ -39,7 +39,7 @@ class OutOfDistributionLimit:
         directions: ``(K, C)``, orthonormal.
         variance: ``(K,)``, along each direction.
         rest: the variance along every other direction.
-        limit: the largest squared distance that is not unlike the training data.
+        limit: the largest squared distance that is not out of distribution.
         rate: the share of instances like the training data that are beyond the limit by chance.
         measured: what calibration measured, as plain values.
 
@@ -141,7 +141,7 @@ class OutOfDistributionLimit:
         return cls(parts["mean"], parts["directions"], parts["variance"], *numbers, about["measured"])
 
 
-FAR_WORDS = "unlike the training data"
+FAR_WORDS = "unlike the training data"  # in the `reason` of JSON and tables, so it stays as it is
 _MOST_PLACES = 10  # places in a sentence
 
 
@@ -150,7 +150,7 @@ class OutOfDistribution:
     """Instances beyond the limit of a verifier, for ``E`` exemplars with ``T`` targets.
 
     Args:
-        query: ``(E,)`` bool; a query of several references is unlike the training data if all of them are.
+        query: ``(E,)`` bool; a query of several references is out of distribution if all of them are.
         bag: ``(T,)`` bool.
         ptr: ``(E + 1,)``, the borders between the bags.
     """
@@ -161,7 +161,7 @@ class OutOfDistribution:
 
     @property
     def withheld(self) -> Mask:
-        """``(E,)`` bool: no yes or no is given, because the query or every target is unlike the training data."""
+        """``(E,)`` bool: no yes or no is given, because the query or every target is out of distribution."""
         return np.asarray(self.query | ~csr.bag_any(~self.bag, self.ptr))
 
     def one(self, exemplar: int) -> "OutOfDistribution":

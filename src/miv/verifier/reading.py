@@ -95,15 +95,11 @@ def with_folders(bags: Any, kind: InstanceKind) -> Any:
 
 
 def _of_name(bag: "str | PathLike[str]", kind: InstanceKind) -> Any:
-    if is_folder(bag):
-        return _in_folder(Path(bag), kind)
-    return read_text_lines(Path(bag)) if kind == "text" and is_text_file(bag) else bag
-
-
-def _in_folder(folder: Path, kind: InstanceKind) -> list[Any]:
-    files = KINDS[kind].files_in(folder)
+    if not is_folder(bag):
+        return read_text_lines(Path(bag)) if kind == "text" and is_text_file(bag) else bag
+    files = KINDS[kind].files_in(Path(bag))
     if KINDS[kind].has_form:  # read later, in the form of the verifier
-        return list(files)
+        return files
     return [instance for file in files for instance in KINDS[kind].read(file, ImageForm())]
 
 
@@ -245,11 +241,8 @@ def _is_several(query: Any, kind: InstanceKind) -> bool:
         return isinstance(query, list | tuple)
     if isinstance(query, np.ndarray | Tensor):
         return query.ndim == 2
-    return isinstance(query, list | tuple) and len(query) > 0 and _is_vector(query[0])
-
-
-def _is_vector(one: Any) -> bool:
-    return isinstance(one, list | tuple) or (isinstance(one, np.ndarray | Tensor) and one.ndim > 0)
+    first = query[0] if isinstance(query, list | tuple) and query else None
+    return isinstance(first, list | tuple) or (isinstance(first, np.ndarray | Tensor) and first.ndim > 0)
 
 
 logger = logging.getLogger(__name__)
@@ -304,7 +297,8 @@ class Reader:
         if self.kind.is_array:
             self._shape = self._shape or instance.shape
             if instance.shape != self._shape:
-                raise MIVError(f"{where}: {_size(instance.shape)}, but the first image has {_size(self._shape)}.")
+                sizes = [self.kind.describe_shape(shape)[0] for shape in (instance.shape, self._shape)]
+                raise MIVError(f"{where}: {sizes[0]}, but the first image has {sizes[1]}.")
         row = self._row_of.setdefault(self.kind.digest(instance), self._count)
         if row == self._count:
             self._values.append(instance)
@@ -378,15 +372,9 @@ class Reader:
             where = f"{where} ({value})"
         pixels = apply_steps(pixels, self._steps)
         if pixels.shape != self._form.shape:
-            raise self._other_form(pixels, where)
+            size, wanted = (self.kind.describe_shape(shape)[0] for shape in (pixels.shape, self._form.shape))
+            raise MIVError(f"{where}: {size}. The verifier was trained on {wanted}. Convert it, or {USE_RESIZE}.")
         return pixels
-
-    def _other_form(self, pixels: NDArray[np.uint8], place: str) -> MIVError:
-        form = self._form
-        wanted = "" if form is None else f"{form.height} × {form.width} {'colour' if form.mode == 'RGB' else 'grey'}"
-        return MIVError(
-            f"{place}: {_size(pixels.shape)}. The verifier was trained on {wanted} pixels. Convert it, or {USE_RESIZE}."
-        )
 
 
 def _steps(form: InstanceForm, resize: Fit | None) -> Steps:
@@ -405,7 +393,3 @@ def _steps(form: InstanceForm, resize: Fit | None) -> Steps:
             ", ".join(steps),
         )
     return fitted
-
-
-def _size(shape: tuple[int, ...]) -> str:
-    return f"{shape[0]} × {shape[1]} {'colour' if len(shape) == 3 else 'grey'} pixels"

@@ -25,6 +25,7 @@ from miv.backbones.names import name_of
 from miv.errors import MIVError, unknown_name
 from miv.files.atomic import files_together, make_ordinary
 from miv.files.cache import folders_near, hub_answers
+from miv.files.instances import is_folder
 from miv.files.weights import CONFIG_NAME, WEIGHTS_NAME, find_verifier, read_config, read_weights
 from miv.poolings import POOLINGS, Pooling
 from miv.registry import options_of
@@ -128,14 +129,6 @@ def check_can_be_saved(backbone: Backbone, pooling: Pooling, config: dict[str, A
                     f"The option {option} of {called} is a {type(value).__name__}, which config.json cannot hold. "
                     "Expected numbers, texts, true, false, and lists or dictionaries of these."
                 ) from error
-
-
-def is_folder(name: str) -> bool:
-    """Whether a name is an existing folder."""
-    try:
-        return bool(name) and Path(name).is_dir()
-    except OSError:  # too long for a file name
-        return False
 
 
 def download(name: str, files: tuple[str, ...], **options: Any) -> Path:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from miv.errors import MIVError
 from miv.files.arrays import Floats
-from miv.files.json import Tagged, finite_number, from_document
+from miv.files.json import Tagged, finite_number
 
 
 class Scaling(Tagged, ABC):
@@ -113,8 +113,3 @@ def _sigmoid(logit: Floats) -> Floats:
     from scipy.special import expit  # not at the top: the import takes a quarter of a second
 
     return np.asarray(expit(logit))
-
-
-def scaling_from(document: object) -> Scaling:
-    """Return the scaling that ``Scaling.document`` described; raise an error for anything else."""
-    return from_document(document, SCALINGS, "scaling")

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.lib import format as numpy_format
@@ -43,7 +43,8 @@ class StoredBag:
 
     def __init__(self, folder: Path, verifier: Verifier) -> None:
         if not is_stored_bag(folder):
-            raise _no_stored_bag(folder)
+            state = "is a folder" if is_folder(folder) else "is a file" if is_file(folder) else "does not exist"
+            raise MIVError(f"{folder} {state}. Expected a folder with a {MANIFEST}, which Verifier.keep_bag makes.")
         about = read_json_object(folder / MANIFEST, _REMEDY)
         if about.get("format") != _FORMAT or about.get("format_version") != 1:
             raise MIVError(f'{folder / MANIFEST} has no "format": "{_FORMAT}" of version 1. {_REMEDY}')
@@ -93,14 +94,6 @@ class StoredBag:
             at += len(stored)
 
 
-def _no_stored_bag(path: Path) -> MIVError:
-    state = f"is a folder without {MANIFEST}" if is_folder(path) else "is a file" if is_file(path) else "does not exist"
-    return MIVError(
-        f"{path} {state}. Expected the folder of a stored bag, which has a {MANIFEST}. Verifier.keep_bag makes one, "
-        "for example from a .npy file."
-    )
-
-
 class BagWriter:
     """Writes the rows ``(n, K)`` of a bag one chunk at a time; their number is known at the end."""
 
@@ -148,14 +141,6 @@ class BagWriter:
             # numpy pads the header so that a longer first axis fits in the same bytes.
             about = {"descr": np.lib.format.dtype_to_descr(np.dtype(kind)), "fortran_order": False, "shape": shape}
             numpy_format.write_array_header_1_0(file, about)
-
-
-def check_new(folder: Path, kind: str) -> None:
-    """Raise an error before the work if the output exists, or if the type is unknown."""
-    if kind not in get_args(RowType):
-        raise MIVError(f"The type of stored rows is {kind!r}. Expected {', '.join(get_args(RowType))}.")
-    if folder.exists():
-        raise MIVError(f"{folder} already exists. Choose another name for the stored bag, or remove it first.")
 
 
 def store_rows(rows: Rows, kind: RowType) -> tuple[NDArray[Any], NDArray[np.float32] | None]:

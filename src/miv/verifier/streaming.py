@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -16,11 +16,11 @@ from miv.files.atomic import whole_folder
 from miv.files.images import Fit
 from miv.poolings import POOLINGS, PartialBag, Rows, form_of
 from miv.runtime import Progress, SilentProgress, evaluating
-from miv.verifier.chunks import BagChunks, ChunkReader, check_chunk, check_queries, check_width, query_features
+from miv.verifier.chunks import BagChunks, ChunkReader, check_chunk, check_queries, query_features
 from miv.verifier.engine import warn_of_other_sizes, witnesses_by
 from miv.verifier.network import Verifier
 from miv.verifier.out_of_distribution import FAR_WORDS
-from miv.verifier.stored_bag import BagWriter, RowType, StoredBag, check_new, is_stored_bag
+from miv.verifier.stored_bag import BagWriter, RowType, StoredBag, is_stored_bag
 from miv.verifier.verdict import Verdict, Witness
 
 _ROWS = 4096  # normed and projected together
@@ -70,7 +70,7 @@ class StreamingPass:
     def update(self, features: Rows, first: int | None = None) -> None:
         """Add the features ``(N, C)`` of targets; ``first`` is the place of the first, by default after the last."""
         first = self.size if first is None else first
-        check_width(features, self.verifier.pooling.channels)
+        check_chunk(features, self.verifier.pooling.channels)
         with torch.inference_mode(), evaluating(self.verifier):
             for start in range(0, len(features), _ROWS):
                 part = np.asarray(features[start : start + _ROWS], np.float32)
@@ -138,7 +138,7 @@ class StreamingPass:
                 "verifier's weights are damaged."
             )
         point = self.verifier.operating_point
-        warn_of_other_sizes(point, np.array([0, self.size]), None)
+        warn_of_other_sizes(point, np.array([0, self.size]), None, stacklevel=5)
         if len(places[0]) and (method := witnesses_by(self.verifier, None)) != "attention":
             raise MIVError(
                 f"The verifier's witness rule was calibrated on {method}, but a bag in chunks has only attention. Use "
@@ -288,7 +288,10 @@ def keep_bag(
     progress: Progress | None = None,
 ) -> StoredBag:
     """Project a bag once and store it on disk; see ``Verifier.keep_bag``."""
-    check_new(folder, rows)
+    if rows not in get_args(RowType):
+        raise MIVError(f"The type of stored rows is {rows!r}. Expected {', '.join(get_args(RowType))}.")
+    if folder.exists():
+        raise MIVError(f"{folder} already exists. Choose another name for the stored bag, or remove it first.")
     if is_stored_bag(source):
         raise MIVError("The bag is stored and its rows are projected already. Expected the bag that it was made of.")
     progress = progress or SilentProgress()

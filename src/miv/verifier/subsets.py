@@ -101,18 +101,12 @@ def logits_alone(logits_of: LogitFunction, query: Tensor | Bags, bags: Bags) -> 
     return torch.cat(logits)
 
 
-def leave_one_out() -> Planner:
+def leave_one_out(size: int) -> SubsetPlan:
     r"""The drop of the logit without the instance: :math:`f(X) - f(X \setminus \{n\})`."""
-
-    def plan(size: int) -> SubsetPlan:
-        # Subset 0 is the whole bag, subset n + 1 is the bag without instance n.
-        return SubsetPlan(
-            1 + size,
-            lambda subset: torch.arange(size) != subset[:, None] - 1,
-            lambda logit: logit[:, :1] - logit[:, 1:],
-        )
-
-    return plan
+    # Subset 0 is the whole bag, subset n + 1 is the bag without instance n.
+    return SubsetPlan(
+        1 + size, lambda subset: torch.arange(size) != subset[:, None] - 1, lambda logit: logit[:, :1] - logit[:, 1:]
+    )
 
 
 def shapley(exact_up_to: int, permutations: int, seed: int) -> Planner:

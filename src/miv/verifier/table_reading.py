@@ -32,13 +32,6 @@ from miv.files.tables import (
     separator_hint,
 )
 
-_COLUMNS: dict[InstanceKind, tuple[str, ...]] = {
-    "image": ("path",),
-    "text": ("text", "path"),
-    "features": ("vector", "path"),
-}
-
-
 # A word that means a file, existing or not: it has a known suffix, or folders and something like a suffix.
 _SUFFIX = "|".join(
     suffix[1:] for suffix in sorted({*frozenset().union(*(kind.suffixes for kind in KINDS.values())), *TABLE_SUFFIXES})
@@ -111,9 +104,9 @@ def _refuse_lost(name: str, kind: InstanceKind, option: str) -> None:
 
 def instances_of(record: dict[str, Any], folder: Path, kind: InstanceKind, place: str) -> list[Named]:
     """Return the instance in a row of a table, from its column ``path``, ``text`` or ``vector``."""
-    columns = [column for column in _COLUMNS[kind] if not is_blank(record.get(column))]
+    columns = [column for column in KINDS[kind].columns if not is_blank(record.get(column))]
     if len(columns) != 1:
-        wanted = " or ".join(map(repr, _COLUMNS[kind]))
+        wanted = " or ".join(map(repr, KINDS[kind].columns))
         raise MIVError(f"{place}: the columns are {short(', '.join(record))}. Expected one instance column, {wanted}.")
     return list(_instances(record[columns[0]], folder, kind, place, column=columns[0]))
 

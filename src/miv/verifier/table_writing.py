@@ -101,46 +101,46 @@ def _csv_cell(cell: Any, kind: ColumnType) -> Any:
 _PLAIN: dict[ColumnType, Callable[[Any], Any]] = {"int64": int, "float64": float, "bool": bool}
 
 
-# Columns of a table of verdicts about instances unlike the training data.
-
-
-def limit_schema(by_instance: bool) -> Schema:
-    """Names and types of the columns, with one row per instance or one per exemplar."""
-    if by_instance:
-        return {"unlike": "bool"}
-    return {"reason": "string", "unlike_query": "bool", "unlike": "list<int64>"}
-
-
-def limit_columns(verdicts: Verdicts, by_instance: bool) -> dict[str, Any]:
-    """The columns of one part of a table; none if the verifier has no limit."""
-    if verdicts.unlike is None:
-        return {}
-    if by_instance:
-        return {"unlike": verdicts.unlike.bag}
-    each = [verdicts.unlike.one(exemplar) for exemplar in range(len(verdicts))]
-    return {
-        "reason": [verdict.reason for verdict in verdicts],
-        "unlike_query": verdicts.unlike.query,
-        "unlike": [one.places for one in each],
-    }
-
-
 # Instances read before they are verified and written: 150 MB of images at 224 × 224 in colour, 13 MB of 384 numbers.
 _TOGETHER, _VECTORS_TOGETHER = 1024, 8192
 
 
-@dataclass(frozen=True)
-class Scored:
+@dataclass
+class VerdictTally:
+    """Counts of verdicts: exemplars, accepted ones, accepted ones without a witness, and unsure ones."""
+
+    exemplars: int = 0
+    yes: int = 0
+    yes_without_witness: int = 0
+    unsure: int = 0
+
+    def add(self, verdicts: Verdicts) -> None:
+        """Count some verdicts."""
+        self.exemplars += len(verdicts)
+        self.yes += int(verdicts.verdict.sum())
+        self.unsure += int((verdicts.decision == "unsure").sum())
+        if verdicts.witness is not None:
+            self.yes_without_witness += int((verdicts.verdict & ~csr.bag_any(verdicts.witness, verdicts.ptr)).sum())
+
+
+@dataclass
+class Scored(VerdictTally):
     """Summary of a verified table."""
 
-    exemplars: int
-    yes: int
-    yes_without_witness: int
-    threshold: float
-    witnesses_by: WitnessMethod
-    odd_label: str | None  # the first label that is neither 0 nor 1, and its place; it is copied unchanged
-    unsure: int = 0
+    threshold: float = 0.5
     lower_threshold: float | None = None
+    witnesses_by: WitnessMethod = "none"
+    odd_label: str | None = None  # the first label that is neither 0 nor 1, and its place; it is copied unchanged
+
+    @classmethod
+    def of(cls, tallies: Iterable[VerdictTally], verifying: BatchVerifier, odd_label: str | None) -> "Scored":
+        """The summary of a table, from the counts of its parts."""
+        point = verifying.verifier.operating_point
+        scored = cls(0, 0, 0, 0, point.threshold, point.lower_threshold, verifying.by, odd_label)
+        for tally in tallies:
+            for name, count in vars(tally).items():
+                setattr(scored, name, getattr(scored, name) + count)
+        return scored
 
 
 def score_table(
@@ -173,31 +173,7 @@ def score_table(
     writer, step = table_writer(out, scoring.schema), progress.step("Verifying", total=survey.count)
     with writer as write, step as advance:
         scoring.score(rows, 0, write, advance)
-    return scoring.tally.scored(verifier, scoring.verifying.by, survey.odd_label)
-
-
-@dataclass
-class VerdictTally:
-    """Counts of verdicts: exemplars, accepted ones, accepted ones without a witness, and unsure ones."""
-
-    exemplars: int = 0
-    yes: int = 0
-    yes_without_witness: int = 0
-    unsure: int = 0
-
-    def add(self, verdicts: Verdicts) -> None:
-        """Count some verdicts."""
-        self.exemplars += len(verdicts)
-        self.yes += int(verdicts.verdict.sum())
-        self.unsure += int((verdicts.decision == "unsure").sum())
-        if verdicts.witness is not None:
-            self.yes_without_witness += int((verdicts.verdict & ~csr.bag_any(verdicts.witness, verdicts.ptr)).sum())
-
-    def scored(self, verifier: Verifier, by: WitnessMethod, odd_label: str | None) -> Scored:
-        """The summary of a table with these counts."""
-        point = verifier.operating_point
-        counts = (self.exemplars, self.yes, self.yes_without_witness)
-        return Scored(*counts, point.threshold, by, odd_label, self.unsure, point.lower_threshold)
+    return Scored.of([scoring.tally], scoring.verifying, survey.odd_label)
 
 
 class RowScoring:
@@ -209,7 +185,9 @@ class RowScoring:
         verifier = verifying.verifier
         self._together = _VECTORS_TOGETHER if verifier.backbone.kind == "features" else _TOGETHER
         self.schema = _schema(kept, by_instance, two_thresholds=verifier.operating_point.lower_threshold is not None)
-        self.schema |= limit_schema(by_instance) if verifier.unlike is not None else {}
+        if verifier.unlike is not None:
+            query: Schema = {} if by_instance else {"reason": "string", "unlike_query": "bool"}
+            self.schema |= query | {"unlike": "bool" if by_instance else "list<int64>"}
 
     def score(self, rows: Iterable[ExemplarRow], first: int, write: Write, advance: Advance) -> None:
         """Verify the rows and write the columns of ``schema``; ``first`` is the number of the first exemplar."""
@@ -217,8 +195,7 @@ class RowScoring:
             given = [row.asked for row in group], [[one.instance for one in row.bag] for row in group]
             verdicts = self.verifying.verify(*given, ErrorLocations([row.place for row in group]))
             number = first + self.tally.exemplars
-            columns = _columns(group, verdicts, number, self.kept, self.by_instance)
-            write(columns | limit_columns(verdicts, self.by_instance))
+            write(_columns(group, verdicts, number, self.kept, self.by_instance))
             self.tally.add(verdicts)
             advance(len(group))
 
@@ -254,6 +231,10 @@ def _columns(
             found["lower_threshold"] = np.full(exemplars, verdicts.lower_threshold)
         found["bag_size"] = sizes
         found["witnesses"] = witness_places(verdicts.witness, verdicts.shares, verdicts.ptr)
+        if verdicts.unlike is not None:
+            found["reason"] = [verdict.reason for verdict in verdicts]
+            found["unlike_query"] = verdicts.unlike.query
+            found["unlike"] = [verdicts.unlike.one(exemplar).places for exemplar in range(exemplars)]
         return {**found, "witnesses_by": [verdicts.witnesses_by] * exemplars}
     targets = int(verdicts.ptr[-1])
     nothing = [None] * targets
@@ -266,4 +247,5 @@ def _columns(
         "score": nothing if verdicts.scores is None else verdicts.scores,
         "witnesses_by": [verdicts.witnesses_by] * targets,
         "witness": nothing if verdicts.witness is None else verdicts.witness,
+        "unlike": nothing if verdicts.unlike is None else verdicts.unlike.bag,
     }

@@ -14,7 +14,7 @@ from miv.data import csr
 from miv.data.pool import InstancePool
 from miv.errors import MIVError
 from miv.files.arrays import Floats, Integers, Mask
-from miv.verifier.decisions import Decision, WitnessesBy, decision_of, decisions_of, threshold_words
+from miv.verifier.decisions import Decision, WitnessesBy, decisions_of, threshold_words
 from miv.verifier.out_of_distribution import OutOfDistribution
 
 Computed = TypeVar("Computed", Floats, list[Floats])
@@ -120,11 +120,11 @@ class Verdict:
         lower_threshold: the decision is no below this, and unsure from here up to the threshold; ``None`` if the
             verifier has one threshold.
         lazy_matches: the source of ``matches``; ``None`` if no query was several references.
-        unlike: which instances are unlike the training data; ``None`` if the verifier has no limit for that.
+        unlike: which instances are out of distribution; ``None`` if the verifier has no limit for that.
         logit: before calibration; NaN if it is not known.
         is_streamed: whether the bag was read in chunks, which keeps no shares of all targets.
         leading: the targets with the largest shares of a bag in chunks, largest first.
-        withheld: why a bag in chunks gets no yes or no: what is unlike the training data; else ``None``.
+        withheld: why a bag in chunks gets no yes or no: what is out of distribution; else ``None``.
 
     A verdict of yes is truthy, so ``if verifier.verify(query, bag):`` works as expected. ``verdict`` is false for no
     and for unsure; ``decision`` tells them apart.
@@ -155,15 +155,16 @@ class Verdict:
 
     @property
     def reason(self) -> str | None:
-        """Why the decision is unsure: ``between the thresholds``, or what is unlike the training data."""
+        """Why the decision is unsure: ``between the thresholds``, or what is out of distribution."""
         return self.withheld or ("between the thresholds" if self.decision == "unsure" else None)
 
     @property
     def decision(self) -> Decision:
         """``yes`` if the verdict is yes; else ``no``, or ``unsure``; ``reason`` says why."""
-        if self.withheld is not None:
-            return "unsure"
-        return decision_of(self.verdict, self.probability, self.lower_threshold)
+        if self.withheld is None and self.verdict:
+            return "yes"
+        is_no = self.withheld is None and (self.lower_threshold is None or self.probability < self.lower_threshold)
+        return "no" if is_no else "unsure"
 
     @property
     def matches(self) -> NDArray[np.float64] | None:
@@ -317,9 +318,8 @@ class Verdicts(Sequence[Verdict]):
         """Return a ``pandas.DataFrame`` with one row per exemplar.
 
         Columns: ``query`` (the file, if queries are files; several references are separated by ``|``), ``verdict``,
-        ``decision``, ``probability``, ``logit``, ``size``, ``unlike_query`` if the verifier has a limit for instances
-        unlike the training data and, if witnesses were requested, ``witnesses``: a list of places in the bag, largest
-        share first.
+        ``decision``, ``probability``, ``logit``, ``size``, ``unlike_query`` if the verifier has an out-of-distribution
+        limit and, if witnesses were requested, ``witnesses``: a list of places in the bag, largest share first.
         """
         try:
             import pandas as pd

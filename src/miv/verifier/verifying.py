@@ -33,19 +33,6 @@ from miv.verifier.verdict import DisplayedInstances, Verdicts, WitnessMethod
 Rows = NDArray[np.float32]
 
 
-def verify_many(
-    verifier: Verifier,
-    queries: Any,
-    bags: Any,
-    resize: Fit | None,
-    witnesses: WitnessMethod | None,
-    progress: Progress | None,
-    places: ErrorLocations | None = None,
-) -> Verdicts:
-    """Verify exemplars given as instances; see ``Verifier.verify_many``. ``places`` names them in errors."""
-    return BatchVerifier(verifier, resize, witnesses, progress).verify(queries, bags, places, show=True)
-
-
 class BatchVerifier:
     """Verifies queries and bags part by part, for data that does not fit in memory.
 

@@ -153,7 +153,7 @@ def test_vema_without_its_variance_is_refused() -> None:
 def test_wrong_shapes_and_an_empty_bag_are_refused() -> None:
     verifier = verifier_of("cap_ma", {}, "similar")
     bag, queries = bag_and_queries()
-    with pytest.raises(MIVError, match=r"The queries are \(12,\)"):
+    with pytest.raises(MIVError, match=r"queries has the shape \(12,\)"):
         StreamingPass(verifier, queries[0])
     with pytest.raises(MIVError, match="A chunk of the bag is"):
         StreamingPass(verifier, queries).update(bag[:, :5])

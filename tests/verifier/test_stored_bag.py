@@ -12,7 +12,7 @@ from miv import MIVError
 from miv.verifier import chunks
 from miv.verifier.out_of_distribution import OutOfDistributionLimit
 from tests.poolings.test_stored_forms import CHANNELS, verifier_of
-from tests.streaming.test_streaming_pass import STREAMED, bag_and_queries
+from tests.verifier.test_streaming_pass import STREAMED, bag_and_queries
 
 
 @pytest.mark.parametrize("pooling", STREAMED)
