@@ -188,7 +188,7 @@ def audit(
     split: str = "test",
     witnesses: str | None = None,
     most: int | None = 5000,
-    unit_tests: bool = True,
+    unit_tests: bool | None = None,
     seed: int = 0,
     out: Sequence[StrPath] = (),
     cache: StrPath | None = None,
@@ -205,13 +205,16 @@ def audit(
         witnesses: how to rank witnesses: ``attention``, ``alone``, ``leave_one_out``, ``shapley`` or ``rollout``. By
             default attention, or leave-one-out if the pooling has no attention.
         most: maximum number of exemplars; larger splits are sampled.
-        unit_tests: whether to train each pooling on the algorithmic unit tests too.
+        unit_tests: no longer has an effect.
         seed: random seed.
         out: .md, .json or .txt files to write; optional.
         cache: folder of cached features, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
         overwrite: whether to replace existing files; otherwise they are an error.
         verbose: whether to show progress on standard error.
     """
+    if unit_tests is not None:
+        message = "The unit tests of the pooling were removed from the audit; unit_tests has no effect."
+        warnings.warn(MIVWarning(message), stacklevel=2)
     if witnesses is not None and witnesses not in METHODS:
         raise unknown_name("explanation method", witnesses, METHODS)
     files = [Path(file) for file in out]
@@ -231,7 +234,6 @@ def audit(
         {"data": where, "split": split, "models": names},
         witnesses=witnesses,
         most=most,
-        unit_tests=unit_tests,
         seed=seed,
         cache=feature_folder(None if cache is None else Path(cache)),
         progress=_progress(verbose),
