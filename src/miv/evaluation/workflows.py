@@ -19,7 +19,7 @@ from miv.evaluation.calibration import calibrate as fit_operating_point
 from miv.evaluation.calibration_output import PICTURE_FILES, check_point_card, write_point_card
 from miv.evaluation.clusters import ClusterBy
 from miv.evaluation.goals import parse_goal
-from miv.evaluation.out_of_distribution import choose_limit, replace_limit
+from miv.evaluation.out_of_distribution import choose_limit
 from miv.evaluation.predicting import predict, witness_shares
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.report import check_report, write_report
@@ -32,6 +32,7 @@ from miv.runtime import Progress, RichProgress, SilentProgress
 from miv.verifier.decisions import OPERATING_POINT_NAME, OperatingPoint, WitnessesBy
 from miv.verifier.explain import METHODS, check_method
 from miv.verifier.network import Verifier
+from miv.verifier.out_of_distribution import LIMIT_NAME
 from miv.verifier.saving import is_folder
 
 StrPath = str | PathLike[str]
@@ -128,7 +129,10 @@ def calibrate(
     if plots is not None:
         notes += [f"Wrote {picture}." for picture in result.write_pictures(Path(plots))]
     result.point.save(folder)
-    replace_limit(folder, limit, out_of_distribution)
+    if limit is not None:
+        limit.save(folder)
+    elif out_of_distribution == 0:
+        (folder / LIMIT_NAME).unlink(missing_ok=True)
     write_point_card(folder, result.point)
     notes.append(f"Saved the operating point in {folder} and on its model card; miv verify uses it.")
     if not before.is_default:
