@@ -37,7 +37,7 @@ def test_after_one_evaluation_nothing_is_embedded_again(
     refuse_to_embed(monkeypatch)
     assert run("evaluate", "model", "data", "--json", *option) == first
     run("evaluate", "model", "data", "--witnesses", "leave_one_out", *option)
-    run("audit", "model", "data", "--exemplars", "10", "--no-unit-tests", *option)
+    run("audit", "model", "data", "--exemplars", "10", *option)
     with pytest.raises(AssertionError, match="run again"):
         run("evaluate", "model", "data", "--split", "validation", *option)  # another pool
 

@@ -16,7 +16,7 @@ def test_runs_become_a_page_with_their_audit(tmp_path: Path, monkeypatch: pytest
     for name, pooling in (("one", "cap_dba_l2"), ("two", "gabmil")):
         run_tiny("features", tmp_path / name, pooling=pooling, max_epochs=1)
     save_splits(tiny_sets("features"), tmp_path / "sets", builder="tiny", options={}, seed=0)
-    run("audit", "one", "two", "sets", "--no-unit-tests", "--out", "audit.json")
+    run("audit", "one", "two", "sets", "--out", "audit.json")
     report = ["report", "one", "two", "--data", "sets"]
     assert run(*report, "--audit", "audit.json", "--title", "Tiny <set>").split() == ["report.html"]
     page = Path("report.html").read_text()

@@ -38,11 +38,9 @@ def test_the_card_of_the_shipped_verifier_has_the_figures_of_its_operating_point
     assert f"| {row} |" in (folder / "README.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize(
-    ("data", "title"), [("qmnist", "Summary"), ("twins", "Summary"), ("twins", "Unit tests of the pooling")]
-)
-def test_the_page_of_the_audits_has_the_tables_of_their_figures(data: str, title: str) -> None:
+@pytest.mark.parametrize("data", ["qmnist", "twins"])
+def test_the_page_of_the_audits_has_the_tables_of_their_figures(data: str) -> None:
     document = json.loads((RESULTS / f"audit-{data}.json").read_text(encoding="utf-8"))
     report = AuditReport(document["about"], document["models"])
-    rows = next(rows for name, _, rows in tables(report.models) if name == title)
+    rows = next(rows for name, _, rows in tables(report.models) if name == "Summary")
     assert markdown_table(rows) in (RESULTS / "audit.md").read_text(encoding="utf-8")

@@ -40,7 +40,7 @@ def source(kind: str = "image", hostile: str = "", witnesses: bool = True, model
     return ReportSource(f"data {hostile}", "test", exemplars, made[:models])
 
 
-def audited(folder: Path, hostile: str = "", unit_tests: bool = False) -> tuple[ReportSource, AuditReport]:
+def audited(folder: Path, hostile: str = "") -> tuple[ReportSource, AuditReport]:
     """Two verifiers in folders, their answers, and an audit of them under other names, in another order."""
     torch.manual_seed(0)
     given = source("features", hostile)
@@ -53,5 +53,5 @@ def audited(folder: Path, hostile: str = "", unit_tests: bool = False) -> tuple[
         models.append(ReportModel(name, answers, OperatingPoint(), {}, {}, None, folder / pooling))
         verifiers[f"runs/{pooling} {hostile}"] = verifier
     about = {"data": f"sets/tiny {hostile}", "split": "test"}
-    report = audit_models(dict(reversed(verifiers.items())), given.exemplars, about, unit_tests=unit_tests)
+    report = audit_models(dict(reversed(verifiers.items())), given.exemplars, about)
     return ReportSource("tiny", "test", given.exemplars, models), report

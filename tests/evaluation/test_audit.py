@@ -9,7 +9,7 @@ import torch
 
 from miv import Verifier
 from miv.data import ExemplarSet, InstancePool, save_splits
-from miv.errors import MIVError
+from miv.errors import MIVError, MIVWarning
 from miv.evaluation import Predictions, audit, audit_models
 from miv.evaluation.verifier_audit import reasons
 from miv.files.weights import hash_of_weights
@@ -107,7 +107,7 @@ def test_what_is_not_known_of_the_classes_is_not_said(exemplars: ExemplarSet) ->
         (without_classes(exemplars), "With another query, whose class is not known", "may be of the query's"),
     ):
         models = {"good": perfect_verifier()}
-        page = audit_models(models, given, {"data": "tiny", "split": "test"}, unit_tests=False).markdown()
+        page = audit_models(models, given, {"data": "tiny", "split": "test"}).markdown()
         assert asked in page
         assert come in page
         assert (
@@ -118,7 +118,7 @@ def test_what_is_not_known_of_the_classes_is_not_said(exemplars: ExemplarSet) ->
 def test_a_set_of_positives_alone_can_be_audited_and_saved(exemplars: ExemplarSet, tmp_path: Path) -> None:
     positives = exemplars.subset(np.flatnonzero(exemplars.label == 1))
     models = {"good": perfect_verifier(), "bad": yes_to_all()}
-    report = audit_models(models, positives, {"data": "tiny", "split": "test"}, unit_tests=False)
+    report = audit_models(models, positives, {"data": "tiny", "split": "test"})
     for suffix in ("json", "md", "txt"):
         report.save(tmp_path / f"audit.{suffix}")
     document = json.loads((tmp_path / "audit.json").read_text())
@@ -144,7 +144,7 @@ def test_grown_bags_are_compared_with_the_same_exemplars_as_given() -> None:
     assert found["metrics"]["auroc"] < 1
     assert grown["given"]["auroc"] == 1  # of the first two alone
     assert grown["auroc"] == 1
-    report = audit_models({"one": verifier}, exemplars, {"data": "tiny", "split": "test"}, unit_tests=False)
+    report = audit_models({"one": verifier}, exemplars, {"data": "tiny", "split": "test"})
     assert "AUROC of one goes from 1.000 to 1.000." in report.markdown()
     assert "distractors ×4 (2 of 5 exemplars)" in report.markdown()
     assert "1.0000 (from 1.0000)" in report.markdown()
@@ -152,7 +152,7 @@ def test_grown_bags_are_compared_with_the_same_exemplars_as_given() -> None:
 
 def test_a_report_of_two_models(exemplars: ExemplarSet) -> None:
     models = {"good": perfect_verifier(), "bad": yes_to_all()}
-    report = audit_models(models, exemplars, {"data": "tiny", "split": "test"}, most=20, unit_tests=False)
+    report = audit_models(models, exemplars, {"data": "tiny", "split": "test"}, most=20)
     document = report.document()
     json.dumps(document, allow_nan=False)
     assert document["models"]["good"]["exemplars"] == 20
@@ -175,16 +175,17 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return run_command("audit", *arguments)
 
     outs = ["--out", "audit.md", "--out", "audit.json"]
-    printed = json.loads(run("good", "bad", "data", "--no-unit-tests", "--json", *outs))
+    printed = json.loads(run("good", "bad", "data", "--json", *outs))
     assert list(printed["models"]) == ["good", "bad"]
     assert json.loads(Path("audit.json").read_text()) == printed
     assert Path("audit.md").read_text().startswith("# Audit")
     again = ["--out", "audit.md", "--overwrite", "--witnesses", "leave_one_out"]
-    assert "leave_one_out" in run("good", "data", "--no-unit-tests", *again)
+    with pytest.warns(MIVWarning, match="no effect"):
+        assert "leave_one_out" in run("good", "data", "--no-unit-tests", *again)
     assert "leave_one_out" in Path("audit.md").read_text()
     for arguments, message in (
         (["good", "data", "--out", "audit.pdf"], "ends with '.pdf'"),
-        (["good", "data", "--no-unit-tests", "--out", "audit.md"], "already exists"),
+        (["good", "data", "--out", "audit.md"], "already exists"),
         (["good", "data", "--witnesses", "shaply"], "Did you mean 'shapley'"),
         (["good", "good", "data"], "given twice"),
         (["good", "data", "--split", "tset"], "Did you mean 'test'"),

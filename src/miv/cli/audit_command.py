@@ -28,9 +28,7 @@ def audit(
         ),
     ] = None,
     exemplars: Annotated[int, Option(min=1, help="Maximum number of exemplars; larger splits are sampled.")] = 5000,
-    unit_tests: Annotated[
-        bool, Option("--unit-tests/--no-unit-tests", help="Also train each pooling on the unit tests.")
-    ] = True,
+    unit_tests: Annotated[bool | None, Option("--unit-tests/--no-unit-tests", hidden=True)] = None,
     seed: Annotated[int, Option(min=0, help="Random seed.")] = 0,
     out: Annotated[list[Path] | None, Option(help="Also write to this .md, .json or .txt file; repeatable.")] = None,
     overwrite: OverwriteOption = False,
@@ -40,7 +38,7 @@ def audit(
     """Check whether a model is right for the right reason. Several models are compared in the same tables.
 
     Where did it look? Does the verdict change when the witnesses are deleted or the query is swapped? What do larger
-    bags and distractors do? Does its pooling pass the algorithmic unit tests of multiple instance learning?
+    bags and distractors do?
 
     Example: miv audit runs/cap runs/baseline twin --out audit.md
     """

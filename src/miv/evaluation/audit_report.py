@@ -8,7 +8,6 @@ from typing import Any
 
 from miv.data import ExemplarSet
 from miv.errors import MIVError
-from miv.evaluation.audit_tests import run_unit_tests
 from miv.evaluation.verifier_audit import Document, audit
 from miv.files.atomic import whole_file
 from miv.files.weights import hash_of_weights
@@ -27,7 +26,7 @@ _CHANGES = {
 
 
 def tables(models: Models) -> list[Table]:
-    """Tables with one row per model, including the unit tests if they were run."""
+    """Tables with one row per model."""
 
     def rows(make: Callable[[Document], Row]) -> list[Row]:
         return [{"model": name, **make(model)} for name, model in models.items()]
@@ -35,7 +34,7 @@ def tables(models: Models) -> list[Table]:
     known = all(model["classes_known"] for model in models.values())
     query = "with a query of another class" if known else "with another query (whose class is not known)"
     source = "never of the query's class" if known else "and may be of the query's class, as classes are not known"
-    made = [
+    return [
         (
             "Summary",
             "*Right reason* should be far above *by chance*. A yes should become a no if the witnesses are deleted or "
@@ -68,15 +67,6 @@ def tables(models: Models) -> list[Table]:
             rows(lambda model: {_title(model, row): _yeses(model, row) for row in model["sensitivity"]}),
         ),
     ]
-    if all("unit_tests" in model for model in models.values()):
-        note = (
-            "AUROC on the training distribution → on the test distribution, means over several trainings from scratch, "
-            "and the lowest and highest of the latter. *fail*: a test AUROC below 0.5; the pooling took the shortcut. "
-            "*pass*: in every training the test AUROC is at most 0.05 below that of training; otherwise *weak*. *not "
-            "learnt*: an AUROC below 0.7 in training, so there is nothing to judge."
-        )
-        made.append(("Unit tests of the pooling", note, rows(_unit_row)))
-    return made
 
 
 def _summary_row(model: Document) -> Row:
@@ -126,15 +116,6 @@ def _follow_row(model: Document) -> Row:
             row[f"{title}: no"] = f"{_percent(share)} [{100 * share['low']:.0f}, {100 * share['high']:.0f}]"
             if "logit_change" in change:
                 row[f"{title}: logit"] = f"{change['logit_change']:+.2f}"
-    return row
-
-
-def _unit_row(model: Document) -> Row:
-    row: Row = {}
-    for name, test in model["unit_tests"].items():
-        aurocs = [run["test_auroc"] for run in test["runs"]]
-        means = f"{test['train_auroc']:.2f} → {test['test_auroc']:.2f}"
-        row[name.replace("_", " ")] = f"{test['outcome']} ({means} [{min(aurocs):.2f}, {max(aurocs):.2f}])"
     return row
 
 
@@ -198,20 +179,7 @@ def findings(models: Models) -> list[str]:
             f"{grown[name]['given']['auroc']:.3f} to {grown[name]['auroc']:.3f}."
             for name in dict.fromkeys((best, worst))
         ]
-    return sentences + _unit_test_sentences(models)
-
-
-def _unit_test_sentences(models: Models) -> list[str]:
-    outcomes: dict[str, dict[str, dict[str, None]]] = {}
-    for model in models.values():
-        for test, result in model.get("unit_tests", {}).items():
-            outcomes.setdefault(test, {}).setdefault(result["outcome"], {})[model["pooling"]] = None
-    return [
-        f"Unit test {test.replace('_', ' ')}: "
-        + "; ".join(f"{outcome}: {', '.join(poolings)}" for outcome, poolings in sorted(by_outcome.items()))
-        + "."
-        for test, by_outcome in outcomes.items()
-    ]
+    return sentences
 
 
 def _shares(models: Models, get: Callable[[Document], Document | None]) -> dict[str, float]:
@@ -230,7 +198,7 @@ class AuditReport:
     Args:
         about: the data and their fingerprint, the split, the seed.
         models: by name, the result of ``miv.evaluation.audit``, with ``pooling``, ``goal`` and ``threshold`` of the
-            operating point, the hash of the ``weights``, and ``unit_tests``.
+            operating point, and the hash of the ``weights``.
     """
 
     about: dict[str, Any]
@@ -294,25 +262,21 @@ def audit_models(
     *,
     witnesses: str | None = None,
     most: int | None = None,
-    unit_tests: bool = True,
     seed: int = 0,
     cache: Path | None = None,
     progress: Progress | None = None,
 ) -> AuditReport:
-    """Audit several verifiers, by name, on the same exemplars; poolings with the same options are tested once."""
+    """Audit several verifiers, by name, on the same exemplars."""
     progress = progress or SilentProgress()
     documents: Models = {}
-    tested: dict[str, Document] = {}
     for name, verifier in models.items():
-        pooling, options = verifier.configuration["pooling"], verifier.configuration["pooling_options"]
         point = verifier.operating_point
-        model: Document = {"pooling": pooling, "goal": point.goal, "threshold": point.threshold}
-        model["weights"] = hash_of_weights(verifier.state_dict())
+        model: Document = {
+            "pooling": verifier.configuration["pooling"],
+            "goal": point.goal,
+            "threshold": point.threshold,
+            "weights": hash_of_weights(verifier.state_dict()),
+        }
         model |= audit(verifier, exemplars, witnesses=witnesses, most=most, seed=seed, cache=cache, progress=progress)
-        if unit_tests:
-            key = json.dumps([pooling, options], sort_keys=True)
-            if key not in tested:
-                tested[key] = run_unit_tests(pooling, options, seed=seed, progress=progress)
-            model["unit_tests"] = tested[key]
         documents[name] = model
     return AuditReport({**about, "fingerprint": exemplars.fingerprint, "seed": seed}, documents)

@@ -260,12 +260,7 @@ def check_point_card(folder: Path) -> None:
 
 
 def write_point_card(folder: Path, point: OperatingPoint) -> None:
-    """Write the operating point to the card of a verifier, replacing that of an earlier call."""
-    write_section(folder, BEGIN, END, point_card_text(point))
-
-
-def point_card_text(point: OperatingPoint) -> str:
-    """The goal, the thresholds and the errors on validation data, in Markdown."""
+    """Write the goal, the thresholds and their errors to a verifier's card, replacing those of an earlier call."""
     m = point.measured
     rows = [("goal", point.goal), ("verdict yes from a probability of", f"{point.threshold:.4f}")]
     if point.lower_threshold is not None:
@@ -288,4 +283,4 @@ def point_card_text(point: OperatingPoint) -> str:
     where = f" of {count:,} {cluster_words(by)}" if by is not None else ", counted as independent"
     rows.append(("measured on", f"{m['exemplars']:,} exemplars{where}, {m['positives']:,} positive"))
     table = "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows)])
-    return "\n\n".join(["## Operating point", table, *m["notes"]])
+    write_section(folder, BEGIN, END, "\n\n".join(["## Operating point", table, *m["notes"]]))

@@ -14,7 +14,7 @@ from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.files.arrays import Floats
 from miv.runtime import Progress
-from miv.verifier.out_of_distribution import LIMIT_NAME, OutOfDistributionLimit
+from miv.verifier.out_of_distribution import OutOfDistributionLimit
 
 if TYPE_CHECKING:
     from miv.verifier.network import Verifier
@@ -160,14 +160,6 @@ def _sample(exemplars: ExemplarSet) -> NDArray[np.int64]:
     if len(used) <= _MOST_INSTANCES:
         return used
     return np.sort(np.random.default_rng(0).choice(used, _MOST_INSTANCES, replace=False))
-
-
-def replace_limit(folder: Path, limit: OutOfDistributionLimit | None, rate: float | None) -> None:
-    """Save the limit in the verifier's folder; with the rate 0, remove the previous one."""
-    if limit is not None:
-        limit.save(folder)
-    elif rate == 0:
-        (folder / LIMIT_NAME).unlink(missing_ok=True)
 
 
 def limit_text(limit: OutOfDistributionLimit, has_classes: bool) -> str:

@@ -19,7 +19,7 @@ from miv.evaluation.calibration import calibrate as fit_operating_point
 from miv.evaluation.calibration_output import PICTURE_FILES, check_point_card, write_point_card
 from miv.evaluation.clusters import ClusterBy
 from miv.evaluation.goals import parse_goal
-from miv.evaluation.out_of_distribution import choose_limit, replace_limit
+from miv.evaluation.out_of_distribution import choose_limit
 from miv.evaluation.predicting import predict, witness_shares
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.report import check_report, write_report
@@ -33,6 +33,7 @@ from miv.runtime import Progress, RichProgress, SilentProgress
 from miv.verifier.decisions import OPERATING_POINT_NAME, OperatingPoint, WitnessesBy
 from miv.verifier.explain import METHODS, check_method
 from miv.verifier.network import Verifier
+from miv.verifier.out_of_distribution import LIMIT_NAME
 
 StrPath = str | PathLike[str]
 Exemplars = ExemplarSet | Mapping[str, ExemplarSet] | StrPath
@@ -128,7 +129,10 @@ def calibrate(
     if plots is not None:
         notes += [f"Wrote {picture}." for picture in result.write_pictures(Path(plots))]
     result.point.save(folder)
-    replace_limit(folder, limit, out_of_distribution)
+    if limit is not None:
+        limit.save(folder)
+    elif out_of_distribution == 0:
+        (folder / LIMIT_NAME).unlink(missing_ok=True)
     write_point_card(folder, result.point)
     notes.append(f"Saved the operating point in {folder} and on its model card; miv verify uses it.")
     if not before.is_default:
@@ -188,7 +192,7 @@ def audit(
     split: str = "test",
     witnesses: str | None = None,
     most: int | None = 5000,
-    unit_tests: bool = True,
+    unit_tests: bool | None = None,
     seed: int = 0,
     out: Sequence[StrPath] = (),
     cache: StrPath | None = None,
@@ -205,13 +209,16 @@ def audit(
         witnesses: how to rank witnesses: ``attention``, ``alone``, ``leave_one_out``, ``shapley`` or ``rollout``. By
             default attention, or leave-one-out if the pooling has no attention.
         most: maximum number of exemplars; larger splits are sampled.
-        unit_tests: whether to train each pooling on the algorithmic unit tests too.
+        unit_tests: no longer has an effect.
         seed: random seed.
         out: .md, .json or .txt files to write; optional.
         cache: folder of cached features, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
         overwrite: whether to replace existing files; otherwise they are an error.
         verbose: whether to show progress on standard error.
     """
+    if unit_tests is not None:
+        message = "The unit tests of the pooling were removed from the audit; unit_tests has no effect."
+        warnings.warn(MIVWarning(message), stacklevel=2)
     if witnesses is not None and witnesses not in METHODS:
         raise unknown_name("explanation method", witnesses, METHODS)
     files = [Path(file) for file in out]
@@ -231,7 +238,6 @@ def audit(
         {"data": where, "split": split, "models": names},
         witnesses=witnesses,
         most=most,
-        unit_tests=unit_tests,
         seed=seed,
         cache=feature_folder(None if cache is None else Path(cache)),
         progress=_progress(verbose),
