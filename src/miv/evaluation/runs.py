@@ -29,7 +29,6 @@ from miv.files.json import NUMBER, RUN_NAME, VERIFIER_NAME, check_shape, read_js
 
 FORMAT = "miv-run"
 LOCK_NAME = ".lock"
-TRIAL = "pilot"  # the name of a trial on halves of train
 _DAMAGED = "The run is damaged. Train again with another --out."
 # The shapes of run.json and, for each split, of evaluation.json; a field with "?" may be missing.
 _ABOUT = {
@@ -73,16 +72,6 @@ class RunFolder:
 
     def checkpoints(self, stage: str) -> Path:
         return self.path / "checkpoints" / stage
-
-    @property
-    def is_pilot(self) -> bool:
-        """Whether this is the folder of a trial on halves of train."""
-        return self.path.name == TRIAL
-
-    @property
-    def pilot(self) -> "RunFolder":
-        """Folder where a trial on halves of train saves its state."""
-        return RunFolder(self.path / "checkpoints" / TRIAL)
 
     def predictions(self, split: str) -> Path:
         return self.path / "predictions" / f"{split}.parquet"
@@ -243,10 +232,10 @@ class RunFolder:
         words = [*self.command(), *([] if start is None else ["--from", start["name"]])]
         return shlex.join([*words, "--config", str(self.config), "--out", str(self.path), "--resume"])
 
-    def finish(self, seconds: dict[str, float], best: dict[str, Any]) -> None:
-        """Mark the run as done, with the seconds spent in each stage, including its fitted start, and in a trial."""
+    def finish(self, seconds: dict[str, float], outcome: dict[str, Any]) -> None:
+        """Mark the run as done, with the seconds of each stage, and what was chosen: the epoch, or the recipe."""
         total, by_stage = round(sum(seconds.values()), 1), {stage: round(took, 1) for stage, took in seconds.items()}
-        done = {"done": True, "seconds": total, "stage_seconds": by_stage, "best": best}
+        done = {"done": True, "seconds": total, "stage_seconds": by_stage, **outcome}
         write_json(self.about, {**self.read(), **done})
 
 

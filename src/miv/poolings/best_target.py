@@ -77,7 +77,7 @@ class BestTargetQueries(StoredQueries):
     def exact_scores(self, rows: Rows, query: int) -> tuple[Floats, Floats]:
         """What targets are chosen by, and their logits, in double precision, each row by itself."""
         similarity, wide = self.similarity, rows.astype(np.float64)
-        logits = (wide * similarity.factors[query]).sum(axis=1) + similarity.offset
+        logits = (wide * similarity.factors[query]).sum(axis=1) + similarity.offset[query]
         if similarity.distance is not None:
             logits -= (np.abs(wide - similarity.query[query]) * similarity.distance).sum(axis=1)
         return ((wide * similarity.query[query]).sum(axis=1) if self.by_cosine else logits), logits

@@ -135,10 +135,10 @@ class CrossAttentionQueries(StoredQueries):
         similarity, pre_norm = self.similarity, self.pooling.pre_norm
         of_squares = [np.zeros((0, self.pooling.channels), np.float32)]
         if pre_norm is None:
-            self.constant = np.full(self.count, similarity.offset, np.float32)  # of each logit, whatever the keys
+            self.constant = similarity.offset  # (R,) of each logit, whatever the keys
             of_keys = [self.score_directions, similarity.factors * self.gate]
         else:
-            self.constant = similarity.factors @ as_rows(pre_norm.bias) + np.float32(similarity.offset)
+            self.constant = similarity.factors @ as_rows(pre_norm.bias) + similarity.offset
             scaled = (similarity.factors * as_rows(pre_norm.weight)).reshape(self.count, self.heads, self.size)
             centred = (scaled - scaled.mean(axis=2, keepdims=True)).reshape(self.count, -1)
             mean = self.gate / np.float32(self.size)

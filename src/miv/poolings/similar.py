@@ -72,31 +72,33 @@ class AlignedNorm(nn.Module):
 class ScaledProduct(nn.Module):
     r"""Similarity of query and bag vector that starts as a scaled cosine.
 
-    .. math:: sim = \frac{s}{C} \sum_{i=1}^C \Big(w_i \, v^Q_i \, v^P_i - d_i \, |v^Q_i - v^P_i|\Big) + b
+    .. math:: sim = \frac{s}{C} \sum_{i=1}^C \Big(w_i \, v^Q_i \, v^P_i - d_i \, |v^Q_i - v^P_i| + p_i \, v^Q_i\Big) + b
 
     The products are the paper's equation 7 with :math:`\alpha = s w / C` and an intercept. The distances are those of
     Koch et al. (2015), which equation 6 allows as well: they tell apart what a product cannot, a large difference from
-    two small values. All :math:`w_i` start at 1 and all :math:`d_i` at 0, so that one rate suits any number of
-    channels; ``miv.training`` fits scale :math:`s`, intercept :math:`b`, :math:`w` and :math:`d` to the train bags.
+    two small values. The last term says how far the query alone predicts the label. All :math:`w_i` start at 1 and all
+    :math:`d_i` and :math:`p_i` at 0, so that one rate suits any number of channels; ``miv.training`` fits scale
+    :math:`s`, intercept :math:`b` and these weights to the train bags.
 
     Args:
         channels: ``C``.
-        learned: whether to learn the weights :math:`w` and :math:`d`.
+        learned: whether to learn the weights :math:`w`, :math:`d` and :math:`p`.
     """
 
-    added_later = ("distance",)  # older files do not have it; there it is 0
+    added_later = ("distance", "prior")  # older files do not have them; there they are 0
 
     def __init__(self, channels: int, learned: bool = True) -> None:
         super().__init__()
         self.channels = channels
         self.weight = nn.Parameter(torch.ones(channels), requires_grad=learned)  # w
         self.distance = nn.Parameter(torch.zeros(channels), requires_grad=learned)  # d
+        self.prior = nn.Parameter(torch.zeros(channels), requires_grad=learned)  # p
         self.scale = nn.Parameter(torch.tensor(SCALE))  # s
         self.intercept = nn.Parameter(torch.tensor(INTERCEPT))  # b
 
     def forward(self, query: Tensor, targets: Tensor) -> Tensor:
         """Compare row by row: ``(B, C)`` and ``(B, C)`` to ``(B,)``."""
-        near = (query * targets) @ self.weight - (query - targets).abs() @ self.distance  # (B,)
+        near = (query * targets) @ self.weight - (query - targets).abs() @ self.distance + query @ self.prior  # (B,)
         return near * (self.scale / self.channels) + self.intercept
 
     def product(self, query: Tensor, targets: Tensor) -> Tensor:
@@ -108,6 +110,7 @@ class ScaledProduct(nn.Module):
         self.scale.mul_(size)
         self.weight.div_(size)
         self.distance.div_(size)
+        self.prior.div_(size)
 
 
 def _unit(x: Tensor) -> Tensor:

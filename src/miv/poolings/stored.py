@@ -135,15 +135,17 @@ class BagVectorQueries(StoredQueries):
 class QuerySimilarity:
     r"""The logit of a bag vector :math:`v^P` for ``R`` queries with the query vectors :math:`v^Q`, ``(R, C)``.
 
-    .. math:: z(v^P) = c \cdot v^P + b - \sum_i d_i \, |v^Q_i - v^P_i|
+    .. math:: z(v^P) = c \cdot v^P + b(v^Q) - \sum_i d_i \, |v^Q_i - v^P_i|
     """
 
     def __init__(self, pooling: Any, query_vector: Tensor) -> None:
         similarity, query = pooling.similarity, query_vector.double()
-        weight, self.offset, distance = similarity.weight.double(), 0.0, None  # b
+        weight, distance = similarity.weight.double(), None
+        self.offset = np.zeros(len(query), np.float32)  # (R,) b
         if isinstance(similarity, ScaledProduct):
             factor = similarity.scale.double() / similarity.channels
-            weight, self.offset = weight * factor, float(similarity.intercept)
+            weight = weight * factor
+            self.offset = as_rows(similarity.intercept.double() + query @ similarity.prior.double() * factor)
             distance = similarity.distance.double() * factor
         self.factors = as_rows(query * weight)  # (R, C) c
         self.query = as_rows(query)  # (R, C) v^Q
@@ -152,7 +154,7 @@ class QuerySimilarity:
 
     def logits(self, vectors: Rows, query: int) -> Rows:
         """Logits ``(N,)`` of bag vectors ``(N, C)`` for one of the queries."""
-        logits = vectors @ self.factors[query] + np.float32(self.offset)
+        logits = vectors @ self.factors[query] + self.offset[query]
         if self.distance is not None:
             logits -= np.abs(vectors - self.query[query]) @ self.distance
         return np.asarray(logits)

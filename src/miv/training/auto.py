@@ -177,6 +177,7 @@ def _is_clearly_better(label: Labels, one: Floats, other: Floats) -> bool:
 
 # Number of train exemplars above which a network from scratch beats a fixed descriptor with a learned map.
 ENOUGH_TO_LEARN_FROM = 10_000
+_OF_EPOCHS = ("max_epochs", "learning_rates", "full_stage", "optimiser", "patience")  # settings that ask for epochs
 FROM_NOTHING = ("hog_cnn", "compact_cnn")  # networks that start with random weights
 _LONGEST_MINUTES = 40.0  # of a contrast stage
 _IMAGES_A_SECOND = 900  # 28 × 28 images per second that one core can train on
@@ -197,7 +198,7 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
     train = sets["train"]
     # Smaller batches if there are few steps, and fewer epochs if each has many steps.
     by_size = {"batch_size": 32 if len(train) < 1_000 else 64, "max_epochs": 12 if len(train) < 5_000 else 8}
-    settings = HEAD | by_size
+    settings = HEAD | by_size | {"recipe": _recipe(given)}
     kind = train.pool.kind
     backbone = given.get("backbone")
     wants_network = bool(given.get("contrast_epochs") or given.get("full_stage"))
@@ -205,34 +206,31 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
         settings |= _contrast(train) | {"backbone": backbone}
         words = f"images with {backbone} as given, {_told(train, (settings | given)['contrast_epochs'])}"
     elif backbone is not None and backbone != "features":
-        settings["align_epochs"] = 12
         if backbone == BACKBONE and given.get("pooling", POOLING) == POOLING and not is_trained:
             settings |= with_tokens()
         words = f"backbone {backbone} as given{'' if given.get('full_stage') else ', frozen'}"
     elif kind == "features":
-        settings["align_epochs"] = 12
         words = "vectors unchanged"
         if not is_trained and "backbone_options" not in given and should_standardise(train):
             settings["backbone_options"] = {"standardise": True}
             words = "vectors, standardised (few channels, as in tabular data)"
     elif kind == "text":
         of_texts, words = choose_for_texts(sets, given)
-        settings |= of_texts | {"align_epochs": 12}
+        settings |= of_texts
     elif len(train) < ENOUGH_TO_LEARN_FROM and not wants_network:
-        settings |= {"backbone": "hog", "align_epochs": 12}
-        learns = POOLINGS[given.get("pooling", TrainingConfig.pooling)].make.learns
+        settings |= {"backbone": "hog"}
         words = (
-            f"images with a fixed descriptor (hog){' and a learned map' * learns}, because {len(train):,} exemplars "
-            "are too few to train a network from scratch"
+            f"images with a fixed descriptor (hog), because {len(train):,} exemplars are too few to train a network "
+            "from scratch"
         )
     else:
         settings |= _contrast(train)
         trained = _told(train, (settings | given)["contrast_epochs"])
         words = f"images with a small network and a fixed descriptor (hog_cnn), {trained}"
-    if not is_trained and _wants_no_norm(train, given):
+    if not is_trained and settings["recipe"] != "paper" and "pooling" not in settings and _wants_no_norm(given):
         settings["pooling_options"] = {"norm": "none"}
-    if given.get("start") == "paper":
-        settings["align_epochs"] = 0  # the paper's norm has no map
+    if settings["recipe"] == "paper":
+        settings["start"] = "paper"
     pooling = given.get("pooling", settings.get("pooling", TrainingConfig.pooling))
     config = TrainingConfig().changed(settings | {"pooling": pooling})
     reason = f"Chosen for {len(train):,} train exemplars of {train.bag_sizes.mean():.1f} instances: {words}."
@@ -244,11 +242,18 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
     return Choice(config, reason)
 
 
-def _wants_no_norm(train: ExemplarSet, given: dict[str, Any]) -> bool:
-    """With few channels, a LayerNorm of each target loses too much of what distinguishes them."""
-    has_few = train.pool.kind == "features" and train.pool.values.shape[1] < FEW_CHANNELS
+def _recipe(given: dict[str, Any]) -> str:
+    """Epochs are trained only if a setting asks for them; otherwise recipes are compared."""
+    if given.get("recipe"):
+        return str(given["recipe"])
+    asks_for_epochs = given.get("start") == "paper" or any(given.get(name) is not None for name in _OF_EPOCHS)
+    return "epochs" if asks_for_epochs else "select"
+
+
+def _wants_no_norm(given: dict[str, Any]) -> bool:
+    """A recipe describes CAP without the LayerNorm of each target, which a cosine does not need."""
     is_cap = issubclass(POOLINGS[given.get("pooling", TrainingConfig.pooling)].make, CrossAttentionPooling)
-    return has_few and is_cap and given.get("start") != "paper" and not given.get("pooling_options")
+    return is_cap and given.get("start") != "paper" and not given.get("pooling_options")
 
 
 def _contrast(train: ExemplarSet) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from miv.files.json import read_json_object
 
 AUTO = "auto"  # the preset that chooses settings for the data, see miv.training.auto
 
+Names = tuple[str, ...]
 LearningRates = tuple[tuple[int, float], ...]  # pairs of a first epoch (counted from 0) and its learning rate
 _RATES = ("learning_rates", "frozen_learning_rates", "contrast_learning_rates")
 
@@ -27,6 +28,11 @@ class TrainingConfig:
         pooling_options: options of the pooling, such as --pooling-options heads=4,norm=post.
         start: similar (normalised features and a similarity that starts as a cosine, fitted to the train bags; the
             start is a candidate for the best epoch), or paper (the authors' LayerNorm and weights with random signs).
+        recipe: how the verifier is fitted to frozen features: select (the best of the recipes on held-out bags), epochs
+            (gradient descent, from the selected recipe with the start similar), paper (the same from the start paper),
+            or the name of one recipe.
+        recipes: comma-separated names of the recipes to select from; default: all.
+        without: comma-separated names of recipes to leave out.
         heads: number of attention heads, unless pooling_options sets it.
         backbone: compact_cnn, hog, features, hf:<name or folder> or timm:<name>; default: chosen for the instances.
         backbone_options: options of the backbone, such as size=large.
@@ -58,10 +64,8 @@ class TrainingConfig:
         contrast_batch_size: number of positive exemplars per step of the contrast stage.
         contrast_learning_rates: learning rates of the contrast stage, if different.
         contrast_temperature: temperature of the contrast loss; lower is sharper.
-        align_epochs: number of epochs of a stage that trains a linear map of frozen features with the same loss,
-            which takes seconds; the map is kept if it improves the nearest-target verdicts. 0 skips this stage, but
-            the start may still have a map that was fitted to the labels.
-        align_learning_rate: learning rate of the map at 128 channels; scaled by 128 / channels.
+        align_epochs: has no effect any more: the recipe contrast_map fits the map.
+        align_learning_rate: has no effect any more.
         full_stage: whether to train everything in a last stage.
         augmentation: none, or affine: small random translations, rotations and scalings of images while the backbone
             learns.
@@ -74,6 +78,9 @@ class TrainingConfig:
     pooling: str = "cap_dba_l2"
     pooling_options: dict[str, Any] = field(default_factory=dict)
     start: Literal["similar", "paper"] = "paper"
+    recipe: str = "epochs"
+    recipes: Names = ()
+    without: Names = ()
     heads: int = 2
     backbone: str | None = None
     backbone_options: dict[str, Any] = field(default_factory=dict)
@@ -119,8 +126,6 @@ class TrainingConfig:
                 raise MIVError(f"{name} is {given}. Expected {smallest} or more.")
         if self.seed >= 2**63:
             raise MIVError(f"seed is {self.seed}. Expected {2**63 - 1} or less.")
-        if self.start == "paper" and self.align_epochs:
-            raise MIVError(f"align_epochs is {self.align_epochs} and start is 'paper'. The map needs start='similar'.")
         if not self.frozen_stage and not self.full_stage:
             raise MIVError("frozen_stage and full_stage are both false, so nothing is trained. Expected one or both.")
         rate = self.backbone_learning_rate
@@ -155,7 +160,8 @@ class TrainingConfig:
 
     def document(self) -> dict[str, Any]:
         """The settings as plain JSON values."""
-        return {**asdict(self), **{name: [list(pair) for pair in getattr(self, name)] for name in _RATES}}
+        lists = {name: [list(pair) for pair in getattr(self, name)] for name in _RATES}
+        return {**asdict(self), **lists, "recipes": list(self.recipes), "without": list(self.without)}
 
     def for_stage(self, name: str) -> "TrainingConfig":
         """The settings with the learning rates, maximum epochs and batches of a stage."""
@@ -163,11 +169,6 @@ class TrainingConfig:
             rates, epochs = self.frozen_learning_rates or self.learning_rates, self.frozen_max_epochs or self.max_epochs
             head = replace(self, backbone_learning_rate=None, warmup=0.0)
             return replace(head, learning_rates=rates, max_epochs=epochs, grouping=1)  # nothing is embedded twice
-        if name == "align":
-            rates = ((0, self.align_learning_rate),)
-            head = replace(self, backbone_learning_rate=None, warmup=0.0, weight_decay=0.0, select_by="auroc")
-            size, epochs = self.contrast_batch_size, self.align_epochs
-            return replace(head, learning_rates=rates, max_epochs=epochs, batch_size=size, schedule="one_cycle")
         if name == "contrast":
             rates = self.contrast_learning_rates or self.learning_rates
             if isinstance(self.backbone_learning_rate, float):  # only the backbone learns here
@@ -260,6 +261,11 @@ def _checked(name: str, value: Any, wanted: Any) -> Any:
         if value not in get_args(wanted):
             raise unknown_name(f"{name} named", str(value), get_args(wanted))
         return value
+    if wanted == Names:
+        names = value.replace(",", " ").split() if isinstance(value, str) else value
+        if not isinstance(names, list | tuple) or not all(isinstance(each, str) for each in names):
+            raise MIVError(f"{name} is {value!r}. Expected names, such as nearest,cap.")
+        return tuple(names)
     if wanted == LearningRates:
         is_rate = isinstance(value, (int, float)) and not isinstance(value, bool)
         pairs = [(0, value)] if is_rate else value if isinstance(value, (list, tuple)) else [value]
@@ -297,6 +303,6 @@ _COUNTS = "heads batch_size grouping max_epochs patience frozen_patience frozen_
 _LEAST = {
     **dict.fromkeys(_COUNTS.split(), 1),
     **dict.fromkeys(("seed", "weight_decay", "contrast_epochs", "warmup", "pull", "align_epochs"), 0),
-    **{"align_learning_rate": 1e-9, "contrast_batch_size": 2, "contrast_temperature": 1e-3},
+    **{"contrast_batch_size": 2, "contrast_temperature": 1e-3},
 }
 _WORDS = {int: "a whole number", float: "a number", str: "a string", bool: "true or false", dict: "key = value pairs"}

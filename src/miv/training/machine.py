@@ -147,7 +147,7 @@ class EpochProgress(Callback):
         """Print the metrics of the epoch."""
         row, state = module.state.history[-1], module.state
         seconds, self._began = time.monotonic() - self._began, time.monotonic()
-        is_marked = self.stage not in BY_NEAREST and not state.keeps_last  # not if a trial chose the epochs
+        is_marked = self.stage not in BY_NEAREST and not state.keeps_last
         is_best = is_marked and state.best == state.epoch - 1 and row[state.criterion] > self._best_before
         self._say(
             f"{self.stage:<6} epoch {self._epochs_before + state.epoch:>3}  loss {row['train_loss']:.4f}  "
@@ -174,8 +174,7 @@ class EpochProgress(Callback):
 
 STAGES = {
     "contrast": "train the backbone to find the bag of a query among others; figures are those of the nearest target",
-    "align": "learn a linear map of the frozen features; figures are those of the nearest target",
     "frozen": "train the head; the backbone stays as it is",
     "all": "train the backbone and the head together",
 }
-BY_NEAREST = ("contrast", "align")  # stages without a head yet, which predict by the nearest target
+BY_NEAREST = ("contrast",)  # stages without a head yet, which predict by the nearest target

@@ -95,8 +95,7 @@ class EarlierVerifier:
         model = {"pooling": own["pooling"], "pooling_options": pooling_options, "backbone": own["backbone"]}
         model["backbone_options"] = {n: value for n, value in backbone_options.items() if n not in _WITHOUT_WEIGHTS}
         model |= {"heads": heads} if "heads" in known else {}
-        # A verifier with the paper's LayerNorm has no map to learn.
-        model |= {"start": own["start"], "align_epochs": config.align_epochs if own["start"] == "similar" else 0}
+        model |= {"start": own["start"], "recipe": "epochs"}
         return config.changed(model)
 
     def _compare(self, name: str, given: Any, own: Any) -> None:
@@ -228,6 +227,7 @@ def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
     return verifier
 
 
+ENOUGH = 200  # exemplars; with fewer, the AUROC of two rules differs by chance
 SHARPNESS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 256.0)  # the mean of the logits to, nearly, their maximum
 MEAN_SHARE = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -240,8 +240,6 @@ def fit_reference_rule(
     The grid contains the mean logit, the mean feature and nearly the max logit. With few exemplars, the verifier's rule
     stays unless another is better by more than a standard error of the difference.
     """
-    from miv.training.stage_module import ENOUGH  # needs Lightning, which a plain install lacks
-
     if not exemplars.has_references or exemplars.label.min() == exemplars.label.max():
         return None
     if features is None:

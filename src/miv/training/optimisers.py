@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
+from miv.data import ExemplarSet
 from miv.training.config import TrainingConfig
 
 
@@ -187,3 +188,8 @@ def _rise(share: float) -> float:
 
 WIDTH = 128  # matrices with at most this many inputs learn at the full rate
 _RISING = 0.2  # share of one cycle in which the rate rises
+
+
+def effective_size(exemplars: ExemplarSet) -> float:
+    """Number of exemplars the instances allow without reuse: the effective sample size."""
+    return min(len(exemplars), len(exemplars.used) / (1 + float(exemplars.bag_sizes.mean())))

@@ -1,36 +1,31 @@
-"""The stages of a run: which there are, how many epochs each gets, and one after the other."""
+"""The stages of a run: which there are, and one after the other."""
 
 import hashlib
 import json
 import shutil
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from copy import deepcopy
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from miv.backbones import Backbone
 from miv.backbones.cache import embed_pool
-from miv.data.splits import query_groups
 from miv.errors import MIVError
 from miv.evaluation.runs import RunFolder
 from miv.files.atomic import sha256_of, whole_folder
 from miv.files.cache import cache_lock, discard, ignoring_cache_errors
 from miv.files.json import read_json_object, write_json
-from miv.poolings.similar import AlignedNorm
+from miv.poolings import POOLINGS
 from miv.runtime import Progress
 from miv.training.checkpoint import BEST, LAST, StageState
 from miv.training.config import TrainingConfig
-from miv.training.machine import Machine, is_first_process
-from miv.training.stage_module import ENOUGH, Sets, SplitFeatures, halves
-from miv.training.stages import ALIGN, CONTRAST, FROZEN, Stage, read_state, run_stage
-from miv.training.start import fit_start
+from miv.training.fitting import choose_form, fit_scale
+from miv.training.forms import set_form
+from miv.training.machine import Machine
+from miv.training.stage_module import Sets, SplitFeatures
+from miv.training.stages import CONTRAST, FROZEN, Stage, read_state, run_stage
 from miv.verifier.network import Verifier
 
 # Share the contrast stage, which does not depend on the pooling, among runs that differ only in pooling.
@@ -41,7 +36,17 @@ _CONTRAST_SINCE = "0.1.0"  # the miv version whose contrast stages are still the
 _ELSEWHERE = (
     *("pooling", "pooling_options", "heads", "backbone", "backbone_options", "batch_size", "grouping", "patience"),
     *("learning_rates", "max_epochs", "frozen_stage", "frozen_patience", "frozen_max_epochs", "frozen_learning_rates"),
-    *("full_stage", "select_by", "start", "pull", "align_epochs", "align_learning_rate"),
+    *(
+        "full_stage",
+        "select_by",
+        "start",
+        "pull",
+        "align_epochs",
+        "align_learning_rate",
+        "recipe",
+        "recipes",
+        "without",
+    ),
 )
 
 
@@ -109,54 +114,23 @@ VERIFIER_STAGES = (FROZEN, "all")  # the stages that end with a verifier
 
 
 def stages_of(config: TrainingConfig, verifier: Verifier) -> list[Stage]:
-    """The stages; if the backbone is not trained, the last stage uses the patience of the full stage."""
+    """The stages that train by gradient descent; a recipe that is fitted at once needs none after ``contrast``."""
     learns = any(True for _ in verifier.backbone.parameters())
     first = [Stage(CONTRAST, 2, False, config.contrast_epochs)] if learns and config.contrast_epochs else []
-    if config.align_epochs and not first and verifier.pooling.learns:
-        # Small gains of a map cost witnesses, because their ranks get worse before the verdicts do.
-        first = [Stage(ALIGN, 3, True, config.align_epochs, fits_start=True, must_be_clear=True)]
-    take = None if verifier.pooling.learns else 0
+    if not trains_by_epochs(config):
+        return first
     if not learns or not config.full_stage:
         # The best of many epochs is often better than the start by chance alone.
         must_be_clear = verifier.pooling.starts_as_nearest and config.start == "similar" and config.select_by == "auroc"
-        return [*first, Stage(FROZEN, 0, True, config.patience, take, fits_start=True, must_be_clear=must_be_clear)]
-    frozen = [Stage(FROZEN, 0, True, config.frozen_patience, take, fits_start=True)] if config.frozen_stage else []
+        return [*first, Stage(FROZEN, 0, True, config.patience, fits_start=True, must_be_clear=must_be_clear)]
+    frozen = [Stage(FROZEN, 0, True, config.frozen_patience, fits_start=True)] if config.frozen_stage else []
     return [*first, *frozen, Stage("all", 1, False, config.patience, fits_start=not frozen)]
 
 
-def planned_stages(
-    config: TrainingConfig, verifier: Verifier, sets: Sets, run: RunFolder, machine: Machine, progress: Progress
-) -> tuple[list[Stage], float | None]:
-    """The stages, and the seconds of the trial on halves of train that chose their epochs, if validation is small."""
-    stages = stages_of(config, verifier)
-    nothing_held_out = sets["validation"] is sets["train"]
-    # After a contrast stage, which has seen all of train, no half is unseen.
-    if config.start == "paper" or not all(stage.frozen for stage in stages):
-        return stages, None
-    # Without unseen data to choose by, keep the start.
-    without_trial = [replace(stage, take=0) for stage in stages] if nothing_held_out else stages
-    few = nothing_held_out or len(sets["validation"]) < ENOUGH
-    if not few or len(np.unique(query_groups(sets["train"]))) < 2:
-        return without_trial, None
-    is_told = is_first_process() and not machine.quiet
-    if is_told:
-        why = "Nothing is held out" if nothing_held_out else f"Validation has only {len(sets['validation'])} exemplars"
-        print(f"{why}. Choosing the number of epochs in a trial on halves of train.", file=sys.stderr, flush=True)
-    features = _embed(verifier, sets, machine.cache, progress)
-    divided, known = halves(sets, features, config.seed)
-    if any(half.label.min() == half.label.max() for half in divided.values()):
-        return without_trial, None  # too few for a trial
-    trial = deepcopy(verifier)
-    # Half of train is held out, and the best of many epochs is taken, so a small gain may be luck.
-    doubtful = [replace(stage, must_be_clear=True) for stage in stages]
-    states = run_stages(doubtful, trial, config, divided, run.pilot, machine, progress, known)
-    planned = [replace(stage, take=(states[stage.name].best or 0) + 1) for stage in stages]
-    if is_told:
-        chosen = ", ".join(f"{stage.take} of {stage.name}" for stage in planned)
-        kept = "None was better than the start, so the start fitted on all of train is kept."
-        then = "Training on all of train." if any(stage.take for stage in planned) else kept
-        print(f"Epochs chosen by the trial: {chosen}. {then}", file=sys.stderr, flush=True)
-    return planned, sum(state.seconds for state in states.values())
+def trains_by_epochs(config: TrainingConfig) -> bool:
+    """Whether weights learn by gradient descent after the start; what a recipe cannot express always does."""
+    can_be_fitted = POOLINGS[config.pooling].make.starts_as_nearest and config.start == "similar"
+    return config.recipe in ("epochs", "paper") or not can_be_fitted
 
 
 def run_stages(
@@ -167,26 +141,23 @@ def run_stages(
     run: RunFolder,
     machine: Machine,
     progress: Progress,
-    known: SplitFeatures | None = None,
+    *,
+    is_new: bool,
 ) -> dict[str, StageState]:
-    """Train the stages in order; ``known`` are the features of a frozen backbone, otherwise computed here."""
+    """Train the stages in order; a new verifier with the start "similar" starts from the selected recipe."""
     device = verifier.device
     states: dict[str, StageState] = {}
     for stage in stages:
-        features = known or (_embed(verifier, sets, machine.cache, progress) if stage.frozen else None)
+        features = embed_splits(verifier, sets, machine.cache, progress) if stage.frozen else None
         has_begun, fitting = (run.checkpoints(stage.name) / LAST).is_file(), 0.0
-        if stage.fits_start and not has_begun and isinstance(verifier.pooling.norm, AlignedNorm):
-            fitted = features or _embed(verifier, sets, machine.cache, progress)
+        if stage.fits_start and is_new and not has_begun and config.start == "similar":
+            known = features or embed_splits(verifier, sets, machine.cache, progress)
             began = time.monotonic()
-            # The rest is fitted already, or needs no fit: `nearest` is the plain cosine.
-            only_scale, with_head = ALIGN in states or not verifier.pooling.learns, stage.name in VERIFIER_STAGES
-            fit = partial(
-                fit_start, only_scale=only_scale, with_head=with_head, has_learned_features=CONTRAST in states
-            )
-            told = fit(verifier, sets, fitted, config.seed)
+            if verifier.pooling.starts_as_nearest:
+                set_form(verifier.pooling, choose_form(verifier, sets, known, config).form)
+            else:
+                fit_scale(verifier, sets["train"], known["train"], config.seed)
             fitting = time.monotonic() - began
-            if told and is_first_process() and not machine.quiet and not run.is_pilot:
-                print("\n".join(told), file=sys.stderr, flush=True)
         shared = contrast_once(run.checkpoints(CONTRAST), machine.cache, config, verifier.backbone, sets, progress)
         with shared if stage.name == CONTRAST else nullcontext():
             states[stage.name] = run_stage(stage, verifier, config, sets, run, machine, states, features, fitting)
@@ -194,7 +165,8 @@ def run_stages(
     return states
 
 
-def _embed(verifier: Verifier, sets: Sets, cache: Path, progress: Progress) -> SplitFeatures:
+def embed_splits(verifier: Verifier, sets: Sets, cache: Path, progress: Progress) -> SplitFeatures:
+    """The features of train and validation."""
     return {
         split: embed_pool(verifier.backbone, sets[split].pool, cache, progress) for split in ("train", "validation")
     }

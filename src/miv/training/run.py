@@ -2,6 +2,7 @@
 
 import math
 import sys
+import time
 import warnings
 from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
@@ -9,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from miv.backbones.cache import embed_pool, warn_of_cut_texts
 from miv.backbones.descriptors import Features
@@ -18,15 +18,15 @@ from miv.errors import MIVError, MIVWarning, StoppedByUser
 from miv.evaluation import Evaluation, Predictions, evaluate
 from miv.evaluation.metrics import auroc_within_chance
 from miv.evaluation.predicting import predict
-from miv.evaluation.runs import TRIAL, RunFolder
-from miv.files.arrays import Floats
+from miv.evaluation.runs import RunFolder
+from miv.files.arrays import Floats, Labels
 from miv.files.atomic import whole_folder
 from miv.files.json import write_json
 from miv.poolings.similar import ScaledProduct
 from miv.runtime import ProcessShare, Progress, SilentProgress
-from miv.training.centring import is_clear_gain
-from miv.training.checkpoint import BEST, START, StageState, locked, refuse_if_locked
+from miv.training.checkpoint import BEST, START, StageState, locked, refuse_if_locked, write_metrics
 from miv.training.config import TrainingConfig
+from miv.training.fitting import choose_form, fit_temperature, verifier_of
 from miv.training.machine import Machine, is_first_process, set_threads
 from miv.training.new_verifier import (
     EarlierVerifier,
@@ -36,8 +36,9 @@ from miv.training.new_verifier import (
     resolve_backbone_rate,
     resolve_precision,
 )
-from miv.training.planned_stages import VERIFIER_STAGES, planned_stages, run_stages
-from miv.training.stage_module import ENOUGH, Sets
+from miv.training.planned_stages import VERIFIER_STAGES, embed_splits, run_stages, stages_of
+from miv.training.selection import table_text
+from miv.training.stage_module import Sets
 from miv.training.stages import FROZEN
 from miv.verifier.decisions import OperatingPoint
 from miv.verifier.network import Verifier
@@ -123,46 +124,8 @@ def _misplaced(validation: ExemplarSet, logit: Floats) -> str | None:
 def _gained(state: StageState, share: float) -> bool:
     if state.start is not None:
         return state.best != START
-    if state.keeps_last:  # a trial on halves found that this many epochs help
-        return True
     entropy = -sum(one * math.log(one) for one in (share, 1 - share) if one > 0)
     return min(row["validation_loss"] for row in state.history) < _NO_GAIN * entropy
-
-
-_HIGHEST = 5.0  # temperature
-_SPREAD = 0.5  # of the logarithm of a temperature, before any bag was seen
-_FEWEST = 30  # exemplars
-
-
-def can_fit_temperature(verifier: Verifier, exemplars: ExemplarSet) -> bool:
-    """Whether the verifier has the scale of ``start="similar"`` and learns, and there are enough exemplars."""
-    learns = isinstance(verifier.pooling.similarity, ScaledProduct) and verifier.pooling.learns
-    return learns and len(exemplars) >= _FEWEST and bool(exemplars.label.min() < exemplars.label.max())
-
-
-def fit_temperature(exemplars: ExemplarSet, logit: Floats) -> float | None:
-    r"""The temperature that logits should be divided by; ``None`` if they are not clearly overconfident.
-
-    It has the lowest cross-entropy, with a normal prior for its logarithm, and must lower it by a standard error:
-
-    .. math:: \min_{T \ge 1} \sum_e L(y_e, \ell_e / T) + \frac{(\log T)^2}{2 \cdot 0.5^2}
-    """
-    ptr = exemplars.all_references[0]
-    owner = csr.owners(ptr)  # (R,)
-    weight = np.ones(len(exemplars)) if exemplars.weight is None else exemplars.weight / exemplars.weight.mean()
-    weight = (weight / np.diff(ptr))[owner]  # (R,)
-    sign = 1 - 2 * exemplars.label[owner].astype(np.float64)  # (R,)
-
-    def losses(temperature: float) -> Floats:
-        each = np.logaddexp(0, sign * logit / temperature) * weight  # (R,)
-        return np.asarray(np.bincount(owner, each), np.float64)  # (E,)
-
-    def objective(logarithm: float) -> float:
-        return float(losses(np.exp(logarithm)).sum() + (logarithm / _SPREAD) ** 2 / 2)
-
-    solution = minimize_scalar(objective, bounds=(0.0, np.log(_HIGHEST)), method="bounded")
-    temperature = float(np.exp(solution.x))
-    return temperature if is_clear_gain(losses(1.0) - losses(temperature)) else None
 
 
 def train(
@@ -210,16 +173,23 @@ def train(
             if is_first_process() and not machine.quiet:
                 told = f"The run in {out} is finished, so nothing is trained. Evaluating its verifier again."
                 print(told, file=sys.stderr, flush=True)
-            cache = machine.cache if (run.read().get("best") or {}).get("stage") == FROZEN else None
+            cache = None if (run.read().get("best") or {}).get("stage") == "all" else machine.cache
             return _evaluate(Verifier.from_pretrained(run.verifier).to(device), sets, run, progress, cache)
-        stages, trial_seconds = planned_stages(config, verifier, sets, run, machine, progress)
-        states = run_stages(stages, verifier, config, sets, run, machine, progress)
-        # Ties go to the earlier stage. Stages before these make features, not a verifier.
-        best = max((name for name in states if name in VERIFIER_STAGES), key=lambda name: states[name].best_value)
-        verifier = Verifier.from_pretrained(run.checkpoints(best) / BEST).to(device)
-        # The cache may already have the features of the first stage's backbone, from another run.
-        cache = machine.cache if best == FROZEN else None
-        _set_temperature(verifier, sets, cache, machine, progress)
+        stages = stages_of(config, verifier)
+        states = run_stages(stages, verifier, config, sets, run, machine, progress, is_new=start is None)
+        by_epochs = [name for name in states if name in VERIFIER_STAGES]
+        seconds = {name: state.seconds for name, state in states.items()}
+        if by_epochs:  # ties go to the earlier stage
+            best = max(by_epochs, key=lambda name: states[name].best_value)
+            verifier = Verifier.from_pretrained(run.checkpoints(best) / BEST).to(device)
+            outcome: dict[str, Any] = {"best": {"stage": best, "epoch": _best_epoch(states, best)}}
+            # The cache may already have the features of the first stage's backbone, from another run.
+            cache = machine.cache if best == FROZEN else None
+            _calibrate_on_validation(verifier, sets, cache, machine, progress)
+        else:
+            began, cache = time.monotonic(), machine.cache
+            verifier, outcome = _fit_recipe(verifier, sets, config, machine, progress)
+            seconds["recipes"] = time.monotonic() - began
         exemplars = sets["validation"] if sets["validation"].has_references else sets["train"]
         if exemplars.has_references:
             known = None if cache is None else embed_pool(verifier.backbone, exemplars.pool, cache, progress)
@@ -228,9 +198,9 @@ def train(
         if ProcessShare.of_this_process().rank == 0:
             with whole_folder(run.verifier) as temporary:
                 verifier.save_pretrained(temporary)
-            trial = {} if trial_seconds is None else {TRIAL: trial_seconds}
-            seconds = trial | {name: state.seconds for name, state in states.items()}
-            run.finish(seconds, {"stage": best, "epoch": _best_epoch(states, best)})
+            run.finish(seconds, outcome)
+            if not states:
+                _write_metrics(run, evaluations["validation"], outcome["best"]["stage"])
             of_verifiers = {name: state for name, state in states.items() if name in VERIFIER_STAGES}
             answers = Predictions.load(run.predictions("validation"))
             warn_of_run(of_verifiers, evaluations["validation"], sets["validation"], answers.logit)
@@ -242,9 +212,7 @@ def _check(sets: Sets, config: TrainingConfig, machine: Machine) -> None:
         if split not in sets:
             raise MIVError(f"The split {split!r} is missing. Training needs train and validation.")
         label = sets[split].label
-        # If validation is small, a trial on halves of train chooses the epochs instead.
-        chooses = split == "train" or len(label) >= ENOUGH
-        if config.start == "similar" and chooses and label.min() == label.max():
+        if config.start == "similar" and split == "train" and label.min() == label.max():
             raise MIVError(
                 f"All {len(label):,} exemplars of {split} have the label {int(label[0])}. Training needs bags that "
                 "contain something of the query's class, and bags that do not."
@@ -256,19 +224,51 @@ def _check(sets: Sets, config: TrainingConfig, machine: Machine) -> None:
         )
 
 
-def _set_temperature(verifier: Verifier, sets: Sets, cache: Path | None, machine: Machine, progress: Progress) -> None:
-    """Give the verifier a temperature if it is overconfident on validation."""
+def _fit_recipe(
+    verifier: Verifier, sets: Sets, config: TrainingConfig, machine: Machine, progress: Progress
+) -> tuple[Verifier, dict[str, Any]]:
+    """The verifier of the selected recipe, and what ``run.json`` records of the selection."""
+    features = embed_splits(verifier, sets, machine.cache, progress)
+    with progress.step("Comparing recipes on held-out bags"):
+        selection = choose_form(verifier, sets, features, config)
+    verifier = verifier_of(selection.form, verifier, config, sets)
+    _set_temperature(verifier, selection.logit, selection.label, selection.weight, machine)
+    document = selection.document()
+    if is_first_process() and not machine.quiet and selection.rows:
+        print(table_text(document), file=sys.stderr, flush=True)
+    return verifier, {"best": {"stage": selection.recipe, "epoch": 0}, "recipes": document}
+
+
+def _calibrate_on_validation(
+    verifier: Verifier, sets: Sets, cache: Path | None, machine: Machine, progress: Progress
+) -> None:
+    """Give a verifier trained by epochs from the start "similar" a temperature, if it is overconfident."""
     validation = sets["validation"]
-    if validation is sets["train"] or not can_fit_temperature(verifier, validation):  # the first: nothing is held out
+    if validation is sets["train"] or not isinstance(verifier.pooling.similarity, ScaledProduct):
         return
     known = None if cache is None else embed_pool(verifier.backbone, validation.pool, cache, progress)
-    temperature = fit_temperature(validation, predict(verifier, validation.by_reference(), known, progress).logit)
+    ptr = validation.all_references[0]
+    answers = predict(verifier, validation.by_reference(), known, progress)
+    weight = np.ones(len(validation)) if validation.weight is None else validation.weight / validation.weight.mean()
+    owner = csr.owners(ptr)
+    _set_temperature(verifier, answers.logit, validation.label[owner], (weight / np.diff(ptr))[owner], machine)
+
+
+def _set_temperature(verifier: Verifier, logit: Floats, label: Labels, weight: Floats, machine: Machine) -> None:
+    temperature = fit_temperature(logit, label, weight)
     if temperature is None:
         return
     verifier.operating_point = OperatingPoint(Temperature(temperature))
     if is_first_process() and not machine.quiet:
         divided = f"logits are divided by {temperature:.2f}. Verdicts do not change."
-        print(f"The verifier was overconfident on validation; {divided}", file=sys.stderr, flush=True)
+        print(f"The verifier was overconfident on held-out bags; {divided}", file=sys.stderr, flush=True)
+
+
+def _write_metrics(run: RunFolder, evaluation: Evaluation, recipe: str) -> None:
+    """One line for a recipe, which has no epochs."""
+    metrics = evaluation.metrics
+    row = {"stage": recipe, "epoch": 0, "learning_rate": "", "train_loss": "", "validation_loss": metrics["log_loss"]}
+    write_metrics(run.metrics, [row | {f"validation_{name}": metrics[name] for name in ("accuracy", "auroc")}])
 
 
 def _evaluate(

@@ -1,4 +1,4 @@
-"""One training stage as a Lightning module: augmentation, embedding a step in bounded memory, the trial on halves."""
+"""One training stage as a Lightning module: augmentation, and embedding a step in bounded memory."""
 
 import math
 import time
@@ -20,18 +20,16 @@ from miv.backbones import Backbone
 from miv.backbones.base import embed
 from miv.backbones.hf import HuggingFace
 from miv.backbones.hf_text import TextReader, token_counts, token_vectors
-from miv.data import ExemplarSet, InstancePool
+from miv.data import ExemplarSet
 from miv.data.batches import Batch
-from miv.data.splits import query_groups
 from miv.evaluation import Predictions
 from miv.evaluation.metrics import auroc_error, weighted_auroc
 from miv.evaluation.predicting import predict
 from miv.files.arrays import Vectors
 from miv.runtime import ProcessShare
-from miv.training.centring import independent
 from miv.training.checkpoint import CLEAR_AUROC, EpochMetrics, LightningModule, StageState
 from miv.training.config import TrainingConfig
-from miv.training.optimisers import create_optimiser, learning_rate, set_rates
+from miv.training.optimisers import create_optimiser, effective_size, learning_rate, set_rates
 from miv.training.sampling import Batches, draw_batches
 from miv.verifier.network import Verifier
 
@@ -180,7 +178,7 @@ class StageModule(LightningModule):
         return ProcessShare.of_this_process()
 
     def configure_optimizers(self) -> Optimizer:
-        return create_optimiser(self.config, self.verifier, independent(self.sets["train"]))
+        return create_optimiser(self.config, self.verifier, effective_size(self.sets["train"]))
 
     def on_train_start(self) -> None:
         self._began = time.monotonic() - self.state.seconds
@@ -285,42 +283,3 @@ class StageModule(LightningModule):
 def _one_number(*numbers: int) -> int:
     """Derive one seed from several numbers."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]) >> 1
-
-
-ENOUGH = 200  # validation exemplars; with fewer, the AUROC of two epochs differs by chance
-
-
-def halves(sets: Sets, features: SplitFeatures, seed: int) -> tuple[Sets, SplitFeatures]:
-    """Train on one half of train, by groups of queries; validate on the other half plus validation.
-
-    If nothing is held out, so that ``validation`` is ``train`` itself, validate on the other half alone.
-    """
-    train, validation = sets["train"], sets["validation"]
-    key = query_groups(train)
-    keys = np.random.default_rng([seed, 13]).permutation(np.unique(key))
-    is_first = np.isin(key, keys[: len(keys) // 2])
-    if validation is train:
-        divided = {"train": train.subset(is_first), "validation": train.subset(~is_first)}
-        return divided, dict.fromkeys(divided, features["train"])
-    both = np.concatenate([features["train"], features["validation"]])
-    held_out = _joined(train.subset(~is_first), validation, both)
-    return {"train": train.subset(is_first), "validation": held_out}, {"train": features["train"], "validation": both}
-
-
-def _joined(first: ExemplarSet, second: ExemplarSet, features: np.ndarray) -> ExemplarSet:
-    """The exemplars of both over the concatenated features of both pools."""
-    after = len(first.pool)
-    references: dict[str, Any] = {}
-    if first.has_references or second.has_references:
-        (ptr, index), (more_ptr, more_index) = first.all_references, second.all_references
-        references["reference_ptr"] = np.concatenate([ptr, more_ptr[1:] + ptr[-1]])
-        references["reference_index"] = np.concatenate([index, more_index + after])
-    return ExemplarSet(
-        InstancePool("features", np.asarray(features, np.float32)),
-        np.concatenate([first.query, second.query + after]),
-        np.concatenate([first.bag_ptr, second.bag_ptr[1:] + first.bag_ptr[-1]]),
-        np.concatenate([first.bag_index, second.bag_index + after]),
-        np.concatenate([first.label, second.label]),
-        weight=None if first.weight is None or second.weight is None else np.append(first.weight, second.weight),
-        **references,
-    )

@@ -4,7 +4,7 @@ import signal
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +22,6 @@ from miv.evaluation import Predictions
 from miv.evaluation.baselines import cosines
 from miv.evaluation.runs import RunFolder
 from miv.files.arrays import Vectors
-from miv.poolings.similar import AlignedNorm
 from miv.runtime import ProcessShare
 from miv.training.checkpoint import (
     BEST,
@@ -131,64 +130,19 @@ class ContrastModule(StageModule):
         return embed_instances(self.verifier.backbone, exemplars.pool, exemplars.used)
 
 
-_TOGETHER = 8_192  # instances
-
-
-class AlignModule(ContrastModule):
-    """Trains the map of the pooling's norm with the contrast loss; keeps the epoch with the best nearest target."""
-
-    @property
-    def norm(self) -> AlignedNorm:
-        return cast(AlignedNorm, self.verifier.pooling.norm)  # the settings allow this stage only with an AlignedNorm
-
-    def share(self) -> ProcessShare:
-        """All of every batch. Each process computes the same step, which is short: the backbone is not run."""
-        return ProcessShare()
-
-    def setup(self, stage: str) -> None:
-        """Let only the map learn. Not later: the processes agree next on the weights whose gradients they sum."""
-        self._resting = [weight for weight in self.verifier.parameters() if weight.requires_grad]
-        for weight in self._resting:
-            weight.requires_grad_(False)
-        self.norm.map.requires_grad_(True)
-
-    def on_train_end(self) -> None:
-        self.norm.map.requires_grad_(False)
-        for weight in self._resting:
-            weight.requires_grad_(True)
-
-    def losses(self, batch: Batch) -> Tensor:
-        aligned = batch.with_instances(self.norm.direction(batch.instances))
-        return contrast_losses(aligned, self.config.contrast_temperature)
-
-    @torch.no_grad()
-    def directions(self, exemplars: ExemplarSet) -> Vectors:
-        known = cast(SplitFeatures, self.features)["validation"]  # the backbone is frozen, so there are features
-        found = np.zeros((len(known), self.norm.channels), np.float32)
-        for rows in np.array_split(exemplars.used, -(-len(exemplars.used) // _TOGETHER)):
-            features = torch.from_numpy(np.array(known[rows, : self.norm.channels])).to(self.norm.map)
-            found[rows] = self.norm.direction(features).float().cpu().numpy()
-        return found
-
-
-CONTRAST, ALIGN, FROZEN = "contrast", "align", "frozen"
+CONTRAST, FROZEN = "contrast", "frozen"
 
 
 @dataclass(frozen=True)
 class Stage:
-    """``contrast`` trains the backbone, ``align`` a map, ``frozen`` all but the backbone, and ``all`` everything."""
+    """``contrast`` trains the backbone, ``frozen`` all but the backbone, and ``all`` everything."""
 
     name: str  # name of the stage
     number: int  # gives each stage its own random numbers
     frozen: bool  # whether the backbone is frozen
     patience: int  # number of epochs without improvement after which the stage ends
-    take: int | None = None  # exact number of epochs, keeping the last; None chooses the best on validation
-    fits_start: bool = False  # whether scale, intercept and sharpness are first fitted to the train bags
+    fits_start: bool = False  # whether a recipe is first fitted to the train bags
     must_be_clear: bool = False  # whether an epoch must beat the start by a standard error of the AUROC to be kept
-
-    def epochs(self, config: TrainingConfig) -> int:
-        """Maximum number of epochs for the settings of the stage."""
-        return config.max_epochs if self.take is None else self.take
 
     def criterion(self, config: TrainingConfig) -> str:
         """The metric that selects the best epoch, for the settings of the stage."""
@@ -197,7 +151,7 @@ class Stage:
     @property
     def keeps_last(self) -> bool:
         """Whether the last epoch is kept without choosing."""
-        return self.name == CONTRAST or self.take is not None  # contrast has no verdicts to choose by
+        return self.name == CONTRAST  # which has no verdicts to choose by
 
 
 def run_stage(
@@ -218,8 +172,8 @@ def run_stage(
     config = config.for_stage(stage.name)
     folder = run.checkpoints(stage.name)
     state = read_state(folder / LAST, stage.criterion(config), keeps_last=stage.keeps_last) or StageState()
-    if stage.take == 0 or not state.is_over(stage.epochs(config), stage.patience):
-        make = {CONTRAST: ContrastModule, ALIGN: AlignModule}.get(stage.name, StageModule)
+    if not state.is_over(config.max_epochs, stage.patience):
+        make = ContrastModule if stage.name == CONTRAST else StageModule
         if stage.frozen:
             verifier.backbone.freeze()
             module = make(verifier, config, stage.number, sets, features)
@@ -227,7 +181,7 @@ def run_stage(
             verifier.backbone.unfreeze()
             module = make(verifier, config, stage.number, sets, None, machine.step_memory(verifier.device))
         module.state.seconds = fitting  # a checkpoint replaces it
-        state = _keep_start(module, folder) if stage.take == 0 else _go_on(stage, module, run, machine, before)
+        state = _go_on(stage, module, run, machine, before)
     if ProcessShare.of_this_process().rank == 0:
         # The process may have been killed between checkpoint and metrics.
         record_metrics(run, {**before, stage.name: state})
@@ -247,7 +201,7 @@ def _go_on(
     module.state.criterion = stage.criterion(config)
     epochs_before = sum(state.epoch for state in before.values())
     best_before = max((state.best_value for name, state in before.items() if name not in BY_NEAREST), default=-1.0)
-    lines = EpochProgress(stage.name, epochs_before, best_before, "held out" if run.is_pilot else "validation")
+    lines = EpochProgress(stage.name, epochs_before, best_before)
     logger = TensorBoardLogger(run.path, name="tensorboard", version=stage.name)
 
     def record(state: StageState) -> None:
@@ -256,7 +210,7 @@ def _go_on(
         if not machine.quiet:
             lines.report(module)
 
-    checkpoints = CheckpointCallback(run.checkpoints(stage.name), stage.epochs(config), stage.patience, record)
+    checkpoints = CheckpointCallback(run.checkpoints(stage.name), config.max_epochs, stage.patience, record)
     trainer = machine.trainer([checkpoints] if machine.quiet else [checkpoints, lines], logger)
     last = run.checkpoints(stage.name) / LAST
     resumes = last.is_file()
@@ -278,16 +232,6 @@ def _go_on(
             raise
         raise _damaged(last, error) from error
     trainer.strategy.barrier()
-    return module.state
-
-
-def _keep_start(module: StageModule, folder: Path) -> StageState:
-    """Save the verifier unchanged: a stage without epochs."""
-    module.state.start = module.measure()
-    share = ProcessShare.of_this_process()
-    if share.rank == 0:
-        module.verifier.save_pretrained(folder / BEST)
-    share.wait()  # the others load it
     return module.state
 
 

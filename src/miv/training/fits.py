@@ -1,0 +1,185 @@
+"""The fits behind the recipes: whitening, maps of the features, one logistic regression, and a head."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.optimize import minimize
+from scipy.special import expit
+from torch import Tensor
+from torch.nn import functional
+
+from miv.bags import Bags
+from miv.files.arrays import Floats, Labels, Vectors
+from miv.poolings.similar import INTERCEPT, SCALE
+from miv.training.bag_data import BagData
+
+_MOST_DIRECTIONS = 128  # that a map changes
+_MOST_POSITIVES, _MOST_RIVALS = 1_000, 8_000  # queries and targets of the contrast
+_STEPS = 8  # of L-BFGS for each pull
+_ATTENTION = 16.0  # sharpness while a map is fitted
+_TEMPERATURE = 0.1  # of the contrast
+_RIDGE, _RIDGE_OF_FEW = 0.1, 0.3  # of the mean variance; the second for as many instances as channels
+
+
+def whitening(units: Vectors, power: float) -> tuple[Vectors, Vectors]:
+    r"""Mean ``(C,)`` and map ``(C, C)`` that whiten unit features in part: :math:`M \propto (\Sigma + r I)^{-p/2}`."""
+    mean = units.mean(axis=0)
+    centred = units - mean
+    variance, directions = np.linalg.eigh((centred.T @ centred / len(units)).astype(np.float64))
+    variance = np.maximum(variance, 0)
+    # The ridge keeps directions with little evidence from being blown up.
+    variance += (_RIDGE + _RIDGE_OF_FEW * len(variance) / len(units)) * max(float(variance.mean()), 1e-12)
+    gain = variance ** (-power / 2)
+    gain /= np.sqrt(np.mean(gain**2))
+    return mean, ((directions * gain) @ directions.T).astype(np.float32)
+
+
+def logistic(score: Floats, label: Labels, weight: Floats) -> tuple[float, float]:
+    """Slope and intercept of a logistic regression of the labels on one score ``(R,)``; the slope is positive."""
+    mean, spread = float(score.mean()), float(score.std())
+    share = float(np.clip(np.average(label, weights=weight), 1e-3, 1 - 1e-3))
+    odds = math.log(share / (1 - share))
+    if spread > 1e-6 * max(1.0, abs(mean)):  # smaller differences are rounding errors
+        scaled = ((score - mean) / spread)[:, None]
+        slope, intercept = solve(scaled, np.full(len(score), odds), label, weight, 1.0)
+        if slope > 0:
+            return float(slope / spread), float(intercept - slope * mean / spread + odds)
+    return 1.0, odds - mean
+
+
+def solve(inputs: Vectors, offset: Floats, label: Labels, weight: Floats, pull: float) -> Floats:
+    r"""``(I + 1,)`` the weights of inputs ``(R, I)``, and an intercept, to be added to logits ``offset`` ``(R,)``.
+
+    .. math:: \min_{\delta, b} \sum_r w_r L\big(y_r,\; \ell_r + \delta^\top x_r + b\big) + \frac{\lambda}{2} \|\delta\|^2
+    """
+    sign = 1 - 2 * label.astype(np.float64)
+    inputs = inputs.astype(np.float64)  # once; a product with float64 converts it in every step
+
+    def objective(weights: Floats) -> tuple[float, Floats]:
+        logit = offset + inputs @ weights[:-1] + weights[-1]
+        slope = sign * expit(sign * logit) * weight
+        loss = float((np.logaddexp(0, sign * logit) * weight).sum() + pull / 2 * weights[:-1] @ weights[:-1])
+        return loss, np.append(inputs.T @ slope + pull * weights[:-1], slope.sum())
+
+    start = np.zeros(inputs.shape[1] + 1)
+    return np.asarray(minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 100}).x)
+
+
+@dataclass(frozen=True, eq=False)
+class _Coordinates:
+    """Instances along the main directions ``(U, K)``, and what a map of these leaves as it is."""
+
+    directions: Tensor  # (C, K)
+    inside: Tensor  # (U, K)
+    outside: Tensor  # (U, C)
+
+    @classmethod
+    def of(cls, units: Vectors) -> "_Coordinates":
+        given = torch.from_numpy(np.ascontiguousarray(units))
+        channels = units.shape[1]
+        directions = torch.eye(channels, dtype=torch.float32)
+        if channels > _MOST_DIRECTIONS:
+            centred = given - given.mean(dim=0)
+            directions = torch.linalg.eigh((centred.T @ centred).double())[1][:, -_MOST_DIRECTIONS:].float()
+        inside = given @ directions
+        return cls(directions, inside, given - inside @ directions.T)
+
+    def full(self, matrix: Tensor) -> Vectors:
+        """``(C, C)`` the map of all channels for one of the coordinates ``(K, K)``."""
+        change = self.directions @ (matrix - torch.eye(len(matrix))) @ self.directions.T
+        return np.asarray((torch.eye(len(change)) + change).numpy(), np.float32)
+
+
+def label_maps(data: BagData, units: Vectors, match: Floats, pulls: Sequence[float]) -> list[Vectors]:
+    r"""A map ``(C, C)`` for each pull, from strong to weak, fitted to the labels of the bags.
+
+    .. math:: \min_{A, s, b} \sum_e L\Big(y_e,\; s \sum_n a_n c_n + b\Big) + \frac{\lambda}{2} \|A - I\|^2, \qquad
+        c_n = \cos(A q, A t_n), \quad a_n \propto \exp\{16 \, c_n\}
+
+    With more than 128 channels, :math:`A` changes only the main directions. ``match`` ``(T,)`` is added to each cosine.
+    """
+    at = _Coordinates.of(units)
+    query, target = torch.from_numpy(data.query[data.owner]), torch.from_numpy(data.target)
+    rest = at.outside.square().sum(dim=1)  # (U,)
+    product = (at.outside[query] * at.outside[target]).sum(dim=1)  # (T,)
+    more, ptr = torch.from_numpy(match).float(), torch.from_numpy(data.ptr)
+    label, weight = torch.from_numpy(data.label).float(), torch.from_numpy(data.weight).float()
+    scale, intercept = torch.tensor(SCALE), torch.tensor(INTERCEPT)
+
+    def loss(matrix: Tensor) -> Tensor:
+        moved = at.inside @ matrix.T  # (U, K)
+        length = (moved.square().sum(dim=1) + rest).clamp(min=1e-12).sqrt()
+        # Not by an index in brackets, whose gradient depends on the timing of threads.
+        pair = moved.index_select(0, query) * moved.index_select(0, target)  # (T, K)
+        lengths = length.index_select(0, query) * length.index_select(0, target)
+        cosine = ((pair.sum(dim=1) + product) / lengths + more)[:, None]  # (T, 1)
+        bags = Bags(cosine, ptr)
+        logit = bags.sum(bags.softmax(cosine * _ATTENTION) * cosine)[:, 0] * scale + intercept
+        return (functional.binary_cross_entropy_with_logits(logit, label, reduction="none") * weight).sum()
+
+    _descend(loss, torch.eye(at.inside.shape[1]), [scale, intercept], None)  # first the two numbers alone
+    return [at.full(matrix) for matrix in _path(loss, at.inside.shape[1], [scale, intercept], pulls)]
+
+
+def contrast_maps(data: BagData, units: Vectors, pulls: Sequence[float], random: np.random.Generator) -> list[Vectors]:
+    r"""A map ``(C, C)`` for each pull with which queries find their own bags (MIL-NCE, Miech et al. 2020).
+
+    .. math:: \min_A -\sum_{e: y_e = 1} \log \frac{\sum_{n \in e} \exp\{\cos(A q_e, A t_n) / \tau\}}
+        {\sum_n \exp\{\cos(A q_e, A t_n) / \tau\}} + \frac{\lambda}{2} \|A - I\|^2
+
+    over the targets of all positive bags, of which a sample is taken if there are many.
+    """
+    data = data.subset(data.label == 1).sample(_MOST_POSITIVES, _MOST_RIVALS, random)
+    rows, place = np.unique(data.target, return_inverse=True)
+    own = torch.zeros(len(data), len(rows), dtype=torch.bool)
+    own[torch.from_numpy(data.owner), torch.from_numpy(place)] = True
+    at = _Coordinates.of(units)
+    inside, outside = at.inside, at.outside
+    query, target = torch.from_numpy(data.query), torch.from_numpy(rows)
+    product = outside[query] @ outside[target].T  # (R, V)
+    rest = outside.square().sum(dim=1)
+    asked, told = inside[query], inside[target]
+
+    def loss(matrix: Tensor) -> Tensor:
+        left, right = asked @ matrix.T, told @ matrix.T  # (R, K), (V, K)
+        of_left = (left.square().sum(dim=1) + rest[query]).clamp(min=1e-12).sqrt()
+        of_right = (right.square().sum(dim=1) + rest[target]).clamp(min=1e-12).sqrt()
+        similar = (left @ right.T + product) / (of_left[:, None] * of_right * _TEMPERATURE)  # (R, V)
+        nothing = torch.finfo(similar.dtype).min  # not -inf: a row of -inf has NaN gradients
+        return (similar.logsumexp(dim=1) - similar.masked_fill(~own, nothing).logsumexp(dim=1)).sum()
+
+    return [at.full(matrix) for matrix in _path(loss, inside.shape[1], [], pulls)]
+
+
+def _path(
+    loss: Callable[[Tensor], Tensor], channels: int, others: list[Tensor], pulls: Sequence[float]
+) -> list[Tensor]:
+    """A matrix for each pull; each starts where the one before ended."""
+    matrix, path = torch.eye(channels), []
+    for pull in pulls:
+        _descend(loss, matrix, [matrix, *others], pull)
+        path.append(matrix.detach().clone())
+    return path
+
+
+def _descend(loss: Callable[[Tensor], Tensor], matrix: Tensor, learned: list[Tensor], pull: float | None) -> None:
+    """A few steps of L-BFGS on the loss, with the matrix pulled to the identity."""
+    for weight in learned:
+        weight.requires_grad_(True)
+    optimiser = torch.optim.LBFGS(learned, max_iter=_STEPS, line_search_fn="strong_wolfe")
+    identity = torch.eye(len(matrix))
+
+    def closure() -> Tensor:
+        optimiser.zero_grad()
+        value = loss(matrix)
+        if pull is not None:
+            value = value + pull / 2 * (matrix - identity).square().sum()
+        torch.autograd.backward(value)
+        return value
+
+    optimiser.step(closure)
+    for weight in learned:
+        weight.requires_grad_(False)

@@ -1,0 +1,141 @@
+"""A form: how a verifier compares a query with its bag, fitted on plain arrays and then set in a pooling."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+import torch
+
+from miv.bags import Bags
+from miv.data import csr
+from miv.files.arrays import Floats, Vectors
+from miv.poolings import Pooling
+from miv.poolings.cap import CrossAttentionPooling
+from miv.poolings.cap_tokens import CapTokensPooling, MatchedProduct
+from miv.poolings.similar import AlignedNorm, ScaledProduct
+from miv.runtime import evaluating
+from miv.training.bag_data import BagData
+from miv.training.fits import logistic
+
+_NEAREST = 1024.0  # sharpness that leaves hardly more than the nearest target, where only attention can express it
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """A linear model beside the similarity, on query ``q`` and bag vector ``v``, both about of length 1."""
+
+    product: Floats  # (C,) weights of q * v
+    distance: Floats  # (C,) weights of -|q - v|
+    query: Floats  # (C,) weights of q
+    intercept: float
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    r"""How a verifier compares a query with its bag: what recipes fit.
+
+    .. math:: c_n = \cos(M (q - c), M (t_n - c)) + r \, m_n, \qquad a_n \propto \exp\{k \, c_n\}, \qquad
+        \ell = s \sum_n a_n c_n + b \; (+ \text{head})
+    """
+
+    centre: Vectors | None = None  # (C,) c
+    map: Vectors | None = None  # (C, C) M
+    share: float = 0.0  # r, of the tokens of texts
+    sharpness: float | None = None  # k; None: the nearest target alone
+    scale: float = 1.0  # s
+    intercept: float = 0.0  # b
+    head: Head | None = None
+
+    def units(self, data: BagData) -> Vectors:
+        """``(U, C)`` the instances as they are compared, of length 1."""
+        if self.centre is None and self.map is None:
+            return data.units
+        moved = data.units if self.centre is None else data.units - self.centre
+        moved = moved if self.map is None else moved @ self.map.T
+        return np.asarray(moved / np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-6), np.float32)
+
+    def similarities(self, data: BagData, units: Vectors) -> Floats:
+        """``(T,)`` of each target with its query."""
+        products = np.zeros(len(data.target))
+        for first in range(0, len(products), 1 << 16):
+            part = slice(first, first + (1 << 16))
+            products[part] = np.einsum("tc,tc->t", units[data.query[data.owner[part]]], units[data.target[part]])
+        return products + self.share * data.match
+
+    def attention(self, data: BagData, similarity: Floats) -> Floats:
+        """``(T,)`` shares that sum to 1 in each bag."""
+        best = csr.to_rows(csr.bag_maxima(similarity, data.ptr), data.ptr)
+        shares = similarity == best if self.sharpness is None else np.exp(self.sharpness * (similarity - best))
+        return np.asarray(shares / csr.to_rows(csr.bag_sums(shares.astype(np.float64), data.ptr), data.ptr))
+
+    def pooled(self, data: BagData, similarity: Floats) -> Floats:
+        """``(R,)`` the similarity of each bag."""
+        return np.asarray(csr.bag_sums(self.attention(data, similarity) * similarity, data.ptr))
+
+    def logits(self, data: BagData) -> tuple[Floats, Floats]:
+        """Logits ``(R,)`` of the bags, and similarities ``(T,)`` of their targets."""
+        units = self.units(data)
+        similarity = self.similarities(data, units)
+        logit = self.scale * self.pooled(data, similarity) + self.intercept
+        if self.head is not None:
+            head = self.head
+            query, bag = units[data.query], bag_vectors(data, units, self.attention(data, similarity))
+            logit += (query * bag) @ head.product - np.abs(query - bag) @ head.distance
+            logit += query @ head.query + head.intercept
+        return logit, similarity
+
+    def scaled(self, data: BagData) -> "Form":
+        """The form with the scale and intercept that suit the bags."""
+        score = self.pooled(data, self.similarities(data, self.units(data)))
+        scale, intercept = logistic(score, data.label, data.weight)
+        return replace(self, scale=scale, intercept=intercept)
+
+
+def bag_vectors(data: BagData, units: Vectors, attention: Floats) -> Vectors:
+    """``(R, C)`` the mean of each bag by attention."""
+    bags = np.zeros((len(data), units.shape[1]), np.float32)
+    for first in range(0, len(data), 1024):
+        last = min(first + 1024, len(data))
+        part = slice(data.ptr[first], data.ptr[last])
+        weighted = units[data.target[part]] * attention[part, None].astype(np.float32)
+        bags[first:last] = csr.bag_sums(weighted, data.ptr[first : last + 1] - data.ptr[first])
+    return bags
+
+
+def set_form(pooling: Pooling, form: Form) -> None:
+    """Give a pooling with the start "similar" the weights that a form stands for.
+
+    A probe of two targets, the query itself and its opposite, measures how this pooling scales vectors and scores.
+    """
+    norm, similarity = cast(AlignedNorm, pooling.norm), cast(ScaledProduct, pooling.similarity)
+    channels = similarity.channels
+    with evaluating(pooling), torch.no_grad():
+        if form.centre is not None:
+            norm.centre.copy_(torch.from_numpy(form.centre))
+        if form.map is not None:
+            norm.map.copy_(torch.from_numpy(form.map))
+        if isinstance(pooling, CapTokensPooling):
+            pooling.share.fill_(form.share)
+            cast(MatchedProduct, similarity).share.fill_(form.share)
+        attending = pooling.cap if isinstance(pooling, CapTokensPooling) else pooling
+        probe = (1.0 - 2.0 * (torch.arange(attending.channels) % 2))[None].to(norm.map)  # mean 0: a LayerNorm keeps it
+        if not isinstance(pooling, CapTokensPooling):
+            probe = probe * norm.weight
+        bag = Bags(torch.cat([probe, -probe]), torch.tensor([0, 2]).to(probe.device))
+        if isinstance(attending, CrossAttentionPooling) and attending.sharpness is not None:
+            attending.sharpness.fill_(1.0)
+            scores = attending.attend(probe, bag)[1]
+            slope = (scores[0] - scores[1]) / 2  # (h,) of the scores, per unit of the cosine
+            attending.sharpness.copy_((form.sharpness or _NEAREST) / slope.clamp(min=1e-6))
+        gate = float(attending.forward(probe, bag).query_vector[:, :channels].norm()) / math.sqrt(channels)
+        scale = form.scale / gate**2
+        similarity.scale.fill_(scale)
+        similarity.intercept.fill_(form.intercept)
+        if form.head is not None:
+            head = form.head
+            similarity.weight.copy_(torch.from_numpy(1 + head.product / form.scale))
+            per_length = math.sqrt(channels) / (gate * scale)
+            similarity.distance.copy_(torch.from_numpy(head.distance * per_length))
+            similarity.prior.copy_(torch.from_numpy(head.query * per_length))
+            similarity.intercept.add_(head.intercept)
