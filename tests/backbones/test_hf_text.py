@@ -18,10 +18,8 @@ from miv import Bags, MIVError, Verifier
 from miv.backbones import Backbone, create_backbone
 from miv.backbones.cache import embed_pool
 from miv.backbones.hf_text import text_windows
-from miv.data import ExemplarSet, InstancePool
+from miv.data import InstancePool
 from miv.errors import MIVWarning
-from miv.training.config import TrainingConfig
-from miv.training.run import Machine, train
 from tests.training.test_fine_tuning import encoder as small_encoder
 
 encoder = pytest.importorskip(
@@ -280,17 +278,3 @@ def test_embedding_warns_once_of_the_same_texts(tmp_path: Path) -> None:
         warnings.simplefilter("error")
         embed_pool(backbone, texts, tmp_path / "other cache")
         embed_pool(backbone, pool("red", "short"), tmp_path / "cache")
-
-
-def test_a_training_warns_once_of_all_its_texts_also_where_features_are_cached(tmp_path: Path) -> None:
-    exemplars = ExemplarSet.from_lists(pool(*LONG_TEXTS, "trained here"), [0, 0], [[1, 2], [3, 4]], labels=[1, 0])
-    other = ExemplarSet.from_lists(pool("a b c d", "red"), [0, 1], [[1], [0]], labels=[1, 0])
-    sets = {"train": exemplars, "validation": other, "test": exemplars}
-    config = TrainingConfig(
-        backbone=small_encoder(tmp_path / "e"), backbone_options={"max_tokens": 3}, max_epochs=1, heads=1, bucket=8
-    )
-    with pytest.warns(MIVWarning) as caught:
-        train(sets, config, tmp_path / "run", Machine(tmp_path / "cache", quiet=True))
-    said = [str(one.message) for one in caught if one.category is MIVWarning]
-    about_texts = [text for text in said if " texts have " in text]  # two exemplars are at chance, which is said too
-    assert [text.partition(" have")[0] for text in about_texts] == ["3 of 8 texts"]

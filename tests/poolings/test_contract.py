@@ -298,8 +298,3 @@ def test_wrong_shapes_say_what_was_expected(query: Tensor, values: Tensor) -> No
     pooling = miv.create_pooling("gabmil", channels=4)
     with pytest.raises(miv.MIVError, match=r"Expected query \(B, 4\) and bags of values \(T, 4\)"):
         pooling(query, Bags(values, torch.tensor([0, 2])))
-
-
-def test_all_heads_that_fit_are_named() -> None:
-    with pytest.raises(miv.MIVError, match=r"channels: 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 96\."):
-        miv.create_pooling("cap_vema", channels=96, heads=5)

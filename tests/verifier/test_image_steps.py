@@ -13,7 +13,6 @@ from miv.data.pool import InstanceForm
 from miv.data.sources import Drawing, FromFolder, ImageForm, Shares
 from miv.errors import MIVError
 from miv.evaluation.predicting import predict
-from miv.files.images import checked_steps
 from miv.runtime import SilentProgress
 from miv.tasks.base import create_task
 from miv.tasks.signature import find_signatures
@@ -136,8 +135,3 @@ def test_a_set_made_in_another_way_prints_a_warning(
 def test_a_config_with_other_steps_is_refused(steps: Any) -> None:
     with pytest.raises(MIVError, match="Expected a list of at most 16 of otsu"):
         Verifier("baseline", "pixels", instances={**SHAPE, "steps": steps})
-
-
-def test_colour_images_have_no_threshold() -> None:
-    with pytest.raises(MIVError, match="for grey images"):
-        checked_steps(["otsu"], colour=True)

@@ -49,15 +49,6 @@ def test_no_scaling_turns_the_order(scaling: Scaling, logits: list[float]) -> No
     assert 0 <= probability.min() <= probability.max() <= 1
 
 
-def test_without_a_file_the_default(tmp_path: Path) -> None:
-    assert OperatingPoint.load(tmp_path).is_default
-
-
-def test_the_verdict_is_yes_at_the_threshold() -> None:
-    point = OperatingPoint(threshold=0.75)
-    assert point.verdict([0.74, 0.75, 0.76]).tolist() == [False, True, True]
-
-
 def test_a_threshold_may_be_one_that_no_probability_reaches() -> None:
     never = float(np.nextafter(1, 2))
     assert OperatingPoint(threshold=never).verdict([0.5, 1.0]).tolist() == [False, False]

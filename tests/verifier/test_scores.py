@@ -14,7 +14,6 @@ from miv.errors import MIVError
 from miv.verifier.decisions import OperatingPoint
 from miv.verifier.scalings import Platt
 from miv.verifier.verdict import Verdicts
-from miv.verifier.verifying import BatchVerifier
 
 
 def vectors(*shape: int, seed: int = 0) -> Any:
@@ -124,11 +123,3 @@ def test_a_score_that_overflows_is_named_by_its_exemplar() -> None:
     verifier.pooling.similarity.weight.data *= float("nan")
     with pytest.raises(MIVError, match=r"score for exemplar 1 \(from 0\) is NaN"):
         _ = found[1].scores
-
-
-def test_part_by_part_as_all_at_once() -> None:
-    verifier = some_verifier("cap_dba_l2")
-    queries, bags = list(vectors(2, 4)), [list(vectors(3, 4, seed=1)), list(vectors(2, 4, seed=2))]
-    parts = [BatchVerifier(verifier).verify([query], [bag]) for query, bag in zip(queries, bags, strict=True)]
-    together = verifier.verify_many(np.stack(queries), [np.stack(bag) for bag in bags])
-    assert np.concatenate([part.scores for part in parts]) == pytest.approx(together.scores, abs=1e-6)

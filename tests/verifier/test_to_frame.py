@@ -43,13 +43,6 @@ def test_the_places_of_witnesses_are_those_of_the_single_verdicts() -> None:
         assert named == sorted(among, key=(-shares).__getitem__)  # equal shares stay in their order
 
 
-def test_a_frame_of_pandas() -> None:
-    pandas = pytest.importorskip("pandas", reason="needs pandas (pip install pandas)")
-    frame = VERDICTS.to_frame()
-    assert isinstance(frame, pandas.DataFrame)
-    assert frame["witnesses"][0] == [1]
-
-
 def test_without_pandas_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MIVError, match="Run: pip install pandas"):

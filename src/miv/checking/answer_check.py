@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from miv.backbones import Backbone
-from miv.backbones.cache import cut_texts_are_told
+from miv.backbones.cache import without_cut_warning
 from miv.backbones.hf_files import MINILM
 from miv.checking.results import CheckedAnswer, CheckedSentence, Citation, Outcome, Source
 from miv.checking.sentences import Sentence, word_count
@@ -26,6 +26,7 @@ from miv.checking.sources import (
     read_answer,
     read_sources,
 )
+from miv.data.kinds import KINDS
 from miv.errors import MIVError, MIVWarning
 from miv.runtime import Progress
 from miv.verifier.decisions import Decision
@@ -109,7 +110,7 @@ def check_sentences(
         raise MIVError(f"The verifier is {verifier!r}. Expected a Verifier, its folder, or a name such as {VERIFIER}.")
     else:
         name = verifier.loaded_from or f"unsaved verifier, {verifier.configuration['pooling']}"
-    if verifier.backbone.kind != "text":
+    if KINDS[verifier.backbone.kind].is_array:
         raise MIVError(f"The verifier {name} reads {verifier.backbone.kind} instances. Expected a verifier of texts.")
     if claims and getattr(verifier.backbone, "name", "") == MINILM:
         _warn_of_other_scripts([("the answer", sentences), *((source.name, source.sentences) for source in documents)])
@@ -190,7 +191,7 @@ def _judge(
         )
     # A backbone without windows of its own truncates, which only the ordinary warning tells.
     has_windows = type(backbone).windows is not Backbone.windows
-    with cut_texts_are_told() if has_windows else nullcontext():
+    with without_cut_warning() if has_windows else nullcontext():
         verdicts = verifier.verify_many([parts[0] for parts in windows], [bag.windows] * len(claims), progress=progress)
     _ = verdicts.scores  # computed at once for all sentences
     outcomes: list[Outcome] = [

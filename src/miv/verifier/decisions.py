@@ -59,7 +59,7 @@ class WitnessRule(Tagged, ABC):
         """Decide for every instance ``(T,)``, given the probabilities of bags ``(B,)`` and which are accepted."""
         ptr = np.asarray(ptr)
         of_bag = (np.asarray(probability, np.float64), np.asarray(accepted, bool), np.diff(ptr))
-        each_probability, each_accepted, size = (csr.to_rows(one, ptr) for one in of_bag)
+        each_probability, each_accepted, size = (csr.to_rows(column, ptr) for column in of_bag)
         return self.chosen(each_probability, each_accepted, attention, size)
 
 
@@ -137,7 +137,7 @@ def witness_score(probability: ArrayLike, attention: ArrayLike, ptr: ArrayLike) 
     [0.9, 0.45, 0.15]
     """
     ptr = np.asarray(ptr)
-    each, size = (csr.to_rows(one, ptr) for one in (np.asarray(probability, np.float64), np.diff(ptr)))
+    each, size = (csr.to_rows(column, ptr) for column in (np.asarray(probability, np.float64), np.diff(ptr)))
     return _scores(each, attention, size)
 
 

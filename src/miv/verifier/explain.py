@@ -18,7 +18,7 @@ from miv.poolings.pooling_base import check_count
 from miv.verifier.decisions import WitnessesBy
 from miv.verifier.network import Verifier
 from miv.verifier.references import Pairs
-from miv.verifier.subsets import EmptyBag, leave_one_out, logits_alone, score_instances, shapley
+from miv.verifier.subsets import leave_one_out, logits_alone, score_instances, shapley
 
 METHODS: tuple[str, ...] = get_args(WitnessesBy)
 _MOST_EXACT = 16  # 65,536 subsets of one bag
@@ -36,13 +36,11 @@ def explain_features(
     exact_up_to: int = 8,
     permutations: int = 32,
     seed: int = 0,
-    empty_bag: EmptyBag = "undecided",
 ) -> Tensor:
     """How much each instance contributes to a yes: queries ``(B, C)`` and bags of ``(T, C)`` to scores ``(T,)``.
 
     Args:
-        verifier: in evaluation mode. ``attention`` needs a pooling with attention, ``rollout`` the pooling
-            ``msa``.
+        verifier: in evaluation mode. ``attention`` needs a pooling with attention, ``rollout`` the pooling ``msa``.
         query: features of the queries, or ``Bags`` with the references of each.
         bags: features of the bags.
         method: one of ``METHODS``. ``alone``, ``leave_one_out`` and ``shapley`` are in units of the logit and may be
@@ -50,7 +48,6 @@ def explain_features(
         exact_up_to: largest bag size with exact Shapley values, from ``2 ** N`` subsets.
         permutations: number of permutations to sample for larger bags; see ``miv.verifier.subsets.shapley``.
         seed: random seed of the sample; the scores of a bag do not depend on the other bags.
-        empty_bag: the verdict on an empty bag; see ``miv.verifier.subsets.score_instances``.
 
     >>> from miv import Verifier
     >>> verifier = Verifier("mi_net", channels=4).eval()
@@ -74,10 +71,10 @@ def explain_features(
             return _rollout(verifier, query, bags)
         _check_cost(verifier.pooling, method, bags)
         if method == "leave_one_out":
-            return score_instances(logits_of, query, bags, leave_one_out, empty_bag)
+            return score_instances(logits_of, query, bags, leave_one_out)
         check_count("exact_up_to", exact_up_to, most=_MOST_EXACT)
         check_count("permutations", permutations)
-        return score_instances(logits_of, query, bags, shapley(exact_up_to, permutations, seed), empty_bag)
+        return score_instances(logits_of, query, bags, shapley(exact_up_to, permutations, seed))
 
 
 def _rollout(verifier: Verifier, query: Tensor | Bags, bags: Bags) -> Tensor:

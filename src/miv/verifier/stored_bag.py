@@ -25,7 +25,7 @@ RowType = Literal["float32", "float16", "int8"]
 MANIFEST = "kept_bag.json"
 _ROWS, _SCALES = "rows.npy", "scales.npy"
 _FORMAT = "miv-kept-bag"
-_REMEDY = "Keep the bag again with Verifier.keep_bag."
+_REMEDY = "Store the bag again with Verifier.keep_bag."
 _LARGEST = 127
 _LARGEST_HALF = 65504.0
 _STORED_SINCE = "0.2.0"  # first version of miv with these stored rows; raise it when a stored form changes
@@ -67,20 +67,17 @@ class StoredBag:
     def check_verifier(self, verifier: Verifier) -> None:
         """Raise an error unless the rows were made with this verifier."""
         if self._about.get("verifier") != verifier_fingerprint(verifier):
-            raise MIVError(f"The bag {self.folder} was kept with another verifier, so its rows do not fit. {_REMEDY}")
+            raise MIVError(f"The bag {self.folder} was stored with another verifier. {_REMEDY}")
 
     def all_beyond(self, verifier: Verifier) -> bool:
         """Whether all targets are beyond the verifier's limit, which may have been calibrated since."""
         limit = verifier.unlike
         if limit is None:
             return False
-        if "unlike" not in self._about:  # stored before distances were
-            return bool(self._about.get("all_unlike"))
-        measured = self._about["unlike"]
+        measured = self._about.get("unlike")
         if measured is None or measured["fingerprint"] != limit.fingerprint:
             raise MIVError(
-                f"The out-of-distribution limit was calibrated after the bag {self.folder} was kept, so it is not "
-                f"known whether all of them are beyond it. {_REMEDY}"
+                f"The out-of-distribution limit was calibrated after the bag {self.folder} was stored. {_REMEDY}"
             )
         return bool(measured["least_distance"] > limit.limit)
 

@@ -19,7 +19,7 @@ from miv.runtime import Progress, SilentProgress, evaluating
 from miv.verifier.chunks import BagChunks, ChunkReader, check_chunk, check_queries, query_features
 from miv.verifier.engine import warn_of_other_sizes, witnesses_by
 from miv.verifier.network import Verifier
-from miv.verifier.out_of_distribution import FAR_WORDS
+from miv.verifier.out_of_distribution import reason_of
 from miv.verifier.stored_bag import BagWriter, RowType, StoredBag, is_stored_bag
 from miv.verifier.verdict import Verdict, Witness
 
@@ -152,8 +152,7 @@ class StreamingPass:
         probability = float(point.probability(np.array([logit]))[0])
         leading = tuple(Witness(int(place), float(share)) for place, share in zip(places, shares, strict=True))
         marked = point.witness_rule.chosen(probability, not point.rejected(probability), shares, self.size)
-        reason = f"the query is {FAR_WORDS}" if self._query_beyond[query] else None
-        reason = reason or (f"every instance of the bag is {FAR_WORDS}" if self._all_beyond else None)
+        reason = reason_of(bool(self._query_beyond[query]), self._all_beyond)
         return Verdict(
             verdict=bool(point.verdict(probability)) and reason is None,
             probability=probability,

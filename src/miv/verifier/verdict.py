@@ -187,7 +187,7 @@ class Verdict:
     def matched_by(self) -> tuple[int, ...] | None:
         """For each witness the place of the reference that matches it best; ``None`` like ``matches``."""
         matches = self.matches
-        return None if matches is None else tuple(int(matches[:, one.index].argmax()) for one in self.witnesses)
+        return None if matches is None else tuple(int(matches[:, witness.index].argmax()) for witness in self.witnesses)
 
     def __bool__(self) -> bool:
         return self.verdict
@@ -307,7 +307,7 @@ class Verdicts(Sequence[Verdict]):
             self.nearly_whole_sets,
             self.lower_threshold,
             None if self.lazy_matches is None else self.lazy_matches.of(exemplar, slice(exemplar, exemplar + 1)),
-            unlike=None if self.unlike is None else self.unlike.one(exemplar),
+            unlike=None if self.unlike is None else self.unlike.of(exemplar),
             logit=float(self.logit[exemplar]),
         )
 
