@@ -339,7 +339,7 @@ MANY = ["\n\n".join(f"Bee {number} makes honey." for number in range(count)) for
             ANSWER,
             ["Bees make honey. " * 700_000] * 2,
             {},
-            "have 23,800,000 bytes in total",
+            "a total of 23,800,000 bytes",
         ),
         ("蜂" * 7_000_000, SOURCES, {}, "The answer has 21,000,000 bytes"),
         (*MANY, {}, r"3,400 sentences.*3,000 source sentences.*at most 10,000,000 pairs"),
