@@ -79,24 +79,6 @@ def test_a_recording_of_any_length_has_windows(seconds: float, count: int) -> No
     assert len(random_encoder().windows(tone(440, seconds))) == count
 
 
-def test_a_window_is_the_last_state_of_the_lstm_over_its_spectrogram() -> None:
-    encoder, sound = random_encoder(), tone(300, 1.6)
-    weights = {name: tensor.detach() for name, tensor in encoder.named_parameters()}
-    rows = torch.from_numpy(mel_spectrogram(sound))[:160]
-    for layer in range(3):
-        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        w_i, w_h, b_i, b_h = (weights[f"lstm.{name}_l{layer}"] for name in names)
-        hidden, cell, outputs = torch.zeros(256), torch.zeros(256), []
-        for row in rows:
-            i, f, g, o = (w_i @ row + b_i + w_h @ hidden + b_h).split(256)
-            cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
-            hidden = o.sigmoid() * cell.tanh()
-            outputs.append(hidden)
-        rows = torch.stack(outputs)
-    state = (weights["linear.weight"] @ rows[-1] + weights["linear.bias"]).relu()
-    np.testing.assert_allclose(encoder.windows(sound).vectors[0], (state / state.norm()).numpy(), atol=1e-5)
-
-
 def test_silence_is_left_out_and_times_stay() -> None:
     sound = np.concatenate([tone(440, 2.0), np.full(5 * 16_000, 1e-6, np.float32), tone(440, 2.0)])
     start = random_encoder().windows(sound).start

@@ -191,17 +191,6 @@ def test_a_size_that_a_transformer_does_not_take_is_refused(tmp_path: Path) -> N
         create_backbone(spec, image_size=32)
 
 
-@pytest.mark.parametrize("version", ["V1", "V2"])
-def test_mobilenet_says_its_channels_only_by_what_it_gives(tmp_path: Path, version: str) -> None:
-    config = getattr(transformers, f"MobileNet{version}Config")(depth_multiplier=0.25)
-    model = getattr(transformers, f"MobileNet{version}Model")(config).eval()
-    backbone = create_backbone(save(model, tmp_path)).eval()
-    prepared = backbone.prepare(images(2, 32, 32))
-    expected = model(prepared).last_hidden_state.mean(dim=(2, 3))
-    assert backbone.channels == expected.shape[1]
-    torch.testing.assert_close(backbone(prepared), expected)
-
-
 def test_of_clip_the_half_for_images_is_taken(tmp_path: Path) -> None:
     text = {**SIZES, "vocab_size": 50, "max_position_embeddings": 8, "bos_token_id": 1, "eos_token_id": 2}
     config = transformers.CLIPConfig(text_config=text, vision_config=VISION, projection_dim=4)

@@ -22,7 +22,7 @@ def verifier() -> Verifier:
     return found
 
 
-def test_a_query_unlike_the_training_data_gives_unsure(verifier: Verifier) -> None:
+def test_a_query_out_of_distribution_gives_unsure(verifier: Verifier) -> None:
     bag = [[1.0, 0.0], [0.0, 1.0]]
     usual = verifier.verify([1.0, 0.1], bag)
     assert (usual.decision, usual.reason, usual.document()["unlike"]) == ("yes", None, {"query": False, "places": []})
@@ -73,7 +73,7 @@ def test_many_verdicts_frames_and_tables_say_it_too(verifier: Verifier, tmp_path
     assert [mark.lower() for mark in marks[1:]] == ["false", "false", "true", "true", "false"]
 
 
-def test_references_are_unlike_only_if_all_are(verifier: Verifier) -> None:
+def test_references_are_out_of_distribution_only_if_all_are(verifier: Verifier) -> None:
     bag = [[1.0, 0.0], [0.0, 1.0]]
     assert verifier.verify([FAR, [1.0, 0.0]], bag).reason is None
     verdicts = verifier.verify_many([[FAR, FAR], [[1.0, 0.0], FAR, FAR], [FAR]], [bag, bag, bag])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from miv import MIVError, Verifier
+from miv import Verifier
 from miv.verifier.decisions import OperatingPoint
 from miv.verifier.scalings import Platt
 from tests.files.killing import kill_at_change, names_in
@@ -41,18 +41,3 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new_verifier(tmp_path: Path,
     assert len(found) > 3
     expected = {"README.md", "config.json", "model.safetensors", "notes.txt"}
     assert {name for name in names_in(folder) if not name.endswith(".part")} - {"operating_point.json"} == expected
-
-
-def test_an_unfinished_save_that_cannot_be_finished_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    verifier(OLD, CALIBRATED).save_pretrained(tmp_path)
-    saved = tmp_path / f".files.miv-{'0' * 16}.saved"
-    saved.mkdir()
-    (saved / "config.json").write_text("{}")
-
-    def fail(*_: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "replace", fail)
-        with pytest.raises(MIVError, match=r"was interrupted, and finishing it failed: Permission denied.*writable"):
-            Verifier.from_pretrained(tmp_path)

@@ -53,7 +53,7 @@ def test_an_unknown_one_is_not_looked_for_on_the_hub() -> None:
         Verifier.from_pretrained("miv/digit")
 
 
-def test_black_ink_on_white_is_unlike_the_training_data(digits: Verifier) -> None:
+def test_black_ink_on_white_is_out_of_distribution(digits: Verifier) -> None:
     test = create_task("digits-twin", writers=12, held_out_writers=12, copies=2).build(SilentProgress())["test"]
     for exemplar in range(10):
         query, bag = test.pool.values[test.query[exemplar]], test.pool.values[test.bag(exemplar)]

@@ -165,24 +165,16 @@ def test_a_form_that_is_none_is_refused(instances: Any) -> None:
     [
         (vectors(3), vectors(2, 4), r"The query has the shape \(3,\). Expected \(4,\).*4 numbers"),
         (vectors(4), vectors(2, 3), r"The bag has the shape \(2, 3\)"),
-        (vectors(4), vectors(4), r"The bag has the shape \(4,\)"),
         (vectors(4), np.zeros((0, 4), np.float32), "The bag is empty. Expected at least one instance.$"),
         (vectors(4), [[1.0, 2.0, 3.0, np.nan]], "contains NaN or infinity"),
         ([np.inf, 0, 0, 0], vectors(2, 4), "contains NaN or infinity"),
         (vectors(4), "abcd", "The bag is one feature vector .*or the path of an existing folder"),
         (vectors(4), [["a", "b", "c", "d"]], "The bag: got values that are not numbers"),
-        (
-            vectors(4),
-            [[1.0, 2.0], [1.0]],
-            "^The bag: the vectors have different lengths \\(1 and 2\\)",
-        ),
-        (vectors(4), [vectors(4), vectors(3)], "different lengths \\(3 and 4\\)"),
+        (vectors(4), [vectors(4), vectors(3)], "^The bag: the vectors have different lengths \\(3 and 4\\)"),
         (vectors(4), (row for row in vectors(2, 4)), "The bag: got a generator. Expected a list"),
         (vectors(4), 3.0, "The bag: got a float"),
-        (vectors(4), np.array(3.0), "The bag: got a ndarray"),
         (vectors(4), vectors(2, 4) + 1j, "The bag: .*complex"),
         (torch.ones(4) + 1j, vectors(2, 4), "The query: .*complex"),
-        (vectors(4), torch.ones(2, 4) + 1j, "The bag: .*complex"),
     ],
 )
 def test_mistakes_with_vectors_are_named(query: Any, bag: Any, message: str) -> None:
@@ -293,6 +285,7 @@ def test_even_shares_and_candidates_are_called_so() -> None:
 
 
 def test_how_a_verdict_reads() -> None:
+    torch.manual_seed(0)
     verdict = Verifier("cap_dba_l2", channels=4).eval().verify(vectors(4), vectors(30, 4, seed=1))
     lines = str(verdict).splitlines()
     assert lines[0] == f"{'Yes' if verdict else 'No'}: probability {verdict.probability:.3f}, threshold 0.500."

@@ -193,10 +193,7 @@ _FAR = 2  # times as large, or as small
 def warn_of_other_sizes(
     point: OperatingPoint, ptr: NDArray[np.int64], reference_ptr: NDArray[np.int64] | None, stacklevel: int = 4
 ) -> bool:
-    """Warn, and return true, if rates may not hold, because exemplars are not like those they were measured on.
-
-    A larger bag holds more instances that may look like the query by chance, and several references change all logits.
-    """
+    """Warn, and return true, if rates may not hold, because exemplars are not like those they were measured on."""
     data = point.measured.get("data")
     calibrated = data if isinstance(data, dict) else {}
     counts = np.ones(1, np.int64) if reference_ptr is None else np.diff(reference_ptr)
@@ -241,9 +238,6 @@ def out_of_distribution(verifier: Verifier, exemplars: EmbeddedExemplars) -> Out
     if exemplars.reference_ptr is not None:
         query = ~csr.bag_any(~query, exemplars.reference_ptr)
     return OutOfDistribution(query, bag, exemplars.ptr)
-
-
-# From features to verdicts: run the verifier, apply its operating point, and find the witnesses.
 
 
 def decide(
@@ -340,8 +334,13 @@ def _check_answers(
     if np.isfinite(numbers.sum()):  # true only if all are finite; these sums do not overflow
         return
     number = before + int(np.searchsorted(ptr, (~np.isfinite(numbers)).argmax(), side="right")) - 1
-    raise MIVError(
-        f"The verifier's {what} for {places.exemplar(number)} is NaN or infinite, so there is no verdict. Either the "
-        "instances contain numbers far outside the range of the training data, or the verifier's weights are "
-        "damaged. Scale the vectors as in training, or train again."
+    raise not_finite(what, places.exemplar(number))
+
+
+def not_finite(what: str, place: str) -> MIVError:
+    """An error for a number that is NaN or infinite."""
+    return MIVError(
+        f"The verifier's {what} for {place} is NaN or infinite, so there is no verdict. The instances contain numbers "
+        "far outside the range of the training data, or the verifier's weights are damaged. Scale the vectors as in "
+        "training, or train again."
     )

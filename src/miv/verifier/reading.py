@@ -247,7 +247,7 @@ def _is_several(query: Any, takes_vectors: bool) -> bool:
 logger = logging.getLogger(__name__)
 
 USE_RESIZE = "use resize='stretch', 'crop' or 'pad' (--resize)"
-"""What to do with images of another size; a service says it in the words of its requests."""
+"""What to do with images of another size."""
 
 
 class Reader:
@@ -255,10 +255,8 @@ class Reader:
 
     Args:
         kind: of the instances.
-        form: size and mode of the verifier's images, and the steps from a file to them, if known. Files and Pillow
-            images go through the steps; an array of the right size is taken as an instance.
-        resize: how to resize an image of a different size. With ``None`` it is resized as the training images were; if
-            they were not, it is an error.
+        form: size and mode of the verifier's images, and the steps from a file to them, if known.
+        resize: how to resize an image of a different size; ``None`` does it as in training, if that is known.
         length: of vectors; ``None`` takes that of the first.
 
     >>> reader = Reader("text")
@@ -267,11 +265,7 @@ class Reader:
     """
 
     def __init__(
-        self,
-        kind: InstanceKind,
-        form: InstanceForm | None = None,
-        resize: Fit | None = None,
-        length: int | None = None,
+        self, kind: InstanceKind, form: InstanceForm | None = None, resize: Fit | None = None, length: int | None = None
     ) -> None:
         if resize not in (None, "stretch", "crop", "pad"):
             raise MIVError(f"resize is {resize!r}. Expected stretch, crop or pad.")
@@ -345,22 +339,19 @@ class Reader:
     def _picture(self, value: "str | PathLike[str] | Image.Image", where: str) -> NDArray[np.uint8]:
         if self._form is None:
             raise MIVError(
-                f"{where}: this verifier does not record the size of its images, so files cannot be converted. "
-                'Pass arrays, or add a line to its config.json, such as "instances": '
-                '{"kind": "image", "height": 28, "width": 28, "mode": "L"}, with the size it was trained on.'
+                f"{where}: this verifier does not record the size of its images, so files cannot be converted. Pass "
+                'arrays, or add the size to its config.json, such as "instances": {"kind": "image", "height": 28, '
+                '"width": 28, "mode": "L"}.'
             )
         colour = self._form.mode == "RGB"
-        if isinstance(value, Image.Image):
-            try:
-                pixels = image_pixels(value, colour=colour)
-            except (ValueError, OSError) as error:  # Pillow decodes a file only here
-                raise MIVError(f"{where}: cannot read this image: {error}.") from error
-        else:
-            try:
+        try:
+            if isinstance(value, Image.Image):
+                pixels = image_pixels(value, colour=colour)  # Pillow decodes a file only here
+            else:
                 pixels = read_image(Path(value), colour=colour)
-            except MIVError as error:  # it already names the file
-                raise MIVError(f"{where}: {error}") from error
-            where = f"{where} ({value})"
+        except (ValueError, OSError, MIVError) as error:
+            raise MIVError(f"{where}: {error}") from error
+        where = where if isinstance(value, Image.Image) else f"{where} ({value})"
         pixels = apply_steps(pixels, self._steps)
         if pixels.shape != self._form.shape:
             size, wanted = (self.kind.describe_shape(shape)[0] for shape in (pixels.shape, self._form.shape))
@@ -377,10 +368,6 @@ def _steps(form: InstanceForm, resize: Fit | None) -> Steps:
         return (*steps, resize_step(form.size, resize))
     fitted = with_fit(steps, resize)
     if fitted != steps:
-        logger.warning(
-            "resize is %r, but the images that the verifier was trained on were made by: %s. Its answers are for "
-            "images made the same way; omit resize for that.",
-            resize,
-            ", ".join(steps),
-        )
+        made_by = ", ".join(steps)
+        logger.warning("resize is %r, but the verifier was trained on images made by: %s.", resize, made_by)
     return fitted
