@@ -160,7 +160,7 @@ def query_features(reader: ChunkReader, queries: Any) -> Rows:
     if isinstance(queries, str | PathLike) or not hasattr(queries, "__len__") or _is_numbers(queries):
         raise MIVError("Got one query. Expected a list of queries, each one instance.")
     if any(isinstance(query, list | tuple) and not _is_numbers(query) for query in queries):
-        raise MIVError("A query is a list of references. A bag in chunks takes one instance per query.")
+        raise MIVError("A query is a list of references. Expected one instance per query, for a bag in chunks.")
     return features_of_queries(reader.verifier, list(queries), ErrorLocations(), reader.resize)
 
 

@@ -100,7 +100,7 @@ def check_method(pooling: Pooling, method: str) -> None:
 
 
 def _check_cost(pooling: Pooling, method: str, bags: Bags) -> None:
-    """Raise an error if verifying the subsets of a bag takes hours: with msa, time grows with its size cubed."""
+    """Raise an error if verifying the subsets of a bag takes hours: with msa, it grows with the cube of its size."""
     largest = int(bags.sizes.max())
     if isinstance(pooling, SelfAttentionPooling) and largest > _MOST_FOR_SUBSETS:
         raise MIVError(
@@ -116,15 +116,10 @@ def contributions(verifier: Verifier, query: Tensor | Bags, bags: Bags) -> Tenso
 
     .. math:: c_n = \sum_j a_{nj} \frac{\partial z}{\partial a_{nj}}
 
-    If the bag vector is a sum weighted by attention, as in CAP and gated attention, the logit is linear in the
-    attention, and the contributions add up to the part of the logit that depends on the bag. Behind a norm of the sum,
-    and with a similarity that also weighs distances, they are a first-order estimate. Unlike attention, a contribution
-    also knows whether what is looked at speaks for a yes or a no. The contributions of several references are weighted
-    like their logits.
-
-    Returns:
-        ``None`` if the logit is not a smooth function of the attention: without attention, and for the poolings that
-        choose one instance.
+    If the bag vector is a sum weighted by attention, as in CAP and gated attention, the contributions add up to the
+    part of the logit that depends on the bag. Behind a norm of the sum, and with a similarity that also weighs
+    distances, they are a first-order estimate. Those of several references are weighted like their logits. ``None`` if
+    the logit is not a smooth function of the attention: without attention, or if the pooling chooses one instance.
     """
     if not verifier.pooling.has_attention:
         return None

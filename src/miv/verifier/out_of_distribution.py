@@ -66,7 +66,7 @@ class OutOfDistributionLimit:
             )
         if not all(np.isfinite(part).all() for part in (self.mean, self.directions, self.variance)):
             raise MIVError("The mean, the directions or the variance contain NaN or infinity.")
-        if count and self.variance.min() <= 0:
+        if not (self.variance > 0).all():
             raise MIVError("A variance is not positive.")
         finite_number("variance of the rest", self.rest, above=0.0)
         finite_number("limit", self.limit, low=0.0)
@@ -98,7 +98,7 @@ class OutOfDistributionLimit:
         return digest.hexdigest()
 
     def document(self) -> dict[str, Any]:
-        """Return the limit without the covariance as plain values, for JSON."""
+        """Return plain values without the covariance, for JSON."""
         return {"limit": self.limit, "rate": self.rate, "measured": self.measured}
 
     def save(self, folder: Path | str) -> None:

@@ -60,9 +60,8 @@ class StoredBag:
         if self.size != about.get("size") or self._file.dtype != self.kind or len(self._file.shape) != 2:
             raise MIVError(f"{folder / _ROWS} is not what {MANIFEST} says. {_REMEDY}")
         if self._scales is not None and self._scales.shape != (self.size, 1):
-            raise MIVError(
-                f"{folder / _SCALES} is {self._scales.shape}. Expected {(self.size, 1)}: one scale per row. {_REMEDY}"
-            )
+            expected = f"Expected {(self.size, 1)}: one scale per row"
+            raise MIVError(f"{folder / _SCALES} is {self._scales.shape}. {expected}. {_REMEDY}")
 
     def check_verifier(self, verifier: Verifier) -> None:
         """Raise an error unless the rows were made with this verifier."""
@@ -109,10 +108,7 @@ class BagWriter:
         self.size += len(rows)
 
     def close(self, verifier: Verifier, variance: Floats | None, least_distance: float) -> None:
-        """Write the number of rows into the headers, and the manifest.
-
-        ``least_distance`` is that of a target to the training data, if the verifier measures it.
-        """
+        """Write the number of rows, and the manifest; ``least_distance`` is that of a target to the training data."""
         self._write_headers()
         for file in (self._rows, self._scales):
             if file is not None:

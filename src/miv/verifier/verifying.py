@@ -35,11 +35,7 @@ Rows = NDArray[np.float32]
 
 
 class BatchVerifier:
-    """Verifies queries and bags part by part, for data that does not fit in memory.
-
-    Every distinct image or text is read and embedded once, even if it occurs in several parts: its features are kept,
-    its pixels are dropped after its part.
-    """
+    """Verifies queries and bags part by part; every distinct image or text of all parts is embedded once."""
 
     def __init__(
         self,
