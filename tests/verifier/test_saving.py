@@ -1,7 +1,10 @@
-"""The verifiers that come with the package."""
+"""Verifiers saved over another one and killed, loaded, and those that come with the package."""
 
 import json
 import os
+import subprocess
+import sys
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,68 @@ from miv.evaluation import evaluate
 from miv.evaluation.predicting import predict, withheld
 from miv.runtime import SilentProgress
 from miv.tasks import create_task
+from miv.verifier.decisions import OperatingPoint
 from miv.verifier.saving import shipped_folder
+from miv.verifier.scalings import Platt
+from tests.files.killing import kill_at_change, names_in
+
+CALIBRATED = OperatingPoint(Platt(1.5, -0.5), 0.7, "equal error rate")
+OLD, NEW = 8, 6  # channels: config.json of one does not fit model.safetensors of the other
+
+
+def verifier(channels: int, point: OperatingPoint) -> Verifier:
+    made = Verifier("baseline", channels=channels)
+    made.operating_point = point
+    return made
+
+
+@pytest.mark.parametrize("calibrated_before", [False, True])
+def test_a_kill_at_any_moment_leaves_the_old_or_the_new_verifier(tmp_path: Path, calibrated_before: bool) -> None:
+    default = OperatingPoint.default()
+    before, after = (CALIBRATED, default) if calibrated_before else (default, CALIBRATED)
+    folder = tmp_path / "verifier"
+    found = []
+    for number in count(1):
+        verifier(OLD, before).save_pretrained(folder)
+        (folder / "notes.txt").write_text("mine")
+        killed = kill_at_change(number, verifier(NEW, after).save_pretrained, folder)
+        loaded = Verifier.from_pretrained(folder)
+        found.append(loaded.backbone.channels)
+        assert loaded.operating_point == (before if found[-1] == OLD else after)
+        assert (folder / "notes.txt").read_text() == "mine"
+        if not killed:
+            break
+    assert found == sorted(found, reverse=True)  # old up to a moment, then new
+    assert (found[0], found[-1]) == (OLD, NEW)
+    assert len(found) > 3
+    expected = {"README.md", "config.json", "model.safetensors", "notes.txt"}
+    assert {name for name in names_in(folder) if not name.endswith(".part")} - {"operating_point.json"} == expected
+
+
+# Loading a verifier does not import torch's compiler.
+
+
+def test_loading_imports_no_compiler() -> None:
+    code = """
+import sys
+import miv
+from miv.verifier.saving import outlining
+from miv.verifier.network import Verifier
+
+Verifier.from_pretrained("miv/digits")
+for pooling in miv.list_poolings():
+    for start in ("similar", "paper"):
+        with outlining():
+            Verifier(pooling, channels=8, start=start)
+        if "torch._dynamo" in sys.modules:
+            sys.exit(f"{pooling} {start}")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# The verifiers that come with the package.
+
 
 SHARED = Path(os.environ.get("MIV_SHARED_DIR", Path(__file__).parents[3] / "shared")) / "data" / "qmnist"
 
