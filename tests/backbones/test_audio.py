@@ -68,10 +68,9 @@ def test_a_sweep_has_the_spectrogram_of_librosa() -> None:
 
 
 def test_windows_of_1_6_seconds_cover_the_recording() -> None:
-    spoken = random_encoder().windows(tone(440, 4.0))
-    assert spoken.start.tolist() == pytest.approx([0.0, 0.77, 1.54, 2.31])
-    assert spoken.vectors.shape == (4, 256)
-    np.testing.assert_allclose(np.linalg.norm(spoken.vectors, axis=1), 1, rtol=1e-5)
+    vectors = random_encoder().windows(tone(440, 4.0))
+    assert vectors.shape == (4, 256)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("seconds", "count"), [(0.05, 1), (1.6, 1), (1.9, 1), (2.0, 2), (60.0, 77)])
@@ -79,12 +78,9 @@ def test_a_recording_of_any_length_has_windows(seconds: float, count: int) -> No
     assert len(random_encoder().windows(tone(440, seconds))) == count
 
 
-def test_silence_is_left_out_and_times_stay() -> None:
+def test_silence_is_left_out() -> None:
     sound = np.concatenate([tone(440, 2.0), np.full(5 * 16_000, 1e-6, np.float32), tone(440, 2.0)])
-    start = random_encoder().windows(sound).start
-    assert start.min() == 0
-    assert not ((start > 2.0) & (start + 1.6 < 7.0)).any()
-    assert start.max() > 5
+    assert len(random_encoder().windows(tone(440, 9.0))) - len(random_encoder().windows(sound)) >= 4
 
 
 def test_a_saved_encoder_reads_files(tmp_path: Path) -> None:
