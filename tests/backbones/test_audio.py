@@ -68,10 +68,9 @@ def test_a_sweep_has_the_spectrogram_of_librosa() -> None:
 
 
 def test_windows_of_1_6_seconds_cover_the_recording() -> None:
-    spoken = random_encoder().windows(tone(440, 4.0))
-    assert spoken.start.tolist() == pytest.approx([0.0, 0.77, 1.54, 2.31])
-    assert spoken.vectors.shape == (4, 256)
-    np.testing.assert_allclose(np.linalg.norm(spoken.vectors, axis=1), 1, rtol=1e-5)
+    vectors = random_encoder().windows(tone(440, 4.0))
+    assert vectors.shape == (4, 256)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("seconds", "count"), [(0.05, 1), (1.6, 1), (1.9, 1), (2.0, 2), (60.0, 77)])
@@ -79,30 +78,9 @@ def test_a_recording_of_any_length_has_windows(seconds: float, count: int) -> No
     assert len(random_encoder().windows(tone(440, seconds))) == count
 
 
-def test_a_window_is_the_last_state_of_the_lstm_over_its_spectrogram() -> None:
-    encoder, sound = random_encoder(), tone(300, 1.6)
-    weights = {name: tensor.detach() for name, tensor in encoder.named_parameters()}
-    rows = torch.from_numpy(mel_spectrogram(sound))[:160]
-    for layer in range(3):
-        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        w_i, w_h, b_i, b_h = (weights[f"lstm.{name}_l{layer}"] for name in names)
-        hidden, cell, outputs = torch.zeros(256), torch.zeros(256), []
-        for row in rows:
-            i, f, g, o = (w_i @ row + b_i + w_h @ hidden + b_h).split(256)
-            cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
-            hidden = o.sigmoid() * cell.tanh()
-            outputs.append(hidden)
-        rows = torch.stack(outputs)
-    state = (weights["linear.weight"] @ rows[-1] + weights["linear.bias"]).relu()
-    np.testing.assert_allclose(encoder.windows(sound).vectors[0], (state / state.norm()).numpy(), atol=1e-5)
-
-
-def test_silence_is_left_out_and_times_stay() -> None:
+def test_silence_is_left_out() -> None:
     sound = np.concatenate([tone(440, 2.0), np.full(5 * 16_000, 1e-6, np.float32), tone(440, 2.0)])
-    start = random_encoder().windows(sound).start
-    assert start.min() == 0
-    assert not ((start > 2.0) & (start + 1.6 < 7.0)).any()
-    assert start.max() > 5
+    assert len(random_encoder().windows(tone(440, 9.0))) - len(random_encoder().windows(sound)) >= 4
 
 
 def test_a_saved_encoder_reads_files(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import json
 import shutil
 import time
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 from tools.mobilenet_folder import convert
-from torch import Tensor, nn
 
 from miv import MIVError, Verifier
 from miv.backbones import create_backbone
@@ -193,17 +191,6 @@ def test_a_size_that_a_transformer_does_not_take_is_refused(tmp_path: Path) -> N
         create_backbone(spec, image_size=32)
 
 
-@pytest.mark.parametrize("version", ["V1", "V2"])
-def test_mobilenet_says_its_channels_only_by_what_it_gives(tmp_path: Path, version: str) -> None:
-    config = getattr(transformers, f"MobileNet{version}Config")(depth_multiplier=0.25)
-    model = getattr(transformers, f"MobileNet{version}Model")(config).eval()
-    backbone = create_backbone(save(model, tmp_path)).eval()
-    prepared = backbone.prepare(images(2, 32, 32))
-    expected = model(prepared).last_hidden_state.mean(dim=(2, 3))
-    assert backbone.channels == expected.shape[1]
-    torch.testing.assert_close(backbone(prepared), expected)
-
-
 def test_of_clip_the_half_for_images_is_taken(tmp_path: Path) -> None:
     text = {**SIZES, "vocab_size": 50, "max_position_embeddings": 8, "bos_token_id": 1, "eos_token_id": 2}
     config = transformers.CLIPConfig(text_config=text, vision_config=VISION, projection_dim=4)
@@ -245,54 +232,8 @@ def test_what_is_no_size(size: object) -> None:
 
 # torchvision's MobileNetV2 as a folder for ``hf:``: the same features as a plain network with its layout.
 
+
 # Expansion, channels, repeats and stride of the blocks, as in the paper of MobileNetV2.
-BLOCKS = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
-
-
-def convolution(into: int, out: int, kernel: int = 1, stride: int = 1, groups: int = 1) -> nn.Sequential:
-    layer = nn.Conv2d(into, out, kernel, stride, kernel // 2, groups=groups, bias=False)
-    return nn.Sequential(layer, nn.BatchNorm2d(out), nn.ReLU6())
-
-
-class Block(nn.Module):
-    def __init__(self, into: int, out: int, stride: int, expansion: int) -> None:
-        super().__init__()
-        inner = into * expansion
-        wider = [] if expansion == 1 else [convolution(into, inner)]
-        deep = convolution(inner, inner, 3, stride, inner)
-        self.conv = nn.Sequential(*wider, deep, nn.Conv2d(inner, out, 1, bias=False), nn.BatchNorm2d(out))
-        self.adds = stride == 1 and into == out
-
-    def forward(self, images: Tensor) -> Tensor:
-        changed: Tensor = self.conv(images)
-        return images + changed if self.adds else changed
-
-
-def plain_network() -> nn.Module:
-    layers: list[nn.Module] = [convolution(3, 32, 3, 2)]
-    steps = [(out, stride if i == 0 else 1, wide) for wide, out, count, stride in BLOCKS for i in range(count)]
-    for (into, _, _), (out, stride, wide) in pairwise([(32, 1, 1), *steps]):
-        layers.append(Block(into, out, stride, wide))
-    network = nn.Module()
-    network.features = nn.Sequential(*layers, convolution(320, 1280))
-    return network.eval()
-
-
-def test_the_folder_has_the_features_of_the_file() -> None:
-    torch.manual_seed(0)
-    plain = plain_network()
-    for name, value in plain.state_dict().items():
-        if "running" in name:  # statistics that matter
-            value.uniform_(0.5, 1.5)
-    weights = {**plain.state_dict(), "classifier.1.weight": torch.zeros(1000, 1280)}
-    images = torch.randn(2, 3, 64, 96)
-    with torch.no_grad():
-        expected = plain.get_submodule("features")(images).mean(dim=(2, 3))
-        features = convert(weights).eval()(pixel_values=images).pooler_output
-    assert expected.std() > 0
-    torch.testing.assert_close(features.flatten(1), expected)
-
-
 def test_weights_of_another_network_are_refused() -> None:
     with pytest.raises(SystemExit, match="do not fit"):
         convert({"conv1.weight": torch.zeros(64, 3, 7, 7)})

@@ -108,16 +108,3 @@ def test_tokens_beyond_the_kept_ones_count_in_the_vector_only() -> None:
     short.load_state_dict(long.state_dict())
     few, many = (one(one.prepare(SENTENCES)) for one in (short, long))
     torch.testing.assert_close(few, many[:, : 384 + 4 * 8])
-
-
-def test_tokens_of_another_width_keep_their_own_start() -> None:
-    made = Verifier(
-        "cap_tokens",
-        "sentence_tokens:minilm",
-        pooling_options={"vector": 384, "width": 8},
-        backbone_options={"width": 8},
-    )
-    before = made.backbone.state_dict()["projection"].clone()
-    with pytest.warns(UserWarning, match="a width of 8, .* one of 128, so they start with a random projection"):
-        start_tokens(made)
-    assert torch.equal(made.backbone.state_dict()["projection"], before)

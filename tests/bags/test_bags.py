@@ -202,17 +202,14 @@ def test_bags_are_indexed_and_looped_over() -> None:
     for middle in (slice(1, 3), mask, torch.tensor(mask), np.array(mask)):
         assert torch.equal(SIX[middle].ptr, torch.tensor([0, 1, 3]))
         assert torch.equal(SIX[middle].values, VALUES[3:])
-    with pytest.raises(IndexError, match=r"There is no bag 3\. Expected 0 to 2"):
-        SIX[3]
+    for beyond in (3, np.array([0, 3]), np.array([True, False])):
+        with pytest.raises(IndexError, match=r"There is no such bag: .* Expected 0 to 2, or 3 bools"):
+            SIX[beyond]
     with pytest.raises(MIVError, match="selects no bag"):
         SIX[3:]
-    with pytest.raises(IndexError, match=r"The index goes from 0 to 3\. Expected 0 to 2"):
-        SIX[np.array([0, 3])]
     for wrong in (np.array([0.5]), "01", [[0], [1]], [[0], [1, 2]], 1.5, None, np.array([[True, False, True]])):
         with pytest.raises(MIVError, match=r"The index of the bags is .* Expected a whole number, a slice, a list"):
             SIX[wrong]
-    with pytest.raises(MIVError, match=r"The index has 2 bools\. Expected 3, one per bag"):
-        SIX[np.array([True, False])]
     with pytest.raises(MIVError, match="selects no bag"):
         SIX[[]]
     assert repr(SIX) == "Bags(3 bags, values float32 (6, 2))"

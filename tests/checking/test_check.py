@@ -109,17 +109,6 @@ def test_the_document_has_everything(checked: CheckedAnswer) -> None:
     assert document["sources"] == [{"name": "bees.md", "sentences": 3}, {"name": "wasps.txt", "sentences": 2}]
 
 
-def test_candidates_of_what_is_not_supported_are_as_many_as_citations() -> None:
-    for most in (1, 2, 5):
-        found = miv.check(
-            "Wasps hunt for tasty blue honey all night.", SOURCES, verifier=word_verifier(), citations=most
-        )
-        [one] = found.sentences
-        assert (one.outcome, len(one.citations)) == ("unsupported", min(most, 3))  # two state nothing
-        assert list(one.probabilities) == sorted(one.probabilities, reverse=True)
-        assert found.citations[0].text == "Most wasps hunt for fresh meat."
-
-
 def test_sources_are_texts_files_or_several(tmp_path: Path) -> None:
     (tmp_path / "bees.md").write_text(SOURCES["bees.md"])
     (tmp_path / "answer.txt").write_text(ANSWER, encoding="utf-8-sig")
@@ -209,19 +198,6 @@ def test_between_two_thresholds_a_sentence_is_unsure() -> None:
     assert "look there first" not in printed  # what is nearest to the cats is listed already
     assert (found.document()["supported_from"], found.document()["unsupported_below"]) == (0.9, 0.3)
     assert not found
-
-
-def test_indented_code_of_markdown_files_is_evidence_but_not_checked(tmp_path: Path) -> None:
-    text = "Bees make sweet honey.\n\n    bees eat green cheese\n    all day long\n"
-    for name in ("a.md", "a.txt"):
-        (tmp_path / name).write_text(text)
-        of_file = miv.check(tmp_path / name, tmp_path / name, verifier=word_verifier())
-        of_text = miv.check(text, {name: text}, verifier=word_verifier())
-        is_markdown = name == "a.md"
-        assert [one.outcome for one in of_file.sentences][1:] == (
-            ["not checked", "not checked"] if is_markdown else ["supported"]
-        )
-        assert [len(one.sources[0].sentences) for one in (of_file, of_text)] == [3 if is_markdown else 2] * 2
 
 
 @pytest.mark.parametrize(
@@ -339,7 +315,7 @@ MANY = ["\n\n".join(f"Bee {number} makes honey." for number in range(count)) for
             ANSWER,
             ["Bees make honey. " * 700_000] * 2,
             {},
-            "have 23,800,000 bytes in total",
+            "a total of 23,800,000 bytes",
         ),
         ("蜂" * 7_000_000, SOURCES, {}, "The answer has 21,000,000 bytes"),
         (*MANY, {}, r"3,400 sentences.*3,000 source sentences.*at most 10,000,000 pairs"),

@@ -41,12 +41,6 @@ def test_the_end_of_a_long_source_sentence_is_found_and_cited_once(evidence: Ver
     assert render_check(found, "Title").count('<mark id="c') == 1
 
 
-def test_windows_of_one_sentence_are_one_candidate(evidence: Verifier) -> None:
-    sources = {"town.txt": f"The harbour is old and quiet. {LONG} Bees make honey from nectar."}
-    found = miv.check("Wolves hunted across the frozen tundra.", sources, verifier=evidence)
-    assert sorted({one.sentence for one in found.citations}) == sorted(one.sentence for one in found.citations)
-
-
 def test_a_long_sentence_of_the_answer_is_marked(evidence: Verifier) -> None:
     with pytest.warns(MIVWarning) as caught:
         found = miv.check(f"{LONG} Bees make honey.", {"town.txt": f"{LONG} Bees make honey."}, verifier=evidence)

@@ -331,14 +331,6 @@ def test_lines_of_code_and_plain_text(text: str, lines: list[int], markdown: boo
     assert [line for _, line in lines_of(text, markdown=markdown)] == lines
 
 
-def test_what_is_not_read_is_not_mistaken_for_a_sentence() -> None:
-    text = (
-        "---\ntitle: It is old.\n---\n\n<!-- It is old. -->\n\nPress <kbd>A</kbd> now.\n\nIt is old.\n\nPress A now.\n"
-    )
-    found = [(one.text, one.line) for one in split_sentences(text, front_matter=True)]
-    assert found == [("Press A now.", 7), ("It is old.", 9), ("Press A now.", 11)]
-
-
 def test_marks_of_items_and_headings() -> None:
     text = (
         "# Bees\n\nWasps\n-----\n\n- They fly. They hum.\n  1. Really.\n\n4) One bee\n5) Two bees\n\n> - Quoted bee\n"
@@ -355,18 +347,6 @@ def test_marks_of_items_and_headings() -> None:
     ]
 
 
-def test_empty_lines_in_indented_code_count() -> None:
-    found = split_sentences(
-        "Run it:\n\n    pip install miv\n\n\n    miv demo now\n\nThen look.\n", code=True, indented_code=True
-    )
-    assert [(one.text, one.line, one.paragraph) for one in found] == [
-        ("Run it:", 1, 1),
-        ("pip install miv", 3, 2),
-        ("miv demo now", 6, 2),
-        ("Then look.", 8, 3),
-    ]
-
-
 @drawn(
     text=st.lists(
         st.sampled_from(
@@ -379,12 +359,3 @@ def test_lines_never_go_back_and_exist(text: str, markdown: bool) -> None:
     found = [one.line for one in split_sentences(text, markdown=markdown, code=True, indented_code=True)]
     assert found == sorted(found)
     assert all(1 <= line <= len(text.replace("\r\n", "\n").replace("\r", "\n").split("\n")) for line in found)
-
-
-def test_a_table_with_many_rows_keeps_its_heads() -> None:
-    found = split_sentences("Country | Population in millions\n--- | ---\n" + "Peru | 34\n" * 5_000)
-    assert {one.text for one in found} == {"Country: Peru; Population in millions: 34"}
-
-
-def test_many_pieces_with_odd_marks_are_read_in_one_pass() -> None:
-    assert len(split_sentences("a![" * 70_000)) > 1

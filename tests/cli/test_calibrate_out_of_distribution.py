@@ -41,7 +41,7 @@ def test_calibrate_sets_the_limit_that_verify_uses(folder: Path) -> None:
     assert said["unlike"]["rate"] == pytest.approx(1 / 25)  # 24 classes cannot promise less for a new one
     assert said["unlike"]["measured"]["clusters"] == 24
     bag = json.dumps([1.0, 0.0, 0.0, 0.0])
-    assert "Unsure: the query is unlike the training data" in run_command(
+    assert "Unsure: the query is out of distribution" in run_command(
         "verify", "model", "--query", json.dumps(FAR), "--bag", bag
     )
     assert "unlike" not in run_command("verify", "model", "--query", bag, "--bag", bag)
@@ -94,8 +94,8 @@ def test_a_search_marks_hits_that_are_unlike_the_training_data(folder: Path) -> 
     found = {hit.name: hit for hit in Gallery.open("gallery").search(np.eye(1, 4, dtype=np.float32)[0])}
     assert found["far"].answer.decision == "unsure"
     assert not found["far"].verdict
-    assert found["near"].answer.reason != "every instance of the bag is unlike the training data"
+    assert found["near"].answer.reason != "every instance of the bag is out of distribution"
     said = run_command("gallery", "search", "gallery", "--query", json.dumps([1.0, 0.0, 0.0, 0.0]))
-    assert "Unsure: every instance of the bag is unlike the training data" in said
+    assert "Unsure: every instance of the bag is out of distribution" in said
     everything = json.loads(run_command("gallery", "search", "gallery", "--query", json.dumps(FAR), "--json"))
-    assert {hit["reason"] for hit in everything["hits"]} == {"the query is unlike the training data"}
+    assert {hit["reason"] for hit in everything["hits"]} == {"the query is out of distribution"}

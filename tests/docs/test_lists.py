@@ -13,7 +13,7 @@ from miv.poolings import POOLINGS
 from miv.training.baselines import METHODS
 from miv.training.config import TrainingConfig
 from miv.verifier.out_of_distribution import OutOfDistributionLimit
-from miv.verifier.table_reading import KEPT
+from miv.verifier.table_reading import COPIED
 from miv.verifier.table_writing import RowScoring
 from miv.verifier.verifying import BatchVerifier
 from tests.docs.page_blocks import read_blocks
@@ -69,6 +69,6 @@ def test_the_page_on_verifying_has_every_column_of_a_table_of_verdicts() -> None
     for column, by_instance in enumerate((False, True)):
         cells = " ".join(line.split(" | ")[column] for line in table[0].splitlines())
         listed = re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", cells))  # without explanations
-        written = RowScoring(BatchVerifier(verifier), list(KEPT), by_instance).schema
-        the_same = {"exemplar", "query", *KEPT, "verdict", "decision", "probability"} if by_instance else set()
+        written = RowScoring(BatchVerifier(verifier), list(COPIED), by_instance).schema
+        the_same = {"exemplar", "query", *COPIED, "verdict", "decision", "probability"} if by_instance else set()
         assert sorted(listed) == sorted(set(written) - the_same)

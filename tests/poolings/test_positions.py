@@ -1,18 +1,13 @@
-"""Positions in a bag (``order="position"``): nothing until learned, for bags of any length, and learned if needed."""
+"""Positions in a bag (``order="position"``): they change nothing until learned."""
 
-import numpy as np
 import pytest
 import torch
-from sklearn.metrics import roc_auc_score
-from torch import Tensor
-from torch.nn import functional
 
 from miv import Bags, Verifier
 from miv.poolings.pooling_base import Start
 
 CAPS = ("cap_vema", "cap_dba_l1", "cap_dba_l2", "cap_ma")
 CHANNELS = 12
-Drawn = tuple[Tensor, Bags, Tensor]
 
 
 def made(name: str, order: str, start: Start = "similar") -> Verifier:
@@ -20,36 +15,10 @@ def made(name: str, order: str, start: Start = "similar") -> Verifier:
     return Verifier(name, channels=CHANNELS, pooling_options={"order": order}, start=start)
 
 
-def in_first_half(count: int, seed: int, longest: int = 10) -> Drawn:
-    """The label says whether the query's class is in the first half of the bag, not in the second, nor missing."""
-    random = np.random.default_rng(seed)
-    label = np.arange(count) % 2
-    query = random.normal(size=(count, CHANNELS))
-    bags = []
-    for number in range(count):
-        bag = random.normal(size=(random.integers(4, longest + 1), CHANNELS))
-        place = int(random.integers(len(bag) // 2))
-        if number % 4:  # else it is missing
-            bag[place if label[number] else -1 - place] = query[number] + 0.3 * random.normal(size=CHANNELS)
-        bags.append(torch.tensor(bag, dtype=torch.float32))
-    return torch.tensor(query, dtype=torch.float32), Bags.from_list(bags), torch.tensor(label, dtype=torch.float32)
-
-
-def auroc_after_training(verifier: Verifier, train: Drawn, *tests: Drawn) -> list[float]:
-    query, bags, label = train
-    optimiser = torch.optim.Adam(verifier.parameters(), lr=0.01)
-    for _ in range(60):
-        optimiser.zero_grad()
-        functional.binary_cross_entropy_with_logits(verifier(query, bags).logit, label).backward()
-        optimiser.step()
-    with torch.inference_mode():
-        return [float(roc_auc_score(label, verifier(query, bags).logit)) for query, bags, label in tests]
-
-
 @pytest.mark.parametrize("start", ["paper", "similar"])
 @pytest.mark.parametrize("name", CAPS)
 def test_a_code_that_is_not_learned_changes_nothing(name: str, start: Start) -> None:
-    query, bags, _ = in_first_half(6, seed=1)
+    query, bags = torch.randn(2, CHANNELS), Bags.from_list([torch.randn(size, CHANNELS) for size in (4, 9)])
     plain, ordered = (made(name, order, start)(query, bags) for order in ("none", "position"))
     assert torch.equal(plain.logit, ordered.logit)
     assert plain.attention is not None
@@ -65,13 +34,3 @@ def test_a_learned_code_sees_the_order(name: str) -> None:
     query, bag = torch.randn(1, CHANNELS), torch.randn(5, CHANNELS)
     forwards, backwards = (verifier(query, Bags.from_list([one])).logit.item() for one in (bag, bag.flip(0)))
     assert abs(forwards - backwards) > 1e-3
-
-
-@pytest.mark.parametrize("name", ["cap_dba_l2", "cap_ma"])
-def test_the_first_half_of_a_bag_can_be_learned_only_with_positions(name: str) -> None:
-    train, test, longer = in_first_half(400, 0), in_first_half(300, 1), in_first_half(100, 2, longest=60)
-    plain = auroc_after_training(made(name, "none"), train, test, longer)
-    ordered = auroc_after_training(made(name, "position"), train, test, longer)
-    assert plain[0] < 0.8
-    assert ordered[0] > plain[0] + 0.1
-    assert ordered[1] > plain[1] + 0.05  # bags six times as long as those it was trained on

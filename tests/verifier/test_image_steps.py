@@ -12,8 +12,6 @@ from miv.data import load_splits, save_splits
 from miv.data.pool import InstanceForm
 from miv.data.sources import Drawing, FromFolder, ImageForm, Shares
 from miv.errors import MIVError
-from miv.evaluation.predicting import predict
-from miv.files.images import checked_steps
 from miv.runtime import SilentProgress
 from miv.tasks.base import create_task
 from miv.tasks.signature import find_signatures
@@ -102,7 +100,7 @@ def test_another_resize_than_in_training_prints_a_warning(
     verifier.verify(files[0], files[1:], resize="stretch")
     assert caplog.text == ""
     verifier.verify(files[0], files[1:], resize="crop")
-    assert "resize is 'crop', but the images that the verifier was trained on were made by: otsu, resize" in caplog.text
+    assert "resize is 'crop', but the verifier was trained on images made by: otsu, resize" in caplog.text
 
 
 def test_from_folder_records_what_it_does_to_files(raw: Path) -> None:
@@ -121,23 +119,7 @@ def test_from_folder_records_what_it_does_to_files(raw: Path) -> None:
         ImageForm(colour=True, binarise=True)
 
 
-def test_a_set_made_in_another_way_prints_a_warning(
-    raw: Path, sets: dict[str, ExemplarSet], saved: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    verifier = Verifier.from_pretrained(saved)
-    predict(verifier, sets["test"])
-    assert caplog.text == ""
-    source = FromFolder(raw, ImageForm((16, 32)), Drawing(4, 3, 2, 4), Shares(0, 0), split_by="parent")
-    predict(verifier, source.build(SilentProgress())["train"])
-    assert "were made by: resize 16x32 stretch bilinear, those that the verifier was trained on by: otsu" in caplog.text
-
-
 @pytest.mark.parametrize("steps", ["otsu", ["sharpen"], ["resize 0x8 stretch bilinear"], ["otsu"] * 17, [["otsu"]]])
 def test_a_config_with_other_steps_is_refused(steps: Any) -> None:
     with pytest.raises(MIVError, match="Expected a list of at most 16 of otsu"):
         Verifier("baseline", "pixels", instances={**SHAPE, "steps": steps})
-
-
-def test_colour_images_have_no_threshold() -> None:
-    with pytest.raises(MIVError, match="for grey images"):
-        checked_steps(["otsu"], colour=True)

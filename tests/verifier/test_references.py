@@ -95,7 +95,6 @@ def test_matches_say_which_reference_is_near_which_instance() -> None:
     assert np.shape(document["matches"]) == (3, 4)
     assert "Query of 3 references." in str(verdict)
     assert "nearest reference" in str(verdict)
-    assert "<table" in verdict._repr_html_()
     again = pickle.loads(pickle.dumps(verdict))
     assert again.matches.tolist() == verdict.matches.tolist()
     single = verifier.verify(REFERENCES[0], BAG)
@@ -200,15 +199,3 @@ def test_a_table_may_have_references(tmp_path: Path) -> None:
     found = [float(row["probability"]) for row in csv.DictReader(out.read_text().splitlines())]
     verdicts = a_verifier().verify_many([REFERENCES, REFERENCES[1]], [BAG, BAG[:2]])
     assert found == pytest.approx(verdicts.probability.tolist(), abs=1e-6)
-
-
-def test_texts_and_images_take_lists() -> None:
-    verifier = Verifier.from_pretrained("miv/digits")
-    images = np.random.default_rng(0).integers(0, 255, (6, 28, 28)).astype(np.uint8)
-    verdict = verifier.verify(list(images[:3]), images[3:])
-    assert verdict.matches is not None
-    assert verdict.matches.shape == (3, 3)
-    assert verdict._repr_html_().count("<img") == 6
-    assert verifier.verify([images[0]], images[3:]).probability == verifier.verify(images[0], images[3:]).probability
-    with pytest.raises(MIVError, match="The query has no references"):
-        verifier.verify([], images[3:])

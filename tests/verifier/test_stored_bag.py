@@ -54,11 +54,6 @@ def test_a_limit_calibrated_later_is_not_answered_by_an_older_one(tmp_path: Path
     verifier.unlike = OutOfDistributionLimit(*covariance, 2.0, 0.0, 0.01)
     with pytest.raises(MIVError, match="was calibrated after the bag"):
         verifier.verify_stream(queries, kept)
-    manifest = tmp_path / "after" / "kept_bag.json"
-    about = json.loads(manifest.read_text())
-    del about["unlike"]
-    manifest.write_text(json.dumps({**about, "all_unlike": True}))  # as written before distances were
-    assert "every instance" in str(verifier.verify_stream(queries * 0, tmp_path / "after")[0].reason)
 
 
 def test_wrong_kept_bags_are_refused(tmp_path: Path) -> None:
@@ -85,11 +80,11 @@ def test_a_kept_bag_of_another_verifier_is_refused_also_once_open(tmp_path: Path
     bag, queries = bag_and_queries()
     kept = verifier.keep_bag(bag, tmp_path / "kept")
     for given in (kept, tmp_path / "kept"):
-        with pytest.raises(MIVError, match="kept with another verifier"):
+        with pytest.raises(MIVError, match="stored with another verifier"):
             other.verify_stream(queries, given)
     with torch.no_grad():
         next(verifier.pooling.parameters()).add_(0.1)  # trained further since
-    with pytest.raises(MIVError, match="kept with another verifier"):
+    with pytest.raises(MIVError, match="stored with another verifier"):
         verifier.verify_stream(queries, kept)
 
 
@@ -99,7 +94,7 @@ def test_scales_of_other_rows_are_refused(shape: tuple[int, int], tmp_path: Path
     verifier.keep_bag(bag[:40], tmp_path / "kept", rows="int8")
     np.save(tmp_path / "kept" / "scales.npy", np.ones(shape, np.float32))
     with pytest.raises(
-        MIVError, match=r"scales\.npy is \(\d+, \d\)\. Expected \(40, 1\): one scale per row\. Keep the"
+        MIVError, match=r"scales\.npy is \(\d+, \d\)\. Expected \(40, 1\): one scale per row\. Store the"
     ):
         verifier.verify_stream(queries, tmp_path / "kept")
 
@@ -107,11 +102,9 @@ def test_scales_of_other_rows_are_refused(shape: tuple[int, int], tmp_path: Path
 @pytest.mark.parametrize("name", ["x" * 300, "x" * 300 + ".npy", "a\0b"])
 def test_a_text_that_cannot_be_a_name_is_no_bag(name: str, tmp_path: Path) -> None:
     verifier, (_, queries) = verifier_of("cap_dba_l2", {}, "similar"), bag_and_queries()
-    missing = "There is no bag|does not exist"
-    with pytest.raises(MIVError, match=missing):
-        verifier.verify_stream(queries, name)
-    with pytest.raises(MIVError, match=missing):
-        verifier.keep_bag(name, tmp_path / "kept")
+    for read in (lambda: verifier.verify_stream(queries, name), lambda: verifier.keep_bag(name, tmp_path / "kept")):
+        with pytest.raises(MIVError, match="There is no bag"):
+            read()
 
 
 def test_a_kept_bag_is_not_projected_again(tmp_path: Path) -> None:

@@ -12,11 +12,9 @@ from PIL import Image
 
 from miv import Bags, MIVError, Verifier
 from miv.errors import MIVWarning
-from miv.training.run import Machine, train
 from miv.verifier.decisions import ConformalRule, OperatingPoint
 from miv.verifier.explain import explain_features
 from miv.verifier.verdict import Verdict
-from tests.training.tiny import IMAGES, tiny_sets
 from tests.verifier.test_unsure import even_verifier
 
 FORM = {"kind": "image", "height": 8, "width": 8, "mode": "L"}
@@ -153,15 +151,6 @@ def test_a_verifier_that_does_not_know_its_images_takes_arrays_only(tmp_path: Pa
         verifier.verify(tmp_path / "a.png", [tmp_path / "a.png"])
 
 
-def test_training_writes_down_what_the_images_are(tmp_path: Path) -> None:
-    train(tiny_sets("image"), IMAGES.changed({"max_epochs": 1}), tmp_path / "run", Machine(tmp_path / "cache"))
-    loaded = Verifier.from_pretrained(tmp_path / "run")
-    assert loaded.instances is not None
-    assert loaded.instances.document() == FORM
-    loaded.save_pretrained(tmp_path / "again")
-    assert Verifier.from_pretrained(tmp_path / "again").instances == loaded.instances
-
-
 @pytest.mark.parametrize(
     "instances",
     [{"kind": "image", "height": 0, "width": 8, "mode": "L"}, {"height": 8}, {**FORM, "mode": "P"}, [8, 8], "8x8"],
@@ -176,24 +165,16 @@ def test_a_form_that_is_none_is_refused(instances: Any) -> None:
     [
         (vectors(3), vectors(2, 4), r"The query has the shape \(3,\). Expected \(4,\).*4 numbers"),
         (vectors(4), vectors(2, 3), r"The bag has the shape \(2, 3\)"),
-        (vectors(4), vectors(4), r"The bag has the shape \(4,\)"),
         (vectors(4), np.zeros((0, 4), np.float32), "The bag is empty. Expected at least one instance.$"),
         (vectors(4), [[1.0, 2.0, 3.0, np.nan]], "contains NaN or infinity"),
         ([np.inf, 0, 0, 0], vectors(2, 4), "contains NaN or infinity"),
         (vectors(4), "abcd", "The bag is one feature vector .*or the path of an existing folder"),
         (vectors(4), [["a", "b", "c", "d"]], "The bag: got values that are not numbers"),
-        (
-            vectors(4),
-            [[1.0, 2.0], [1.0]],
-            "^The bag: the vectors have different lengths \\(1 and 2\\)",
-        ),
-        (vectors(4), [vectors(4), vectors(3)], "different lengths \\(3 and 4\\)"),
+        (vectors(4), [vectors(4), vectors(3)], "^The bag: the vectors have different lengths \\(3 and 4\\)"),
         (vectors(4), (row for row in vectors(2, 4)), "The bag: got a generator. Expected a list"),
         (vectors(4), 3.0, "The bag: got a float"),
-        (vectors(4), np.array(3.0), "The bag: got a ndarray"),
         (vectors(4), vectors(2, 4) + 1j, "The bag: .*complex"),
         (torch.ones(4) + 1j, vectors(2, 4), "The query: .*complex"),
-        (vectors(4), torch.ones(2, 4) + 1j, "The bag: .*complex"),
     ],
 )
 def test_mistakes_with_vectors_are_named(query: Any, bag: Any, message: str) -> None:
@@ -225,21 +206,6 @@ def test_of_a_cosine_only_directions_matter_however_long_or_short_the_vectors_ar
         assert found.shares == pytest.approx(expected.shares, abs=1e-5)
 
 
-def test_attention_that_is_none_is_refused_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    verifier = Verifier("gabmil", channels=3).eval()
-    verify_features = verifier.verify_features
-
-    def spoilt(*given: Any) -> Any:
-        answer = verify_features(*given)
-        assert answer.attention is not None
-        answer.attention[3] = torch.nan
-        return answer
-
-    monkeypatch.setattr(verifier, "verify_features", spoilt)
-    with pytest.raises(MIVError, match=r"attention for exemplar 1 "):
-        verifier.verify_many(vectors(3, 3), [vectors(2, 3), vectors(2, 3), vectors(1, 3)])
-
-
 def test_other_mistakes_are_named(images: Verifier, tmp_path: Path) -> None:
     image = pixels(8, 8)
     with pytest.raises(MIVError, match="2 queries and 1 bags"):
@@ -252,7 +218,7 @@ def test_other_mistakes_are_named(images: Verifier, tmp_path: Path) -> None:
         images.verify(image, tmp_path / "a.png")
     with pytest.raises(MIVError, match=r"nope\.png: this image does not exist"):
         images.verify(image, [tmp_path / "nope.png"])
-    with pytest.raises(MIVError, match=r"The query is float64 \(8, 8\)"):
+    with pytest.raises(MIVError, match=r"The query: images must be uint8.*not float64"):
         images.verify(image / 255, [image])
     (tmp_path / "text.png").write_text("not an image")
     with pytest.raises(MIVError, match=r"text\.png: not a readable image"):
@@ -318,15 +284,8 @@ def test_even_shares_and_candidates_are_called_so() -> None:
     assert "apart" not in str(Verifier("baseline", channels=4).verify(query, bag))  # one has all of it
 
 
-def test_a_picture_above_the_limit_is_refused_before_it_is_decoded(
-    images: Verifier, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("miv.files.images.MAX_PIXELS", 50)
-    with pytest.raises(MIVError, match="the maximum is 50"):
-        images.verify(pixels(8, 8), [Image.fromarray(pixels(8, 8))])
-
-
 def test_how_a_verdict_reads() -> None:
+    torch.manual_seed(0)
     verdict = Verifier("cap_dba_l2", channels=4).eval().verify(vectors(4), vectors(30, 4, seed=1))
     lines = str(verdict).splitlines()
     assert lines[0] == f"{'Yes' if verdict else 'No'}: probability {verdict.probability:.3f}, threshold 0.500."

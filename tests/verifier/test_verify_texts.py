@@ -80,17 +80,6 @@ def test_what_is_no_text_is_refused(verifier: Verifier, query: Any, bag: Any, me
         verifier.verify(query, bag)
 
 
-def test_strings_of_numpy_are_texts(verifier: Verifier) -> None:
-    expected = verifier.verify(CLAIM, BAG).probability
-    assert verifier.verify(np.array([CLAIM])[0], np.array(BAG)).probability == expected
-
-
-def test_a_folder_of_texts_is_a_bag(verifier: Verifier, tmp_path: Path) -> None:
-    for number, text in enumerate(BAG):
-        (tmp_path / f"{number}.txt").write_text(text)
-    assert verifier.verify(CLAIM, tmp_path).probability == verifier.verify(CLAIM, BAG).probability
-
-
 def test_a_file_with_a_text_per_line_is_a_bag(verifier: Verifier, tmp_path: Path) -> None:
     lines = tmp_path / "sentences.txt"
     lines.write_bytes(("\ufeff" + "\r\n\n  ".join(BAG) + "\n \n").encode())
@@ -155,17 +144,6 @@ def test_a_notebook_shows_hostile_texts_and_runs_none(verifier: Verifier) -> Non
     assert MARKUP + " cat" in page.words
 
 
-def test_a_notebook_says_witness_in_words(verifier: Verifier) -> None:
-    for texts in (BAG, ["a cat"], ["a dog", "the mat", "on the mat", "red", "a cat"]):
-        verdict = verifier.verify(CLAIM, texts)
-        words = Tags(verdict._repr_html_()).words
-        assert words.count("witness") == len(verdict.witnesses)
-    assert "display:inline-block" in verdict._repr_html_()  # a frame does not break where the text does
-    only = verifier.verify(CLAIM, ["a cat"])
-    assert len(only.witnesses) == 1
-    assert "Bag of 1, 1 witness by attention." in only._repr_html_()
-
-
 def test_a_terminal_shows_control_characters_and_obeys_none(verifier: Verifier, folder: Path) -> None:
     verdict = verifier.verify(CLAIM, [ESCAPES, "a cat"])
     for text in (str(verdict), run(folder, "--query", CLAIM, "--bag", ESCAPES, "--bag", "a cat")):
@@ -199,7 +177,7 @@ def test_texts_files_folders_and_tables_on_the_command_line(
         (CLAIM, "nope/", "--bag nope/: there is no such file or folder"),
         (CLAIM, "some/where.dat", "no such file"),
         (CLAIM, "nope.csv", "no such file"),
-        ("cat.png", "a cat", "--query cat.png: this verifier reads texts, and this is not a .txt file"),
+        ("cat.png", "a cat", "--query cat.png: this verifier reads texts. Expected a .txt file"),
         (CLAIM, "mat.PNG", "no such file"),
         (CLAIM, "notes", "--bag notes: this verifier reads texts"),
         ("folder", "a cat", "--query folder: this verifier reads texts"),

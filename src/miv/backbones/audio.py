@@ -6,7 +6,6 @@ import pickle
 import tempfile
 import warnings
 import zipfile
-from dataclasses import dataclass
 from functools import cache
 from os import PathLike
 from pathlib import Path
@@ -57,22 +56,6 @@ _MOST_BYTES = 200_000_000
 Sound = str | PathLike[str] | NDArray[np.floating]
 
 
-@dataclass(frozen=True)
-class SpokenWindows:
-    """The windows of a recording, without silent ones.
-
-    Args:
-        vectors: ``(N, 256)`` float32, one per window, of length 1.
-        start: ``(N,)`` where each window starts, in seconds; it lasts 1.6 seconds.
-    """
-
-    vectors: NDArray[np.float32]
-    start: NDArray[np.float64]
-
-    def __len__(self) -> int:
-        return len(self.vectors)
-
-
 class SpeakerEncoder(nn.Module):
     r"""Turns recordings into speaker embeddings.
 
@@ -105,8 +88,11 @@ class SpeakerEncoder(nn.Module):
         raw = self.linear(states[-1]).relu()
         return raw / raw.norm(dim=1, keepdim=True).clamp(min=1e-12)
 
-    def windows(self, sound: Sound) -> SpokenWindows:
-        """Embed windows of 1.6 s of a wav file or samples ``(S,)`` at 16 kHz, one every 0.77 s, without silent ones."""
+    def windows(self, sound: Sound) -> NDArray[np.float32]:
+        """Embed windows of 1.6 s of a wav file or samples ``(S,)`` at 16 kHz, one every 0.77 s, without silent ones.
+
+        Returns ``(N, 256)``, rows of length 1.
+        """
         samples = _samples_of(sound)
         loudness = float(np.sqrt(np.mean(samples.astype(np.float64) ** 2)))
         samples = samples * np.float32(max(1.0, _LEAST_LOUDNESS / loudness))
@@ -118,12 +104,12 @@ class SpeakerEncoder(nn.Module):
         mel = mel_spectrogram(padded)
         frames = torch.from_numpy(np.stack([mel[start : start + _WINDOW_FRAMES] for start in spoken]))
         with torch.inference_mode():
-            vectors = torch.cat([self(batch) for batch in frames.split(_BATCH)]).numpy()
-        return SpokenWindows(vectors, spoken * _STEP / RATE)
+            vectors: NDArray[np.float32] = torch.cat([self(batch) for batch in frames.split(_BATCH)]).numpy()
+        return vectors
 
     def whole(self, sound: Sound) -> NDArray[np.float32]:
         """Embed a recording as one vector ``(256,)`` of length 1, the mean direction of its windows."""
-        mean = self.windows(sound).vectors.mean(axis=0)
+        mean = self.windows(sound).mean(axis=0)
         vector: NDArray[np.float32] = mean / max(float(np.linalg.norm(mean)), 1e-12)
         return vector
 
@@ -216,7 +202,7 @@ def embed_recordings(
         refuse_existing(target, overwrite=overwrite)
     with (progress or SilentProgress()).step("Embedding recordings", total=len(pairs)) as advance:
         for path, target in pairs:
-            vectors = encoder.whole(path) if whole else encoder.windows(path).vectors
+            vectors = encoder.whole(path) if whole else encoder.windows(path)
             with whole_file(target) as temporary, temporary.open("wb") as file:
                 np.save(file, vectors)
             advance(1)

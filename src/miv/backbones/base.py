@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.module import register_module_module_registration_hook
 
+from miv.data.kinds import KINDS
 from miv.data.pool import InstancePool
 from miv.errors import MIVError
 from miv.files.instances import InstanceKind
@@ -53,8 +54,8 @@ class Backbone(nn.Module):
     def __call__(self, instances: Tensor) -> Tensor:
         """Check the shape, then embed."""
         shape = self.instance_shape
-        given = tuple(instances.shape[1:])
-        fits = len(given) == len(shape) and all(s in (None, g) for s, g in zip(shape, given, strict=True))
+        sides = tuple(instances.shape[1:])
+        fits = len(sides) == len(shape) and all(s in (None, side) for s, side in zip(shape, sides, strict=True))
         dtype = self.instance_dtype
         if not fits or not (instances.is_floating_point() if dtype is None else instances.dtype == dtype):
             wanted = ", ".join(str(length or "any") for length in shape)
@@ -152,7 +153,6 @@ BACKBONES: Registry[nn.Module] = Registry(
 )
 
 
-_WORDS: dict[InstanceKind, str] = {"image": "images", "text": "texts", "features": "feature vectors"}
 _BACKBONES_FOR: dict[InstanceKind, str] = {
     "image": "compact_cnn, hog_cnn, hog, timm:<name> or hf:<name or folder>",
     "text": "hf:<name or folder>",
@@ -164,8 +164,8 @@ def check_kind(pool: InstancePool, expected: InstanceKind) -> None:
     """Raise an error for instances of a kind that a backbone does not take."""
     if pool.kind != expected:
         raise MIVError(
-            f"The instances are {_WORDS[pool.kind]}, but the backbone takes {_WORDS[expected]}. Use a set of "
-            f"{_WORDS[expected]}, or a verifier with the backbone {_BACKBONES_FOR[pool.kind]}."
+            f"The instances are {KINDS[pool.kind].words}s, but the backbone takes {KINDS[expected].words}s. Use a set "
+            f"of these, or a verifier with the backbone {_BACKBONES_FOR[pool.kind]}."
         )
 
 
@@ -185,11 +185,11 @@ def is_being_loaded() -> bool:
     return torch.get_default_device().type == "meta"
 
 
-def whole_number(backbone: str, name: str, given: object, least: int, most: int) -> int:
+def whole_number(backbone: str, name: str, number: object, least: int, most: int) -> int:
     """Return an option that must be a whole number from ``least`` to ``most``; it may come from a file."""
-    if not isinstance(given, int) or isinstance(given, bool) or not least <= given <= most:
-        raise MIVError(f"{name} of {backbone} is {given!r}. Expected a whole number from {least} to {most}.")
-    return given
+    if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
+        raise MIVError(f"{name} of {backbone} is {number!r}. Expected a whole number from {least} to {most}.")
+    return number
 
 
 def embed(backbone: Backbone, instances: Tensor, bucket: int) -> Tensor:

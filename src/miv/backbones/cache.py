@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from miv.backbones.base import Backbone, embed
 from miv.data import ExemplarSet, InstancePool
+from miv.data.kinds import KINDS
 from miv.errors import MIVError, warn
 from miv.files.atomic import whole_file
 from miv.files.cache import discard, ignoring_cache_errors
@@ -28,22 +29,22 @@ from miv.runtime import Progress, SilentProgress, evaluating
 _MOST_REMEMBERED = 1000
 _seen: set[tuple[str, tuple[int | None, ...]]] = set()  # pools already counted, by content and length
 
-_is_told = ContextVar("is_told", default=False)
+_is_warned = ContextVar("is_warned", default=False)
 
 
 @contextmanager
-def cut_texts_are_told() -> Iterator[None]:
+def without_cut_warning() -> Iterator[None]:
     """Embed without this warning, because the caller gives one in its own words."""
-    before = _is_told.set(True)
+    before = _is_warned.set(True)
     try:
         yield
     finally:
-        _is_told.reset(before)
+        _is_warned.reset(before)
 
 
 def warn_of_cut_texts(backbone: Backbone, pools: Sequence[InstancePool]) -> None:
     """Warn once about texts of these pools that are longer than the encoder reads."""
-    if backbone.kind != "text" or _is_told.get():
+    if KINDS[backbone.kind].is_array or _is_warned.get():
         return
     new = {(pool.fingerprint, backbone.instance_shape): pool for pool in pools}
     new = {key: pool for key, pool in new.items() if key not in _seen}
@@ -76,7 +77,7 @@ def embed_pool(
     if cached is not None:
         return cached
     features = embed_instances(backbone, pool, np.arange(len(pool)), progress or SilentProgress())
-    if features.any():  # zeros are not worth a file, and a file of zeros counts as damaged
+    if features.any():  # zeros are not worth a file
         with ignoring_cache_errors(cache), whole_file(path) as temporary, temporary.open("wb") as file:
             np.save(file, features, allow_pickle=False)
             file.write(hashlib.sha256(features.data).digest())
@@ -111,7 +112,7 @@ def embed_instances(
     backbone.check(pool)
     warn_of_cut_texts(backbone, [pool])
     features = np.zeros((len(pool), backbone.channels), np.float32)
-    device = next((one.device for one in (*backbone.parameters(), *backbone.buffers())), torch.device("cpu"))
+    device = next((tensor.device for tensor in (*backbone.parameters(), *backbone.buffers())), torch.device("cpu"))
     step = (progress or SilentProgress()).step("Embedding", total=len(chosen))
     with evaluating(backbone), torch.inference_mode(), step as advance:
         numbers = backbone.prepare(pool.values[:1]).numel()  # of one instance
@@ -119,11 +120,11 @@ def embed_instances(
         for start in range(0, len(chosen), together):
             rows = chosen[start : start + together]
             # The next power of two; texts are divided by length anyway, so padding would only cost time.
-            bucket = 1 if backbone.kind == "text" else 1 << (len(rows) - 1).bit_length()
+            bucket = 1 << (len(rows) - 1).bit_length() if KINDS[backbone.kind].is_array else 1
             embedded = embed(backbone, backbone.prepare(pool.values[rows]).to(device), bucket)
             features[rows] = embedded.float().cpu().numpy()
             advance(len(rows))
-    if not _is_finite(features):
+    if not (np.isfinite(features.min(initial=0)) and np.isfinite(features.max(initial=0))):  # without a large mask
         row = int((~np.isfinite(features).all(axis=1)).argmax())
         raise MIVError(f"The backbone gives NaN or infinite features for instance {row} of the pool. Use another one.")
     if len(chosen) and not features.any():
@@ -149,14 +150,7 @@ def _read(path: Path, shape: tuple[int, ...]) -> NDArray[np.float32] | None:
             file.seek(features.offset + features.nbytes)
             if hashlib.sha256(features.data).digest() != file.read():
                 raise ValueError("it does not match its hash")
-        if not _is_finite(features) or not features.any():
-            raise ValueError("its numbers are not finite, or all 0")
     except (OSError, ValueError, EOFError, SyntaxError) as error:
         discard(path, error, "Its features are computed again.")
         return None
     return features
-
-
-def _is_finite(features: NDArray[np.float32]) -> bool:
-    """Whether all numbers are finite, without an array of answers as large as a quarter of the features."""
-    return bool(np.isfinite(features.min()) and np.isfinite(features.max()))

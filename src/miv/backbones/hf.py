@@ -27,19 +27,19 @@ POOLING_NAME = "1_Pooling/config.json"  # as in sentence-transformers
 _KNOWN: tuple[TokenPooling, ...] = ("mean", "cls")
 
 
-def choose_pooling(given: str | None, name: str, source: str | None) -> TokenPooling:
+def choose_pooling(pooling: str | None, name: str, source: str | None) -> TokenPooling:
     """Return the requested pooling, else the one that the model declares, else ``mean``."""
-    if given is not None and given not in _KNOWN:
-        raise unknown_name("pooling of tokens named", str(given), _KNOWN)
+    if pooling is not None and pooling not in _KNOWN:
+        raise unknown_name("pooling of tokens named", str(pooling), _KNOWN)
     document = None if source is None else read_side_file(name, source, POOLING_NAME)
     declared = None if document is None else _mode(document)
-    if given is None and declared is not None and declared not in _KNOWN:
+    if pooling is None and declared is not None and declared not in _KNOWN:
         wanted = "mean or cls; set one of them: backbone_options pooling=mean"
         raise MIVError(f"hf:{name} declares the pooling {declared!r} in {POOLING_NAME}. Expected {wanted}.")
-    if given is not None and declared not in (None, given):
+    if pooling is not None and declared not in (None, pooling):
         trained = f"hf:{name} was trained with {declared!r}, which gives better features"
-        warn(f"The pooling of tokens is {given!r}, but {trained}. Omit the option pooling.")
-    return "cls" if (given or declared) == "cls" else "mean"
+        warn(f"The pooling of tokens is {pooling!r}, but {trained}. Omit the option pooling.")
+    return "cls" if (pooling or declared) == "cls" else "mean"
 
 
 def _mode(document: dict[str, Any]) -> str | None:
@@ -116,7 +116,7 @@ class HuggingFace(Backbone):
         self.channels = self.reader.channels
         self.instance_shape = self.reader.instance_shape
         self.instance_dtype = self.reader.instance_dtype
-        self.files = (TOKENIZER_NAME,) if self.kind == "text" else ()
+        self.files = (TOKENIZER_NAME,) if isinstance(self.reader, TextReader) else ()
         self.train()
 
     def configuration(self) -> dict[str, Any]:

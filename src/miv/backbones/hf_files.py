@@ -41,7 +41,7 @@ def read_pretrained(name: str, dropout: float) -> nn.Module:
             if hasattr(config, "text_config") and hasattr(config, "vision_config"):  # CLIP and the like
                 config = config.vision_config
             config = _with_dropout(transformers.AutoConfig.for_model(**trimmed(config)), dropout)
-            model, found = transformers.AutoModel.from_pretrained(
+            model, report = transformers.AutoModel.from_pretrained(
                 name,
                 config=config,
                 dtype="float32",
@@ -53,10 +53,10 @@ def read_pretrained(name: str, dropout: float) -> nn.Module:
         raise
     except Exception as error:  # the hub, the file and the configuration raise different types
         raise MIVError(f"hf:{name} cannot be read: {first_line(error)}. Expected {_EXPECTED}.") from error
-    missing = sorted(key for key in found["missing_keys"] if not key.startswith("pooler."))
-    if missing or found["mismatched_keys"]:
+    missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
+    if missing or report["mismatched_keys"]:
         raise MIVError(
-            f"hf:{name} lacks the weights {missing[:3] or sorted(found['mismatched_keys'])[:3]} of its encoder. "
+            f"hf:{name} lacks the weights {missing[:3] or sorted(report['mismatched_keys'])[:3]} of its encoder. "
             "The folder belongs to another kind of model, or is damaged."
         )
     return _without_pooler(model)

@@ -45,32 +45,32 @@ class ImageView:
         return (images - mean) / std  # (U, 3, height, width): grey is repeated here
 
 
-def _sides(given: object) -> tuple[int, int]:
+def _sides(size: object) -> tuple[int, int]:
     """Return height and width, given as two numbers, as one for both, or as the text ``112x96``.
 
     >>> _sides("112x96"), _sides(32), _sides([112, 96])
     ((112, 96), (32, 32), (112, 96))
     """
-    sides: object = given
-    if isinstance(given, str):
-        sides = [int(side) if side.strip().isdecimal() else side for side in given.lower().split("x")]
+    sides: object = size
+    if isinstance(size, str):
+        sides = [int(side) if side.strip().isdecimal() else side for side in size.lower().split("x")]
     if isinstance(sides, int) or (isinstance(sides, list) and len(sides) == 1):
         sides = [sides, sides] if isinstance(sides, int) else sides * 2
     wanted = "height and width in pixels, each from 1 to 4,096: 112x96, (112, 96), or 112 for both"
-    height, width = _numbers("image_size", sides, 2, wanted, given)
+    height, width = _numbers("image_size", sides, 2, wanted, size)
     if not all(side == int(side) and 1 <= side <= 4096 for side in (height, width)):
-        raise MIVError(f"image_size is {given!r}. Expected {wanted}.")
+        raise MIVError(f"image_size is {size!r}. Expected {wanted}.")
     return int(height), int(width)
 
 
-def _numbers(name: str, given: object, count: int, wanted: str, shown: object = None) -> list[float]:
+def _numbers(name: str, numbers: object, count: int, wanted: str, shown: object = None) -> list[float]:
     if (
-        not isinstance(given, Sequence)
-        or len(given) != count
-        or not all(isinstance(number, int | float) and abs(number) < 1e6 for number in given)
+        not isinstance(numbers, Sequence)
+        or len(numbers) != count
+        or not all(isinstance(number, int | float) and abs(number) < 1e6 for number in numbers)
     ):
-        raise MIVError(f"{name} is {given if shown is None else shown!r}. Expected {wanted}.")
-    return [float(number) for number in given]
+        raise MIVError(f"{name} is {numbers if shown is None else shown!r}. Expected {wanted}.")
+    return [float(number) for number in numbers]
 
 
 PREPROCESSOR_NAME = "preprocessor_config.json"

@@ -50,7 +50,7 @@ def text_windows(text: str, tokens: Sequence[Span], most: int) -> list[str]:
 
 def _pieces(text: str, tokens: Sequence[Span], most: int) -> Iterator[tuple[Span, int]]:
     """Words with their number of tokens; a word with too many is several pieces."""
-    words = [found.span() for found in _WORD.finditer(text)]
+    words = [word.span() for word in _WORD.finditer(text)]
     ends = [end for _, end in words]
     inside: list[list[int]] = [[] for _ in words]  # where the tokens of each word end
     for _, end in tokens:
@@ -98,13 +98,13 @@ class TextReader:
     def prepare(self, values: NDArray[Any]) -> Tensor:
         """``U`` strings to ``(U, 2, max_tokens)`` int64."""
         encoded = self._encode(values)
-        tokens = np.array([(one.ids, one.attention_mask) for one in encoded], dtype=np.int64)
+        tokens = np.array([(text.ids, text.attention_mask) for text in encoded], dtype=np.int64)
         return torch.from_numpy(tokens.reshape(len(encoded), 2, self.max_tokens))
 
     def count_cut(self, values: NDArray[Any]) -> int:
         """Number of strings with more than ``max_tokens`` tokens."""
         parts = (values[start : start + _TOGETHER] for start in range(0, len(values), _TOGETHER))
-        return sum(bool(one.overflowing) for part in parts for one in self._encode(part))
+        return sum(bool(text.overflowing) for part in parts for text in self._encode(part))
 
     def windows(self, values: NDArray[Any]) -> list[list[str]]:
         """Each string in overlapping windows of whole words that fit ``max_tokens``; itself if it fits."""
@@ -189,13 +189,13 @@ def by_length(instances: Tensor, embed: Callable[[Tensor], Tensor]) -> Tensor:
     """Apply ``embed`` to ``(u, 2, L)`` texts of similar length, and return its rows in order of ``(U, 2, max)``."""
     sizes = token_counts(instances)
     most = instances.shape[2]
-    rows, found = [], []
+    rows, features = [], []
     for shorter, longest in pairwise((*(n for n in _LENGTHS if n < most), most)):
         chosen = ((sizes > shorter) & (sizes <= longest)).nonzero().squeeze(1)  # (u,)
         if len(chosen):
             rows.append(chosen)
-            found.append(embed(instances[chosen, :, :longest]))
-    return torch.cat(found)[torch.cat(rows).argsort()]
+            features.append(embed(instances[chosen, :, :longest]))
+    return torch.cat(features)[torch.cat(rows).argsort()]
 
 
 def token_counts(instances: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping
+from itertools import chain
 from secrets import token_hex
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Self, TypeVar
@@ -63,16 +64,11 @@ def _describe(digest: "hashlib._Hash", value: Any, token: str) -> None:
     elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
         _add(digest, f"{value.dtype} {value.shape}")
         digest.update(np.ascontiguousarray(value).data)
-    elif isinstance(value, Mapping):
-        for key, one in value.items():
-            _describe(digest, key, token)
-            _describe(digest, one, token)
+    elif isinstance(value, Mapping | list | tuple):
+        for entry in chain.from_iterable(value.items()) if isinstance(value, Mapping) else value:
+            _describe(digest, entry, token)
         _add(digest, "end")
-    elif isinstance(value, list | tuple):
-        for one in value:
-            _describe(digest, one, token)
-        _add(digest, "end")
-    elif isinstance(value, set | frozenset) and all(isinstance(one, str | int) for one in value):
+    elif isinstance(value, set | frozenset) and all(isinstance(entry, str | int) for entry in value):
         _add(digest, repr(sorted(value, key=repr)))
     elif isinstance(value, None | bool | int | float | complex | str | bytes | np.generic | torch.dtype | torch.device):
         _add(digest, repr(value))
@@ -132,10 +128,10 @@ class ModuleBackbone(Backbone):
     def __call__(self, instances: Tensor) -> Tensor:
         """Embed, then check the output."""
         features = nn.Module.__call__(self, instances)
-        given = f"{features.dtype} {tuple(features.shape)}" if isinstance(features, Tensor) else type(features).__name__
+        form = f"{features.dtype} {tuple(features.shape)}" if isinstance(features, Tensor) else type(features).__name__
         wanted = (len(instances), self.channels)
         if not isinstance(features, Tensor) or features.shape != wanted or not features.is_floating_point():
-            raise MIVError(f"The backbone {self.called} returned {given}. Expected float features {wanted}.")
+            raise MIVError(f"The backbone {self.called} returned {form}. Expected float features {wanted}.")
         return features
 
     def forward(self, instances: Tensor) -> Tensor:
@@ -149,9 +145,9 @@ class ModuleBackbone(Backbone):
                 return tensor
             returned = f"prepare() of the backbone {self.called} returned a {type(tensor).__name__}"
             raise MIVError(f"{returned} for {len(values)} instances. Expected a tensor of {len(values)} rows.")
-        if self.kind == "image":
+        if KINDS[self.kind].has_form:
             return check_images(values).float() / 255  # (U, 1 or 3, H, W), 0 to 1
-        if self.kind == "features":
+        if KINDS[self.kind].is_vector:
             return torch.from_numpy(np.require(values, np.float32, requirements=["C", "W"]))
         wanted = "a method prepare(values) that converts an array of U strings to a tensor (U, ...)"
         raise MIVError(f"The backbone {self.called} cannot convert texts to a tensor. Add {wanted}.")
@@ -172,14 +168,13 @@ class ModuleBackbone(Backbone):
         return module_fingerprint(self.module, vars(self).setdefault("_random_token", token_hex()))
 
 
-def _channels(module: nn.Module, given: int | None) -> int:
-    own = getattr(module, "channels", None)
-    if own is None and given is None:
-        name = type(module).__name__
+def _channels(module: nn.Module, channels: int | None) -> int:
+    own, name = getattr(module, "channels", None), type(module).__name__
+    if own is None and channels is None:
         raise MIVError(f"The backbone {name} does not declare its length. Set self.channels in it, or pass channels.")
-    if None not in (own, given) and own != given:
-        raise MIVError(f"channels is {given}, but the backbone {type(module).__name__} has {own}. Omit channels.")
-    channels = given if own is None else own
+    if None not in (own, channels) and own != channels:
+        raise MIVError(f"channels is {channels}, but the backbone {name} has {own}. Omit channels.")
+    channels = channels if own is None else own
     if not isinstance(channels, int) or isinstance(channels, bool) or channels < 1:
         raise MIVError(f"channels is {channels!r}. Expected a whole number above 0, the length of a feature vector.")
     return channels

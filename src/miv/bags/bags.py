@@ -1,8 +1,7 @@
 """Ragged bags: all instances of a batch in one tensor, and the borders between the bags."""
 
-import operator
 from collections.abc import Iterator, Sequence
-from typing import Any, cast, overload
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -14,59 +13,30 @@ from miv.bags.borders import Borders, borders_of, check_borders, check_finite, d
 from miv.errors import MIVError
 
 # Which bags an index selects: whole numbers or one bool per bag, in a list, a tensor or a NumPy array.
-
 Selection = slice | Sequence[int] | Sequence[bool] | Tensor | NDArray[Any]
 
 
-def selects_several(which: object) -> bool:
-    """Whether an index selects bags, not one bag; a tensor or array without dimensions is a number."""
-    return isinstance(which, slice | Sequence) or (isinstance(which, Tensor | np.ndarray) and which.ndim > 0)
-
-
-def bag_number(which: Any, count: int) -> int:
-    """The number, from 0 to ``count - 1``, of one bag; ``-1`` is the last."""
+def _selected(which: Any, count: int) -> NDArray[np.int64]:
+    """The number ``()`` of one bag, or those ``(b,)`` of several, each from 0 to ``count - 1``."""
+    index = which
+    if not isinstance(which, slice):
+        try:
+            index = np.asarray(which.cpu() if isinstance(which, Tensor) else which)
+        except (TypeError, ValueError):  # a list of lists of different lengths
+            raise _wrong(describe(which), count) from None
+        if not index.size:
+            index = index.astype(np.int64)  # NumPy takes an empty list for floats
+        if index.ndim > 1 or index.dtype.kind not in ("bui" if index.ndim else "ui"):
+            raise _wrong(f"{index.dtype} {index.shape}" if index.ndim else describe(which), count)
     try:
-        number = operator.index(which)
-    except TypeError:
-        raise _wrong(describe(which), count) from None
-    if not -count <= number < count:
-        raise IndexError(f"There is no bag {number}. Expected 0 to {count - 1}.")  # ends a loop, as in a list
-    return number % count
+        return np.asarray(np.arange(count)[index])
+    except IndexError as error:  # which also ends a loop, as in a list
+        raise IndexError(f"There is no such bag: {error}. Expected 0 to {count - 1}, or {count} bools.") from None
 
 
-def bag_numbers(which: Selection, count: int) -> Tensor:
-    """``(b,)`` the numbers of the selected bags, at least one."""
-    everything = np.arange(count)
-    if isinstance(which, slice):
-        chosen = everything[which]
-    else:
-        index = _as_array(which, count)
-        if index.dtype == np.bool_:
-            if len(index) != count:
-                raise MIVError(f"The index has {len(index)} bools. Expected {count}, one per bag.")
-        elif len(index) and not -count <= int(index.min()) <= int(index.max()) < count:
-            raise IndexError(f"The index goes from {index.min()} to {index.max()}. Expected 0 to {count - 1}.")
-        chosen = everything[index]
-    if not len(chosen):
-        raise MIVError(f"The index selects no bag. Expected at least one of {count} bags.")
-    return torch.from_numpy(np.ascontiguousarray(chosen))
-
-
-def _as_array(which: Any, count: int) -> NDArray[Any]:
-    try:
-        found: NDArray[Any] = np.asarray(which.cpu() if isinstance(which, Tensor) else which)
-    except (TypeError, ValueError):
-        raise _wrong(describe(which), count) from None
-    if not found.size:
-        found = found.astype(np.int64)  # NumPy takes an empty list for floats
-    if found.ndim != 1 or found.dtype.kind not in "bui":
-        raise _wrong(f"{found.dtype} {found.shape}", count)
-    return found
-
-
-def _wrong(given: str, count: int) -> MIVError:
+def _wrong(index: str, count: int) -> MIVError:
     return MIVError(
-        f"The index of the bags is {given}. Expected a whole number, a slice, a list of whole numbers, or {count} "
+        f"The index of the bags is {index}. Expected a whole number, a slice, a list of whole numbers, or {count} "
         "bools, one per bag."
     )
 
@@ -188,12 +158,12 @@ class Bags:
 
         Numbers and bools may be a list, a tensor or a NumPy array.
         """
-        if selects_several(which):
-            return self._some(bag_numbers(cast(Selection, which), len(self)).to(self.ptr.device))
-        number = bag_number(which, len(self))
-        return self.values[int(self.ptr[number]) : int(self.ptr[number + 1])]
-
-    def _some(self, chosen: Tensor) -> "Bags":
+        numbers = _selected(which, len(self))
+        if not numbers.ndim:
+            return self.values[int(self.ptr[int(numbers)]) : int(self.ptr[int(numbers) + 1])]
+        if not len(numbers):
+            raise MIVError(f"The index selects no bag. Expected at least one of {len(self)} bags.")
+        chosen = torch.from_numpy(np.ascontiguousarray(numbers)).to(self.ptr.device)
         sizes = self.sizes[chosen]
         ptr = borders_of(sizes, self.values)
         # Row t of the new bags comes from row t, moved as far as the start of its bag moved.
@@ -312,19 +282,19 @@ def _trusted(values: Tensor, borders: Borders) -> Bags:
     return bags
 
 
-def as_bags(given: object, mask: Tensor | None = None) -> Bags:
+def as_bags(bags: object, mask: Tensor | None = None) -> Bags:
     """Return ``Bags`` unchanged, or create them from a padded tensor and its mask; anything else is an error."""
-    if isinstance(given, Bags) and mask is None:
-        return given
-    if isinstance(given, Tensor) and mask is not None:
-        return Bags.from_padded(given, mask)
-    if isinstance(given, Bags):
+    if isinstance(bags, Bags) and mask is None:
+        return bags
+    if isinstance(bags, Tensor) and mask is not None:
+        return Bags.from_padded(bags, mask)
+    if isinstance(bags, Bags):
         raise MIVError("Got a mask together with Bags, which need none. Omit the mask.")
-    if isinstance(given, Tensor):
+    if isinstance(bags, Tensor):
         remedy = (
             "A padded tensor (B, N, ...) needs its mask: pass it as the next argument, bool (B, N), true "
             "for instances, or create the bags with Bags.from_padded(padded, mask)."
         )
     else:
         remedy = "Bags.from_list(tensors) creates them from a list of tensors (N, ...), one per bag."
-    raise MIVError(f"bags is {describe(given)}. Expected Bags. {remedy}")
+    raise MIVError(f"bags is {describe(bags)}. Expected Bags. {remedy}")

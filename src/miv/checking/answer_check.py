@@ -4,15 +4,16 @@ import re
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import accumulate, chain
 from os import PathLike
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from miv.backbones import Backbone
-from miv.backbones.cache import cut_texts_are_told
+from miv.backbones.cache import without_cut_warning
 from miv.backbones.hf_files import MINILM
 from miv.checking.results import CheckedAnswer, CheckedSentence, Citation, Outcome, Source
 from miv.checking.sentences import Sentence, word_count
@@ -21,11 +22,10 @@ from miv.checking.sources import (
     MOST_SENTENCES,
     Sources,
     Text,
-    checked_answer_text,
-    checked_sources,
     read_answer,
     read_sources,
 )
+from miv.data.kinds import KINDS
 from miv.errors import MIVError, MIVWarning
 from miv.runtime import Progress
 from miv.verifier.decisions import Decision
@@ -76,8 +76,8 @@ def check(
     if threshold is not None and not (is_number and 0 <= threshold <= 1):
         raise MIVError(f"threshold is {threshold!r}. Expected a number from 0 to 1, such as 0.5.")
     return check_sentences(
-        read_answer(checked_answer_text(answer)),
-        read_sources(checked_sources(sources)),
+        read_answer(answer, refuse_names=True),
+        read_sources(sources, refuse_names=True),
         verifier=verifier,
         citations=citations,
         most_pairs=most_pairs,
@@ -109,7 +109,7 @@ def check_sentences(
         raise MIVError(f"The verifier is {verifier!r}. Expected a Verifier, its folder, or a name such as {VERIFIER}.")
     else:
         name = verifier.loaded_from or f"unsaved verifier, {verifier.configuration['pooling']}"
-    if verifier.backbone.kind != "text":
+    if KINDS[verifier.backbone.kind].is_array:
         raise MIVError(f"The verifier {name} reads {verifier.backbone.kind} instances. Expected a verifier of texts.")
     if claims and getattr(verifier.backbone, "name", "") == MINILM:
         _warn_of_other_scripts([("the answer", sentences), *((source.name, source.sentences) for source in documents)])
@@ -165,8 +165,7 @@ class _SourceBag:
         return [(position, float(best[position])) for position in positions]
 
 
-@dataclass(frozen=True)
-class _Judgement:
+class _Judgement(NamedTuple):
     verdict: Verdict
     outcome: Outcome
     words_read: int | None  # if not all were
@@ -190,17 +189,16 @@ def _judge(
         )
     # A backbone without windows of its own truncates, which only the ordinary warning tells.
     has_windows = type(backbone).windows is not Backbone.windows
-    with cut_texts_are_told() if has_windows else nullcontext():
+    with without_cut_warning() if has_windows else nullcontext():
         verdicts = verifier.verify_many([parts[0] for parts in windows], [bag.windows] * len(claims), progress=progress)
     _ = verdicts.scores  # computed at once for all sentences
-    outcomes: list[Outcome] = [
-        _OUTCOMES[verdict.decision]
-        if threshold is None
-        else ("supported" if verdict.probability >= threshold else "unsupported")
-        for verdict in verdicts
-    ]
-    judgements = map(_Judgement, verdicts, outcomes, words_read)
-    return {claim.number: judgement for claim, judgement in zip(claims, judgements, strict=True)}
+    judgements = {}
+    for claim, verdict, words in zip(claims, verdicts, words_read, strict=True):
+        decision = verdict.decision
+        if threshold is not None:
+            decision = "yes" if verdict.probability >= threshold else "no"
+        judgements[claim.number] = _Judgement(verdict, _OUTCOMES[decision], words)
+    return judgements
 
 
 def _cite(
@@ -221,20 +219,19 @@ def _cite(
         cited.append(Citation(number, source.name, sentence.number, sentence.text, sentence.line))
     checked = []
     for sentence in sentences:
-        judgement = judged.get(sentence.number)
-        pairs = ranked.get(sentence.number, [])
-        checked.append(
-            CheckedSentence(
-                sentence.text,
-                sentence.paragraph,
-                judgement.outcome if judgement else "not checked",
-                judgement.verdict.probability if judgement else None,
-                tuple(numbers[position] for position, _ in pairs),
-                tuple(score for _, score in pairs),
-                judgement.words_read if judgement else None,
-                sentence.mark,
+        result = CheckedSentence(sentence.text, sentence.paragraph, "not checked", None, item=sentence.mark)
+        if sentence.number in judged:
+            verdict, outcome, words_read = judged[sentence.number]
+            positions, scores = zip(*ranked[sentence.number], strict=True)
+            result = replace(
+                result,
+                outcome=outcome,
+                probability=verdict.probability,
+                citations=tuple(numbers[position] for position in positions),
+                probabilities=scores,
+                words_read=words_read,
             )
-        )
+        checked.append(result)
     return tuple(checked), tuple(cited)
 
 

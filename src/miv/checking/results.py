@@ -2,13 +2,13 @@
 
 import shutil
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from html import escape
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from miv.checking.sentences import Sentence
 from miv.evaluation.page import check_page_name, page_part, whole_page
@@ -133,13 +133,10 @@ class CheckedAnswer:
 
     def document(self) -> dict[str, Any]:
         """Return plain values, for JSON: ``citations`` of supported sentences, ``nearest`` of the others."""
-        cited = self._cited
-        sentences = []
+        cited, sentences = self._cited, []
         for sentence in self.sentences:
-            citations, nearest = (
-                (sentence.citations, ()) if sentence.outcome == "supported" else ((), sentence.citations)
-            )
-            sentences.append(asdict(sentence) | {"citations": citations, "nearest": nearest})
+            key, other = ("citations", "nearest") if sentence.outcome == "supported" else ("nearest", "citations")
+            sentences.append(asdict(sentence) | {key: sentence.citations, other: ()})
         return {
             "verifier": self.verifier,
             "goal": self.goal,
@@ -162,6 +159,8 @@ def _letters(number: int) -> str:
     return letters
 
 
+Piece = TypeVar("Piece", CheckedSentence, Sentence)
+
 MEANING = (
     "Supported means: a source holds evidence about this sentence. Contradictions (another number or name, a missing "
     '"not") are not detected: read the citations.'
@@ -183,19 +182,21 @@ def as_text(checked: CheckedAnswer) -> str:
     shown: set[int] = set()
     for outcome, heading in _LISTS.items():
         lines += _listed(checked, outcome, heading, shown, width)
-    counts = [
-        f"{checked.count('supported')} of {len(checked.sentences) - checked.count('not checked')} sentences supported"
-    ]
+    total = len(checked.sentences) - checked.count("not checked")
+    counts = [f"{checked.count('supported')} of {total} sentences supported"]
     counts += [f"{checked.count(outcome)} {outcome}" for outcome in OUTCOMES[1:] if checked.count(outcome)]
     lines.append(_filled(f"{', '.join(counts)} ({printable(checked.verifier)}, {checked.goal}).", width))
     return "\n".join(lines)
 
 
+def _paragraphs(sentences: Sequence[Piece]) -> Iterator[list[Piece]]:
+    return (list(group) for _, group in groupby(sentences, key=lambda sentence: sentence.paragraph))
+
+
 def _answer(checked: CheckedAnswer, width: int) -> Iterator[str]:
     """The paragraphs with an empty line between them, but not between the items of a list."""
     in_list = None
-    for _, group in groupby(checked.sentences, key=lambda sentence: sentence.paragraph):
-        paragraph = list(group)
+    for paragraph in _paragraphs(checked.sentences):
         mark = printable(paragraph[0].item)
         is_item = bool(mark) and not mark.lstrip().startswith("#")
         if in_list is not None and not (in_list and is_item):
@@ -271,9 +272,8 @@ def render_check(checked: CheckedAnswer, title: str) -> str:
 
 
 def _answer_html(checked: CheckedAnswer) -> Iterator[str]:
-    for _, group in groupby(checked.sentences, key=lambda sentence: sentence.paragraph):
-        sentences = list(group)
-        words, mark = " ".join(_sentence_html(sentence, checked) for sentence in sentences), sentences[0].item.strip()
+    for paragraph in _paragraphs(checked.sentences):
+        words, mark = " ".join(_sentence_html(sentence, checked) for sentence in paragraph), paragraph[0].item.strip()
         if mark.startswith("#"):
             yield f"<p><b>{words}</b></p>"
         else:
@@ -300,8 +300,8 @@ def _sentence_html(sentence: CheckedSentence, checked: CheckedAnswer) -> str:
 def _source_html(source: Source, checked: CheckedAnswer, only_cited: bool) -> str:
     numbers = {citation.sentence: citation.number for citation in checked.citations if citation.source == source.name}
     paragraphs = []
-    for _, group in groupby(source.sentences, key=lambda sentence: sentence.paragraph):
-        pieces = [(sentence.text, numbers.get(sentence.number)) for sentence in group]
+    for paragraph in _paragraphs(source.sentences):
+        pieces = [(sentence.text, numbers.get(sentence.number)) for sentence in paragraph]
         if only_cited and not any(number for _, number in pieces):
             continue
         words = " ".join(escape(text) if number is None else _marked(number, checked) for text, number in pieces)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 from miv.checking.results import Source
 from miv.checking.sentences import Sentence, split_sentences
@@ -32,44 +32,83 @@ Text = str | PathLike[str]
 Sources = Text | Iterable[Text] | Mapping[str, str]
 
 
-def read_answer(answer: Text) -> list[Sentence]:
-    """Split an answer, a text or a file, into sentences."""
-    sentences = _split("" if isinstance(answer, str) else str(answer), answer, "The answer")
+class _Document(NamedTuple):
+    name: str  # of its file, or as given with the text; "" for a text without a name
+    is_text: bool
+    content: str
+
+    def sentences(self) -> list[Sentence]:
+        """Split it by the rules of its name: Markdown for a Markdown file, and for a text without a name."""
+        in_file = self.name.lower().endswith(MARKDOWN)
+        is_markdown = in_file or (self.is_text and not self.name.lower().endswith(PLAIN))
+        return split_sentences(
+            self.content, markdown=is_markdown, code=True, indented_code=in_file, front_matter=in_file
+        )
+
+
+def read_answer(answer: Any, *, refuse_names: bool = False) -> list[Sentence]:
+    """Split an answer, a text or a file, into sentences; ``refuse_names`` refuses a text that is the name of a file."""
+    document = _read(answer, str(answer) if isinstance(answer, PathLike) else "", "The answer", refuse_names)
+    _check_size([document], "The answer has", "check it in parts")
+    sentences = document.sentences()
     if not sentences:
-        where = "" if isinstance(answer, str) else f" {answer}"
+        where = "" if document.is_text else f" {answer}"
         raise MIVError(f"The answer{where} has no sentence. Expected a text to check.")
     return sentences
 
 
-def read_sources(sources: Sources) -> tuple[Source, ...]:
+def read_sources(sources: Any, *, refuse_names: bool = False) -> tuple[Source, ...]:
     """Split sources into sentences: one or several texts or files, or texts by name. Equal ones count once."""
     if isinstance(sources, Mapping):
-        named: list[tuple[str, Text]] = [(str(name), text) for name, text in sources.items()]
+        documents = [_read(text, str(name), f"The source {name}", refuse_names) for name, text in sources.items()]
     else:
-        several: list[Text] = [sources] if isinstance(sources, str | PathLike) else list(sources)
-        named = [
-            (f"source {number}" if isinstance(text, str) else str(Path(text)), text)
-            for number, text in enumerate(several, 1)
+        if isinstance(sources, str | PathLike):
+            sources = [sources]
+        if not isinstance(sources, Iterable) or isinstance(sources, bytes | bytearray | memoryview):
+            raise _refusal("The sources are", sources, f"{_EXPECTED}, a list of them, or a dict of texts by name")
+        documents = [
+            _read(text, str(text), "The source", refuse_names)
+            if isinstance(text, PathLike)
+            else _read(text, f"source {number}", f"Source {number}", refuse_names)
+            for number, text in enumerate(sources, 1)
         ]
-    if not named:
+    if not documents:
         raise MIVError("There are no sources. Expected at least one text or file to check against.")
-    split = [Source(name, tuple(_split(name, text, "The source"))) for name, text in named]
-    distinct = _distinct(split)
+    only = "give only the documents that were retrieved for this answer"
+    _check_size(documents, "The sources have a total of", only)
+    distinct = _distinct([Source(document.name, tuple(document.sentences())) for document in documents])
     total = sum(len(source.sentences) for source in distinct)
     if total > MOST_SENTENCES:
-        raise MIVError(
-            f"The sources have {total:,} sentences. Expected at most {MOST_SENTENCES:,}: give only the documents that "
-            "were retrieved for this answer."
-        )
+        raise MIVError(f"The sources have {total:,} sentences. Expected at most {MOST_SENTENCES:,}: {only}.")
     return distinct
 
 
-def _split(name: str, text: Text, what: str) -> list[Sentence]:
-    """Split a text or file by the rules of its name: Markdown for a Markdown file, and for a text without a name."""
-    in_file = name.lower().endswith(MARKDOWN)
-    is_markdown = in_file or (isinstance(text, str) and not name.lower().endswith(PLAIN))
-    content = text.removeprefix("\ufeff") if isinstance(text, str) else _read_file(Path(text), what)
-    return split_sentences(content, markdown=is_markdown, code=True, indented_code=in_file, front_matter=in_file)
+_EXPECTED = "a text (str), or a pathlib.Path of a file"
+
+
+def _read(text: Any, name: str, what: str, refuse_name: bool) -> _Document:
+    if isinstance(text, PathLike):
+        return _Document(name, False, _read_file(Path(text), what))
+    if not isinstance(text, str):
+        raise _refusal(f"{what} is", text, _EXPECTED)
+    line = text.strip()
+    if refuse_name and line.lower().endswith((*MARKDOWN, ".txt", ".text")) and len(line.splitlines()) == 1:
+        raise MIVError(
+            f"{what} is the text {short(line)}, which looks like the name of a file. Expected pathlib.Path(...) around "
+            "the name of a file; end a text with a full stop."
+        )
+    return _Document(name, True, text.removeprefix("\ufeff"))
+
+
+def _check_size(documents: list[_Document], what: str, remedy: str) -> None:
+    size = sum(len(document.content.encode("utf-8", "surrogatepass")) for document in documents)
+    if size > MOST_BYTES:
+        raise MIVError(f"{what} {size:,} bytes. Expected at most {MOST_BYTES:,}: {remedy}.")
+
+
+def _refusal(what: str, value: object, expected: str) -> MIVError:
+    advice = " Decode bytes first, as in text.decode()." if isinstance(value, bytes | bytearray) else ""
+    return MIVError(f"{what} {short(value)}, of type {type(value).__name__}. Expected {expected}.{advice}")
 
 
 def _read_file(path: Path, what: str) -> str:
@@ -124,57 +163,3 @@ def _distinct(sources: list[Source]) -> tuple[Source, ...]:
     for note in notes:
         warnings.warn(note, MIVWarning, stacklevel=4)
     return tuple(first.values())
-
-
-_EXPECTED = "a text (str), or a pathlib.Path of a file"
-
-
-def checked_answer_text(answer: Any) -> Text:
-    """Return the answer if it is a text or a path, and not too large."""
-    size = _checked_size(answer, "The answer")
-    if size > MOST_BYTES:
-        raise MIVError(f"The answer has {size:,} bytes. Expected at most {MOST_BYTES:,}: check it in parts.")
-    return cast("Text", answer)
-
-
-def checked_sources(sources: Any) -> Sources:
-    """Return the sources if they are texts or paths and not too large together."""
-    if isinstance(sources, str | PathLike):
-        sources = [sources]
-    elif not isinstance(sources, Iterable) or isinstance(sources, bytes | bytearray | memoryview):
-        raise _refusal("The sources are", sources, f"{_EXPECTED}, a list of them, or a dict of texts by name")
-    if isinstance(sources, Mapping):
-        size = sum(_checked_size(text, f"The source {name}") for name, text in sources.items())
-    else:
-        sources = list(sources)
-        size = sum(_checked_size(text, f"Source {number}") for number, text in enumerate(sources, start=1))
-    if size > MOST_BYTES:
-        raise MIVError(
-            f"The sources have {size:,} bytes in total. Expected at most {MOST_BYTES:,}: give only the documents that "
-            "were retrieved for this answer."
-        )
-    return cast("Sources", sources)
-
-
-def _checked_size(text: Any, what: str) -> int:
-    """Size in bytes of a text or file; an error for anything else, and for a text that is the name of a file."""
-    if isinstance(text, PathLike):
-        try:
-            size = Path(text).stat().st_size
-        except (OSError, ValueError):
-            return 0  # reading it says what is wrong
-        return size if size <= MOST_BYTES else 0  # reading it names the file
-    if not isinstance(text, str):
-        raise _refusal(f"{what} is", text, _EXPECTED)
-    line = text.strip()
-    if line.lower().endswith((*MARKDOWN, ".txt", ".text")) and len(line.splitlines()) == 1:
-        raise MIVError(
-            f"{what} is the text {short(line)}, which looks like the name of a file. Expected pathlib.Path(...) around "
-            "the name of a file; end a text with a full stop."
-        )
-    return len(text.encode("utf-8", "surrogatepass"))
-
-
-def _refusal(what: str, value: object, expected: str) -> MIVError:
-    advice = " Decode bytes first, as in text.decode()." if isinstance(value, bytes | bytearray) else ""
-    return MIVError(f"{what} {short(value)}, of type {type(value).__name__}. Expected {expected}.{advice}")

@@ -30,6 +30,8 @@ class Kind(ABC):
     suffixes: ClassVar[frozenset[str]]  # of instance files, in lower case
     columns: ClassVar[tuple[str, ...]]  # of a table of instances, in which it may be
     cell: ClassVar[str]  # what a cell of a table must hold
+    words: ClassVar[str]  # for one instance
+    is_vector: ClassVar[bool] = False  # is numbers already, without a file or a form
     is_array: ClassVar[bool] = True  # many are one NumPy array; otherwise an object array of strings
     has_form: ClassVar[bool] = False  # has a size and a mode, and steps that lead there from a file
     one_scale: ClassVar[bool] = True  # the numbers of a sketch are comparable with each other
@@ -101,7 +103,7 @@ class Kind(ABC):
 class ImageKind(Kind):
     """Images ``(H, W)`` in grey or ``(H, W, 3)`` in colour, uint8."""
 
-    name = "image"
+    name = words = "image"
     suffixes = IMAGE_SUFFIXES
     columns = ("path",)
     cell = "the path of an image"
@@ -157,7 +159,7 @@ class ImageKind(Kind):
 class TextKind(Kind):
     """Texts that are not empty."""
 
-    name = "text"
+    name = words = "text"
     suffixes = frozenset({".txt"})
     columns = ("text", "path")
     cell = "a text"
@@ -209,6 +211,8 @@ class FeaturesKind(Kind):
     """Feature vectors ``(C,)``, float32."""
 
     name = "features"
+    words = "feature vector"
+    is_vector = True
     suffixes = frozenset({".npy"})
     columns = ("vector", "path")
     cell = "a vector (a list of numbers, or the path of a .npy file)"

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 METADATA_KEY, FORMAT = "miv", "miv-onnx"
-FORMAT_VERSIONS = (1, 2)  # the second has a limit for instances unlike the training data
+FORMAT_VERSIONS = (1, 2)  # the second has a limit for out-of-distribution instances
 
 
 @dataclass(frozen=True)

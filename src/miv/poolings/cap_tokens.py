@@ -20,18 +20,18 @@ class VectorNorm(AlignedNorm):
 
     Args:
         channels: length of the vector.
-        given: length of a feature; if it is the same, the vector is also the only token.
+        length: of a feature; if it is the same, the vector is also the only token.
     """
 
-    def __init__(self, channels: int, given: int) -> None:
+    def __init__(self, channels: int, length: int) -> None:
         super().__init__(channels, learned=False)  # so that no gradient runs through tokens that are fixed
-        self.given = given
+        self.length = length
 
     def direction(self, x: Tensor) -> Tensor:
         return super().direction(x[..., : self.channels])
 
     def forward(self, x: Tensor) -> Tensor:
-        tokens = x[..., self.channels :] if self.given > self.channels else x
+        tokens = x[..., self.channels :] if self.length > self.channels else x
         return torch.cat([super().forward(x), tokens], dim=-1)
 
 
@@ -109,11 +109,11 @@ class CapTokensPooling(Pooling):
         self.similarity = MatchedProduct(self.vector)
 
     def forward(self, query: Tensor, bags: Bags) -> PoolingOutput:
-        asked, told = (one[:, : self.vector] * self.gain + self.bias for one in (query, bags.values))  # (B, C), (T, C)
+        asked, targets = (x[:, : self.vector] * self.gain + self.bias for x in (query, bags.values))  # (B, C), (T, C)
         match = self.match(query[:, self.vector :], bags.with_values(bags.values[:, self.vector :]))  # (T, 1)
         spread = math.sqrt(self.cap.head_channels / 2)
         more = match * (self.share * spread)  # (T, 1)
-        pooled, score = self.cap.attend(asked, bags.with_values(told), more)
+        pooled, score = self.cap.attend(asked, bags.with_values(targets), more)
         query_vector = torch.cat(
             [pooled.query_vector, torch.ones_like(pooled.query_vector[:, :1])], dim=1
         )  # (B, C + 1)
@@ -127,11 +127,11 @@ class CapTokensPooling(Pooling):
             return self.tokens(bags.expand(query), bags.values)[:, None]
         owner = bags.expand(torch.arange(len(bags), device=query.device)[:, None])[:, 0]  # (T,)
         # Most texts are much shorter than the longest, and padding costs as much as tokens.
-        used = [(one.unflatten(1, (-1, self.width)).norm(dim=2) > 0).sum(dim=1) for one in (query, bags.values)]
+        used = [(x.unflatten(1, (-1, self.width)).norm(dim=2) > 0).sum(dim=1) for x in (query, bags.values)]
         used = [used[0][owner], used[1]]  # (T,) each
         order = (used[0] * 4096 + used[1]).argsort()  # (T,)
-        found = []
+        matches = []
         for rows in order.split(_TOGETHER):
-            asked, told = (self.width * max(1, int(one[rows].max())) for one in used)
-            found.append(self.tokens(query[:, :asked][owner[rows]], bags.values[:, :told][rows]))
-        return torch.cat(found)[order.argsort()][:, None]
+            of_query, of_target = (self.width * max(1, int(tokens[rows].max())) for tokens in used)
+            matches.append(self.tokens(query[:, :of_query][owner[rows]], bags.values[:, :of_target][rows]))
+        return torch.cat(matches)[order.argsort()][:, None]

@@ -209,23 +209,23 @@ def create_pooling(name: str, *, channels: int, start: Start = "paper", **option
     return pooling
 
 
-def check_choice(option: str, given: str, allowed: tuple[str, ...]) -> None:
+def check_choice(option: str, value: str, allowed: tuple[str, ...]) -> None:
     """Raise an error for a value that is not allowed."""
-    if given not in allowed:
-        raise unknown_name(f"{option} named", str(given), allowed)
+    if value not in allowed:
+        raise unknown_name(f"{option} named", str(value), allowed)
 
 
-def check_flag(option: str, given: bool) -> None:
+def check_flag(option: str, value: bool) -> None:
     """Raise an error unless the value is a bool; the string ``"false"`` would count as true."""
-    if not isinstance(given, bool):
-        raise MIVError(f"{option} is {given!r}. Expected True or False.")
+    if not isinstance(value, bool):
+        raise MIVError(f"{option} is {value!r}. Expected True or False.")
 
 
-def check_count(option: str, given: int, most: int = 1_000_000) -> int:
+def check_count(option: str, value: int, most: int = 1_000_000) -> int:
     """Return a whole number from 1 to ``most``; anything else is an error."""
-    if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= most:
-        raise MIVError(f"{option} is {given!r}. Expected a whole number from 1 to {most:,}.")
-    return given
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise MIVError(f"{option} is {value!r}. Expected a whole number from 1 to {most:,}.")
+    return value
 
 
 def check_heads(channels: int, heads: int) -> int:

@@ -15,6 +15,7 @@ import torch
 
 from miv.backbones.descriptors import Features
 from miv.data import ExemplarSet, InstancePool
+from miv.data.kinds import KINDS
 from miv.data.manifest import NAME as MANIFEST_NAME
 from miv.data.manifest import TABLE
 from miv.errors import MIVError
@@ -24,7 +25,7 @@ from miv.files.instances import is_file
 from miv.files.tables import TABLE_SUFFIXES, Record, RowStart, parse_id, read_records, read_records_from
 from miv.runtime import Advance, Progress
 from miv.verifier.network import Verifier
-from miv.verifier.reading import KIND_WORDS, ErrorLocations
+from miv.verifier.reading import ErrorLocations
 from miv.verifier.table_reading import (
     REQUIRED,
     ExemplarRow,
@@ -84,7 +85,7 @@ def plan_partitions(
                 advance(partition.count)
     if not partitions:
         raise MIVError(f"{source}: no rows. Expected one row per exemplar.")
-    return ScorePlan(str(source), partitions, survey.kept, survey.odd_label)
+    return ScorePlan(str(source), partitions, survey.copied, survey.odd_label)
 
 
 def is_set(source: Path) -> bool:
@@ -153,10 +154,10 @@ def _check_first_instance(table: Path, verifying: BatchVerifier) -> None:
 
 
 def _check_pool(folder: Path, pool: InstancePool, verifying: BatchVerifier) -> None:
-    verifier, set_of, reads = verifying.verifier, f"{KIND_WORDS[pool.kind]}s", ""
+    verifier, set_of, reads = verifying.verifier, f"{KINDS[pool.kind].words}s", ""
     backbone = verifier.backbone
     if pool.kind != backbone.kind:
-        reads = f"{KIND_WORDS[backbone.kind]}s"
+        reads = f"{KINDS[backbone.kind].words}s"
     elif isinstance(backbone, Features) and pool.values.shape[1] != backbone.channels:
         set_of, reads = f"vectors of {pool.values.shape[1]}", f"vectors of {backbone.channels}"
     elif pool.values.ndim == 4 and verifier.instances is None and backbone.instance_shape[:1] == (1,):

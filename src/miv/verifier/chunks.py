@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from miv.data.kinds import KINDS, Kind
 from miv.data.pool import InstancePool
 from miv.errors import MIVError, needs_extra
 from miv.files.images import Fit
-from miv.files.instances import is_file, is_folder, is_text_file
+from miv.files.instances import is_file
 from miv.poolings import Rows
 from miv.verifier.network import Verifier
 from miv.verifier.reading import ErrorLocations, as_vectors, check_finite, is_finite, with_folders
@@ -39,6 +40,7 @@ class ChunkReader:
 
     def __init__(self, verifier: Verifier, resize: Fit | None = None) -> None:
         self.verifier, self.backbone, self.resize = verifier, verifier.backbone, resize
+        self.takes_vectors = KINDS[verifier.backbone.kind].is_vector
 
     def read(self, source: Any) -> BagChunks:
         """A file, an array, chunks, a function that returns an iterator, or instances."""
@@ -47,11 +49,9 @@ class ChunkReader:
         if isinstance(source, Tensor):
             source = source.detach().cpu().numpy()
         if isinstance(source, np.ndarray):
-            mapped = as_file(source)
             rows = max(1, CHUNK_BYTES // max(1, source[:1].nbytes))
             starts = range(0, len(source), rows)
-            arrays = (lambda: (source[at : at + rows] for at in starts)) if mapped is None else mapped.chunks
-            return BagChunks(lambda: self._of_arrays(arrays()), len(source))
+            return BagChunks(lambda: self._of_arrays(source[at : at + rows] for at in starts), len(source))
         if callable(source):
             return BagChunks(lambda: self._of_any(iter(source())))
         if not isinstance(source, Iterable):
@@ -69,22 +69,22 @@ class ChunkReader:
         reader = bag_reader(self.verifier, self.resize)
         rows = reader.add_all(instances, place, first)
         pool = reader.take_new()
-        return (
-            np.zeros((0, self.backbone.channels), np.float32) if pool is None else embedded(self.backbone, pool)[rows]
-        )
+        if pool is None:
+            return np.zeros((0, self.backbone.channels), np.float32)
+        return embedded(self.backbone, pool)[rows]
 
     def _file(self, path: Path) -> BagChunks:
-        if path.suffix in (".npy", ".parquet") and not (is_file(path) or is_folder(path)):
-            raise MIVError(f"{path} does not exist. Expected the {path.suffix} file of a bag.")
-        if path.suffix == ".npy" and not is_folder(path):
+        if path.suffix == ".npy" and is_file(path):
             file = NumpyFile(path)
             return BagChunks(lambda: self._of_arrays(file.chunks()), file.shape[0])
-        if path.suffix == ".parquet" and not is_folder(path):
+        if path.suffix == ".parquet" and is_file(path):
             return self._parquet(path)
-        if is_folder(path) or (self.backbone.kind == "text" and is_text_file(path)):
-            members = with_folders([path], self.backbone.kind)[0]
-            return BagChunks(lambda: self._of_any(iter(members)), len(members))
-        raise MIVError(f"There is no bag {path}. Expected a .npy or .parquet file, a folder, or a .txt file of texts.")
+        members = with_folders([path], self.backbone.kind)[0]
+        if members is path:
+            raise MIVError(
+                f"There is no bag {path}. Expected a .npy or .parquet file, a folder, or a .txt file of texts."
+            )
+        return BagChunks(lambda: self._of_any(iter(members)), len(members))
 
     def _parquet(self, path: Path) -> BagChunks:
         with needs_extra("gallery", "A bag in a Parquet file", "pyarrow"):
@@ -94,7 +94,7 @@ class ChunkReader:
             table = pq.ParquetFile(path)
         except (OSError, ValueError) as error:
             raise MIVError(f"{path} is not a Parquet file: {error}.") from error
-        column = _column_of(path, table.schema_arrow, self.backbone.kind)
+        column = _column_of(path, table.schema_arrow, KINDS[self.backbone.kind])
 
         def read() -> Iterator[Rows]:
             file = pq.ParquetFile(path, pre_buffer=False)  # which would hold all row groups at once
@@ -112,7 +112,7 @@ class ChunkReader:
                             f"{lengths[-1]}. Expected one length."
                         )
                     flat = values.flatten().to_numpy(zero_copy_only=False)
-                    yield from self._of_arrays(iter([flat.reshape(len(values), -1)]))
+                    yield from self._of_arrays([flat.reshape(len(values), -1)])
 
         return BagChunks(read, table.metadata.num_rows)
 
@@ -129,7 +129,7 @@ class ChunkReader:
             if len(kinds) > 1:
                 raise MIVError("The bag mixes chunks of features and single instances. Expected one of them.")
             if is_chunk:
-                yield from self._of_arrays(iter([item]))
+                yield from self._of_arrays([item])
                 continue
             waiting.append(item)
             if len(waiting) == _INSTANCES:
@@ -138,14 +138,14 @@ class ChunkReader:
         if waiting:
             yield self.features(waiting, first=done)
 
-    def _of_arrays(self, arrays: Iterator[NDArray[Any]]) -> Iterator[Rows]:
+    def _of_arrays(self, arrays: Iterable[NDArray[Any]]) -> Iterator[Rows]:
         """Features as they are; images and the vectors that a backbone takes go through it."""
         for array in arrays:
-            if array.ndim == 2 and (array.dtype.kind == "f" or self.backbone.kind == "features"):
-                yield self.embedded(array) if self.backbone.kind == "features" else np.asarray(array, np.float32)
+            if array.ndim == 2 and (array.dtype.kind == "f" or self.takes_vectors):
+                yield self.embedded(array) if self.takes_vectors else np.asarray(array, np.float32)
             else:
-                for rows in (array[start : start + _INSTANCES] for start in range(0, len(array), _INSTANCES)):
-                    yield self.features(rows)
+                for start in range(0, len(array), _INSTANCES):
+                    yield self.features(array[start : start + _INSTANCES])
 
     def embedded(self, vectors: NDArray[Any]) -> Rows:
         """What the pooling takes of vectors ``(N, C)``: themselves, or standardised if the verifier does that."""
@@ -160,7 +160,7 @@ def query_features(reader: ChunkReader, queries: Any) -> Rows:
     if isinstance(queries, str | PathLike) or not hasattr(queries, "__len__") or _is_numbers(queries):
         raise MIVError("Got one query. Expected a list of queries, each one instance.")
     if any(isinstance(query, list | tuple) and not _is_numbers(query) for query in queries):
-        raise MIVError("A query is a list of references. A bag in chunks takes one instance per query.")
+        raise MIVError("A query is a list of references. Expected one instance per query, for a bag in chunks.")
     return features_of_queries(reader.verifier, list(queries), ErrorLocations(), reader.resize)
 
 
@@ -168,15 +168,15 @@ def _is_numbers(values: Any) -> bool:
     return len(values) > 0 and isinstance(values[0], int | float | np.number)
 
 
-def _column_of(path: Path, schema: Any, kind: str) -> str:
+def _column_of(path: Path, schema: Any, kind: Kind) -> str:
     """The only column that can hold instances."""
     lists = [field.name for field in schema if "list" in str(field.type)]
-    texts = [field.name for field in schema if str(field.type) in ("string", "large_string")] if kind == "text" else []
-    columns = lists or texts
+    texts = [field.name for field in schema if str(field.type) in ("string", "large_string")]
+    columns = lists or ([] if kind.is_array else texts)
     if len(columns) != 1:
         raise MIVError(
             f"{path} has the columns {', '.join(schema.names)}. Expected exactly one with vectors (lists of numbers)"
-            f"{' or texts' if kind == 'text' else ''}."
+            f"{'' if kind.is_array else ' or texts'}."
         )
     return str(columns[0])
 
@@ -200,46 +200,23 @@ class NumpyFile:
 
     def chunks(self, first: int = 0, last: int | None = None) -> Iterator[NDArray[Any]]:
         """Arrays ``(n, ...)`` of consecutive rows; each is overwritten by the next."""
-        try:
-            yield from self._chunks(first, last)
-        except OSError as error:
-            raise MIVError(f"Could not read {self.path}: {error.strerror or error}.") from error
-
-    def _chunks(self, first: int, last: int | None) -> Iterator[NDArray[Any]]:
         row = self.shape[1:]
         bytes_of_row = int(np.prod(row)) * self.dtype.itemsize
         together = max(1, CHUNK_BYTES // bytes_of_row)
         buffer = np.empty((together, *row), self.dtype)
         raw = memoryview(buffer.data).cast("B")
         at, last = first, self.shape[0] if last is None else last
-        with self.path.open("rb", buffering=0) as file:
-            file.seek(self._offset + first * bytes_of_row)
-            while at < last:
-                count = min(together, last - at)
-                wanted, filled = count * bytes_of_row, 0
-                while filled < wanted:
-                    got = file.readinto(raw[filled:wanted])
-                    if not got:
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self._offset + first * bytes_of_row)
+                while at < last:
+                    count = min(together, last - at)
+                    if file.readinto(raw[: count * bytes_of_row]) < count * bytes_of_row:
                         raise MIVError(f"{self.path} ends after {at:,} of {self.shape[0]:,} rows. It is damaged.")
-                    filled += got
-                yield buffer[:count]
-                at += count
-
-
-def as_file(values: NDArray[Any]) -> NumpyFile | None:
-    """The file of a mapped array, if the array is the whole of it; else ``None``."""
-    if not isinstance(values, np.memmap) or values.filename is None or values.mode != "r":
-        return None
-    path = Path(str(values.filename))
-    if path.suffix != ".npy" or not path.is_file():
-        return None
-    file = NumpyFile(path)
-    whole = file.shape == values.shape and file.dtype == values.dtype and file._offset == values.offset
-    # A view may have the same shape but other rows, or the same rows in another order.
-    mapping: Any = values
-    while isinstance(mapping.base, np.ndarray):
-        mapping = mapping.base
-    return file if whole and values.flags.c_contiguous and mapping.ctypes.data == values.ctypes.data else None
+                    yield buffer[:count]
+                    at += count
+        except OSError as error:
+            raise MIVError(f"Could not read {self.path}: {error.strerror or error}.") from error
 
 
 def check_queries(queries: Any, channels: int) -> Rows:

@@ -15,8 +15,6 @@ from miv.files.arrays import Floats, Mask
 from miv.files.json import Tagged, finite_number, from_document, read_json_object, write_json
 from miv.verifier.scalings import SCALINGS, Identity, Scaling, Temperature
 
-# The three answers of a verifier: yes, no and unsure.
-
 Decision = Literal["yes", "no", "unsure"]
 
 
@@ -38,14 +36,10 @@ def threshold_words(threshold: float, lower: float | None) -> str:
     return f"threshold {threshold:.3f}" if lower is None else f"thresholds {lower:.3f} and {threshold:.3f}"
 
 
-# Rules that choose witnesses, for bags of any size.
-
 # The source of the shares that are called attention below; see ``miv.verifier.explain``.
 WitnessesBy = Literal["attention", "alone", "leave_one_out", "shapley", "rollout"]
 
-# Lower limit of attention: if all but one instance get exactly 0, as with the pooling `baseline`, the probability of
-# the bag still separates its instances from those of another bag.
-_LEAST = 1e-9
+_LEAST = 1e-9  # of attention: with `baseline`, all but one are 0, and the probability of the bag must still count
 
 
 class WitnessRule(Tagged, ABC):
@@ -58,17 +52,17 @@ class WitnessRule(Tagged, ABC):
     def witnesses(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Mask:
         """Decide for every instance ``(T,)``, given the probabilities of bags ``(B,)`` and which are accepted."""
         ptr = np.asarray(ptr)
-        of_bag = (np.asarray(probability, np.float64), np.asarray(accepted, bool), np.diff(ptr))
-        each_probability, each_accepted, size = (csr.to_rows(one, ptr) for one in of_bag)
-        return self.chosen(each_probability, each_accepted, attention, size)
+        of_bags = (np.asarray(probability, np.float64), np.asarray(accepted, bool), np.diff(ptr))
+        probabilities, are_accepted, sizes = (csr.to_rows(column, ptr) for column in of_bags)
+        return self.chosen(probabilities, are_accepted, attention, sizes)
 
 
 @dataclass(frozen=True)
 class StatedRule(WitnessRule):
     r"""In an accepted bag of :math:`N`, the instances with :math:`a_n N \ge \min(factor, N)`.
 
-    :math:`a_n N` is 1 for even attention, in bags of every size; it cannot exceed :math:`N`, hence the minimum. A
-    rejected bag has no witness. The rule has no guarantee: it is for data without known witnesses.
+    :math:`a_n N` is 1 for even attention and at most :math:`N`. A rejected bag has no witness. The rule is for data
+    without known witnesses and has no guarantee.
 
     Args:
         factor: minimum attention of a witness, as a multiple of an even share.
@@ -95,8 +89,8 @@ class ConformalRule(WitnessRule):
     """The instances with a ``witness_score`` of at least a threshold calibrated on known witnesses.
 
     The sets contain at least ``1 - epsilon`` of the true witnesses of all positive exemplars, on average over data
-    like the calibration data. The verdict plays no part, because the score falls with the probability of the bag: a
-    likely negative bag has no witness, and a narrowly rejected bag may show candidates.
+    like the calibration data. The score falls with the probability of the bag, so a likely negative bag has no witness,
+    and a narrowly rejected bag may show candidates.
 
     Args:
         threshold: minimum score.
@@ -116,9 +110,8 @@ class ConformalRule(WitnessRule):
     def __post_init__(self) -> None:
         threshold = finite_number("threshold of the witness rule", self.threshold, low=0.0)
         object.__setattr__(self, "threshold", threshold)
-        object.__setattr__(
-            self, "epsilon", finite_number("epsilon of the witness rule", self.epsilon, low=0.0, high=1.0)
-        )
+        epsilon = finite_number("epsilon of the witness rule", self.epsilon, low=0.0, high=1.0)
+        object.__setattr__(self, "epsilon", epsilon)
         if self.by not in get_args(WitnessesBy):
             raise unknown_name("kind of shares", str(self.by), get_args(WitnessesBy))
 
@@ -129,15 +122,13 @@ class ConformalRule(WitnessRule):
 def witness_score(probability: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Floats:
     r"""Return ``(T,)`` scores of at least 0: :math:`s_n = p \, a_n N`.
 
-    Attention is divided among the :math:`N` instances of a bag, so the same value means little in a small bag and much
-    in a large one; :math:`a_n N` is 1 for an even share in every bag. Of the scores tried on QMNIST (with and without
-    :math:`p`; attention alone, or relative to the bag's highest), this one covers large and small bags most evenly.
+    :math:`a_n N` is 1 for an even share in bags of every size :math:`N`, so large and small bags are covered evenly.
 
     >>> witness_score([0.5], attention=[0.6, 0.3, 0.1], ptr=[0, 3]).round(3).tolist()
     [0.9, 0.45, 0.15]
     """
     ptr = np.asarray(ptr)
-    each, size = (csr.to_rows(one, ptr) for one in (np.asarray(probability, np.float64), np.diff(ptr)))
+    each, size = (csr.to_rows(column, ptr) for column in (np.asarray(probability, np.float64), np.diff(ptr)))
     return _scores(each, attention, size)
 
 
@@ -212,8 +203,7 @@ class OperatingPoint:
     def nearly_whole_sets(self) -> float | None:
         """The share of a bag that calibrated witness sets hold, if it is too large to be informative.
 
-        It was measured on positive exemplars of the validation data. It is ``None`` if the sets hold 80 % of a bag or
-        less, if as much of a bag is truly witnesses, or if it is unknown.
+        ``None`` if it is 80 % or less, if as much of a bag is truly witnesses, or if it was not measured.
         """
         witnesses = self.measured.get("witnesses")
         shares = witnesses.get("shares_of_bags") if isinstance(witnesses, dict) else None
@@ -248,7 +238,7 @@ class OperatingPoint:
         return np.asarray(np.asarray(probability) >= self.threshold)
 
     def rejected(self, probability: ArrayLike) -> NDArray[np.bool_]:
-        """Return ``(B,)`` bool: true if the decision is no; with two thresholds, a bag may be neither yes nor no."""
+        """Return ``(B,)`` bool: true if the decision is no."""
         lower = self.threshold if self.lower_threshold is None else self.lower_threshold
         return np.asarray(np.asarray(probability) < lower)
 
@@ -257,10 +247,7 @@ class OperatingPoint:
         return decisions_of(self.verdict(probability), self.rejected(probability))
 
     def witnesses(self, probability: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> NDArray[np.bool_]:
-        """Return ``(T,)`` bool: which instances of the bags with borders ``ptr`` ``(B + 1,)`` are witnesses.
-
-        The instances of an unsure bag are candidates, for a person to look at.
-        """
+        """Return ``(T,)`` bool: which instances of the bags with borders ``ptr`` ``(B + 1,)`` are witnesses."""
         return self.witness_rule.witnesses(probability, ~self.rejected(probability), attention, ptr)
 
     def document(self) -> dict[str, Any]:
@@ -285,7 +272,7 @@ class OperatingPoint:
         """Read the file in a verifier's folder, or return the default if there is none; a damaged file is an error."""
         path = Path(folder) / OPERATING_POINT_NAME
         if not os.path.lexists(path):  # a link to nothing is damage, not the default
-            return cls.default()
+            return cls()
         document = read_json_object(path, _REMEDY)
         version = document.get("format_version")
         keys = _KEYS_OF_VERSION.get(version) if isinstance(version, int) else None

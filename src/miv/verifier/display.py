@@ -1,7 +1,7 @@
 """Show a verdict as text, and as HTML with pictures in a notebook."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from html import escape
 from itertools import takewhile
 from pathlib import Path
@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from miv.data.kinds import KINDS
 from miv.data.sheet import Thumbnails
 from miv.verifier.decisions import threshold_words
 from miv.verifier.verdict import Verdict
@@ -29,7 +30,7 @@ def headline(verdict: Verdict) -> str:
     return f"{verdict.decision.capitalize()}: probability {verdict.probability:.3f}, {between}{words}."
 
 
-def found_words(verdict: Verdict) -> str:
+def witness_count(verdict: Verdict) -> str:
     """The number of witnesses, and how they were chosen."""
     if verdict.shares is None:
         return "witnesses not requested"
@@ -73,7 +74,7 @@ def as_text(verdict: Verdict, names: Sequence[str] = ()) -> str:
     """Show the verdict and, for each instance, its share and score, whether it is a witness, and its name or text."""
     if verdict.is_streamed:
         return _leading_text(verdict)
-    lines = [headline(verdict), f"Bag of {verdict.size}, {found_words(verdict)}"]
+    lines = [headline(verdict), f"Bag of {verdict.size}, {witness_count(verdict)}"]
     shares = verdict.shares
     if shares is None:
         return "\n".join(lines) + f". {notes(verdict)}".rstrip()
@@ -81,8 +82,7 @@ def as_text(verdict: Verdict, names: Sequence[str] = ()) -> str:
     indices = {witness.index for witness in verdict.witnesses}
     places = places_to_show(verdict, _MOST_ROWS)
     greatest = float(shares.max()) or 1.0
-    scores = verdict.scores
-    matches = verdict.matches
+    scores, matches = verdict.scores, verdict.matches
     nearest = None if matches is None or len(matches) == 1 else matches.argmax(axis=0)
     if matches is not None and nearest is not None:
         lines[0] += f" Query of {len(matches)} references."
@@ -117,62 +117,23 @@ def _words(verdict: Verdict, place: int, names: Sequence[str]) -> str:
     names = names or (() if shown is None else shown.bag_names)
     if names and names[place]:
         return printable(names[place])
-    if shown is None or shown.pool.kind != "text":
+    if shown is None or KINDS[shown.pool.kind].is_array:
         return ""
     return in_a_line(str(shown.pool.values[shown.bag[place]]))
 
 
 def in_a_line(text: str) -> str:
     """Show a text in one line, shortened if it is long."""
-    text = printable(" ".join(text.split()))
-    return text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…"
+    return _shortened(printable(" ".join(text.split())), _LETTERS)
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def printable(text: str) -> str:
     """Replace what a terminal would interpret: control characters and marks that reverse text direction."""
     return _OBEYED.sub("�", text)
-
-
-# The matrix of references and instances as an HTML table, with inline styles.
-
-_MOST_COLUMNS, _MOST_REFERENCES = 24, 12
-
-
-def match_table(matches: NDArray[np.float64], names: Sequence[str], witnesses: Collection[int]) -> str:
-    """One row per reference, one column per instance of the bag; the best reference of each witness is bold.
-
-    A large matrix is cut: to the witnesses and the instances that match best, and to the first references.
-    """
-    columns = shown_columns(matches, witnesses)
-    rows = range(min(len(matches), _MOST_REFERENCES))
-    best = matches.argmax(axis=0)
-    cell = "padding:1px 6px;text-align:right"
-    head = "".join(f'<th style="{cell}">{place}{"*" if place in witnesses else ""}</th>' for place in columns)
-    lines = []
-    for row in rows:
-        name = escape(names[row]) if row < len(names) and names[row] else f"reference {row}"
-        cells = []
-        for place in columns:
-            words = f"{matches[row, place]:.2f}"
-            words = f"<b>{words}</b>" if place in witnesses and best[place] == row else words
-            shade = f"background:rgba(217,119,6,{0.6 * float(matches[row, place]):.2f})"
-            cells.append(f'<td style="{cell};{shade}">{words}</td>')
-        lines.append(f'<tr><th style="text-align:left;font-weight:normal">{name}</th>{"".join(cells)}</tr>')
-    cut = ""
-    if len(columns) < matches.shape[1] or len(rows) < len(matches):
-        cut = f" Shown: {len(rows)} of {len(matches)} references, {len(columns)} of {matches.shape[1]} instances."
-    return (
-        '<table style="border-collapse:collapse;margin:.4em 0">'
-        f'<caption style="text-align:left"><small>How well each reference matches each instance; * marks a witness.'
-        f"{cut}</small></caption><tr><th></th>{head}</tr>{''.join(lines)}</table>"
-    )
-
-
-def shown_columns(matches: NDArray[np.float64], witnesses: Collection[int]) -> list[int]:
-    """The places to show, in order: all of a small bag, else the witnesses and those that match best."""
-    best = matches.max(axis=0)
-    order = sorted(range(matches.shape[1]), key=lambda place: (place not in witnesses, -best[place]))
-    return sorted(order[:_MOST_COLUMNS])
 
 
 # Show a verdict in a notebook: the query next to its bag, witnesses framed, share and score below each instance.
@@ -187,24 +148,19 @@ def as_html(verdict: Verdict) -> str:
     if verdict.is_streamed:
         return f"<pre>{escape(_leading_text(verdict))}</pre>"
     witnesses = {witness.index for witness in verdict.witnesses}
-    places = [int(place) for place in places_to_show(verdict, _MOST)]
+    places = places_to_show(verdict, _MOST).tolist()
     names = () if verdict.shown is None else verdict.shown.bag_names
-    called = _without_common_folders([names[place] if names else "" for place in places])
-    members = [_member(verdict, place, place in witnesses, name) for place, name in zip(places, called, strict=True)]
+    titles = _without_common_folders([names[place] if names else "" for place in places])
+    members = [_member(verdict, place, place in witnesses, name) for place, name in zip(places, titles, strict=True)]
     if verdict.size > len(places):
         members.append(f"<span>and {verdict.size - len(places)} more</span>")
-    found = f"Bag of {verdict.size}, {found_words(verdict)}. {notes(verdict)}".rstrip()
-    is_text = verdict.shown is not None and verdict.shown.pool.kind == "text"
-    matches = ""
-    if verdict.matches is not None and len(verdict.matches) > 1:
-        query_names = () if verdict.shown is None else verdict.shown.query_names
-        matches = match_table(verdict.matches, [Path(name).name for name in query_names], witnesses)
+    summary = f"Bag of {verdict.size}, {witness_count(verdict)}. {notes(verdict)}".rstrip()
+    is_text = verdict.shown is not None and not KINDS[verdict.shown.pool.kind].is_array
     layout = "flex-direction:column" if is_text else "flex-wrap:wrap;align-items:flex-end"
     return (
         '<div style="font:14px/1.4 system-ui,sans-serif">'
-        f"<p style='margin:.3em 0'><b>{escape(headline(verdict))}</b> {escape(found)}</p>"
-        f"{_query(verdict)}"
-        f'<div style="display:flex;gap:6px;{layout}">{"".join(members)}</div>{matches}</div>'
+        f"<p style='margin:.3em 0'><b>{escape(headline(verdict))}</b> {escape(summary)}</p>"
+        f'{_query(verdict)}<div style="display:flex;gap:6px;{layout}">{"".join(members)}</div></div>'
     )
 
 
@@ -214,40 +170,36 @@ def _query(verdict: Verdict) -> str:
     queries, names = verdict.shown.query, verdict.shown.query_names
     pieces = []
     for place, instance in enumerate(queries[:_MOST].tolist()):
-        name = names[place] if names else ""
-        called = "query" if len(queries) == 1 else f"reference {place}"
-        inside = _instance(verdict, instance, _titled(called, name), _QUERY)
-        words = f"{called} {escape(Path(name).name)}" if name else called
-        pieces.append(f"{inside} <small>{words}</small>")
+        word, name = "query" if len(queries) == 1 else f"reference {place}", names[place] if names else ""
+        caption = f"{word} {escape(Path(name).name)}" if name else word
+        pieces.append(f"{_instance(verdict, instance, _titled(word, name), _QUERY)} <small>{caption}</small>")
     if len(queries) > _MOST:
         pieces.append(f"<small>and {len(queries) - _MOST} more</small>")
     return f'<div style="margin:.3em 0">{" ".join(pieces)}</div>'
 
 
-def _member(verdict: Verdict, place: int, witness: bool, name: str) -> str:
+def _member(verdict: Verdict, place: int, is_witness: bool, name: str) -> str:
     share = None if verdict.shares is None else float(verdict.shares[place])
-    title = f"instance {place}{f', {witness_word(verdict)}' if witness else ''}"
-    title += "" if share is None else f", {share_word(verdict)} {share:.3f}"
     score = "" if verdict.scores is None else f"score {float(verdict.scores[place]):.2f}"
-    title += f", {score}" if score else ""
-    title = _titled(title, name)
-    frame = _WITNESS if witness else "transparent"
+    facts = [f"instance {place}", witness_word(verdict) if is_witness else ""]
+    facts += ["" if share is None else f"{share_word(verdict)} {share:.3f}", score]
+    title = _titled(", ".join(filter(None, facts)), name)
+    frame = _WITNESS if is_witness else "transparent"
     if verdict.shown is not None:
         inside = _instance(verdict, int(verdict.shown.bag[place]), title, frame)
     else:
         inside = (
             f'<span title="{title}" style="border:3px solid {frame};border-radius:4px;padding:0 4px">{place}</span>'
         )
-    called = f'<div style="max-width:12em;overflow-wrap:anywhere"><small>{escape(name)}</small></div>' if name else ""
+    caption = f'<div style="max-width:12em;overflow-wrap:anywhere"><small>{escape(name)}</small></div>' if name else ""
     if share is None:
-        return f"<div>{inside}{called}</div>"
-    colour = _WITNESS if witness else "#888"
+        return f"<div>{inside}{caption}</div>"
+    colour = _WITNESS if is_witness else "#888"
     bar = f'<div style="width:{max(1, round(60 * share))}px;height:6px;background:{colour}"></div>'
-    # Colour alone is not accessible to everyone.
-    word = f" <b>{witness_word(verdict)}</b>" if witness else ""
-    word += " out of distribution" if verdict.unlike is not None and verdict.unlike.bag[place] else ""
-    score = f" · {score}" if score else ""
-    return f"<div>{inside}{bar}<small>{share:.2f}{score}{word}</small>{called}</div>"
+    words = f"{share:.2f}" + (f" · {score}" if score else "")
+    words += f" <b>{witness_word(verdict)}</b>" if is_witness else ""  # colour alone is not accessible to everyone
+    words += " out of distribution" if verdict.unlike is not None and verdict.unlike.bag[place] else ""
+    return f"<div>{inside}{bar}<small>{words}</small>{caption}</div>"
 
 
 def _titled(words: str, name: str) -> str:
@@ -264,12 +216,12 @@ def _without_common_folders(names: Sequence[str]) -> list[str]:
 def _instance(verdict: Verdict, index: int, title: str, frame: str) -> str:
     assert verdict.shown is not None  # noqa: S101 - the callers have looked
     pool = verdict.shown.pool
-    style = f"border:3px solid {frame};border-radius:4px"
-    if pool.kind == "text":
-        text = str(pool.values[index])
-        shown = text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
-        return f'<span title="{title}" style="{style};display:inline-block;padding:0 4px">{escape(shown)}</span>'
-    return (
-        f'<img alt="{title}" title="{title}" src="{Thumbnails(pool).data_address(index)}" '
-        f'style="{style};height:64px;image-rendering:pixelated;display:inline-block;margin:0">'
-    )
+    style = f"border:3px solid {frame};border-radius:4px;display:inline-block"
+    if KINDS[pool.kind].has_form:
+        source = Thumbnails(pool).data_address(index)
+        return (
+            f'<img alt="{title}" title="{title}" src="{source}" '
+            f'style="{style};height:64px;image-rendering:pixelated;margin:0">'
+        )
+    text = _shortened(str(pool.values[index]), _LONGEST_TEXT)
+    return f'<span title="{title}" style="{style};padding:0 4px">{escape(text)}</span>'

@@ -30,7 +30,7 @@ _TOGETHER = 4096
 # Returns the features of the queries (B, C), or of their references (R, C), and of the targets (T, C) of the exemplars
 # start to stop - 1.
 FeatureLookup = Callable[[int, int], tuple[NDArray[np.float32], NDArray[np.float32]]]
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +112,8 @@ def verify_embedded(verifier: Verifier, exemplars: EmbeddedExemplars, progress: 
     """Verify all exemplars."""
 
     def answer(query: Tensor | Bags, bags: Bags) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        found = verifier.verify_features(query, bags)
-        return found.logit, found.attention, found.score
+        verification = verifier.verify_features(query, bags)
+        return verification.logit, verification.attention, verification.score
 
     answers = _in_batches(verifier, exemplars, answer, "Verifying", progress)
     logit, attention, score = zip(*answers, strict=True) if answers else ((), (), ())
@@ -162,19 +162,18 @@ def contributions_embedded(
 def _in_batches(
     verifier: Verifier,
     exemplars: EmbeddedExemplars,
-    compute: Callable[[Tensor | Bags, Bags], Found],
+    compute: Callable[[Tensor | Bags, Bags], Result],
     text: str,
     progress: Progress | None,
-) -> list[Found]:
+) -> list[Result]:
     """Compute something for every batch. Each part of ``verifier`` keeps its training or evaluation mode."""
-    found = []
-    device, dtype = verifier.device, verifier.dtype
+    results = []
     step = (progress or SilentProgress()).step(text, total=len(exemplars))
     with evaluating(verifier), torch.inference_mode(), step as advance:
         for first, last in exemplars.batches():
-            found.append(compute(*exemplars.batch(first, last, device, dtype)))
+            results.append(compute(*exemplars.batch(first, last, verifier.device, verifier.dtype)))
             advance(last - first)
-    return found
+    return results
 
 
 def _joined(parts: Sequence[Tensor]) -> Floats:
@@ -194,35 +193,32 @@ _FAR = 2  # times as large, or as small
 def warn_of_other_sizes(
     point: OperatingPoint, ptr: NDArray[np.int64], reference_ptr: NDArray[np.int64] | None, stacklevel: int = 4
 ) -> bool:
-    """Warn, and return true, if rates may not hold, because exemplars are not like those they were measured on.
-
-    A larger bag holds more instances that may look like the query by chance, and several references change all logits.
-    """
+    """Warn, and return true, if rates may not hold, because exemplars are not like those they were measured on."""
     data = point.measured.get("data")
-    known = data if isinstance(data, dict) else {}
-    sizes, counts = np.diff(ptr), np.ones(1, np.int64) if reference_ptr is None else np.diff(reference_ptr)
-    told = []
-    span = _span(known.get("bag_sizes"))
-    if span is not None and (sizes.min() * _FAR < span[0] or sizes.max() > _FAR * span[1]):
-        told.append(f"bags of {_between(int(sizes.min()), int(sizes.max()))} (calibrated on {_between(*span)})")
-    span = _span(known.get("references"))
-    if span is not None and (counts.min() < span[0] or counts.max() > span[1]):
-        given = _between(int(counts.min()), int(counts.max()))
-        told.append(f"queries with {given} references (calibrated on {_between(*span)})")
-    if told:
+    calibrated = data if isinstance(data, dict) else {}
+    counts = np.ones(1, np.int64) if reference_ptr is None else np.diff(reference_ptr)
+    differences = []
+    for numbers, key, factor, words in (
+        (np.diff(ptr), "bag_sizes", _FAR, "bags of {}"),
+        (counts, "references", 1, "queries with {} references"),
+    ):
+        least, most, span = int(numbers.min()), int(numbers.max()), _span(calibrated.get(key))
+        if span is not None and (least * factor < span[0] or most > factor * span[1]):
+            differences.append(f"{words.format(_between(least, most))} (calibrated on {_between(*span)})")
+    if differences:
         warnings.warn(
             f"The verifier was calibrated for {point.goal}, and its rates may not hold here: there are "
-            f"{'; '.join(told)}. Calibrate it on exemplars like yours.",
+            f"{'; '.join(differences)}. Calibrate it on exemplars like yours.",
             MIVWarning,
             stacklevel,
         )
-    return bool(told)
+    return bool(differences)
 
 
-def _span(given: Any) -> tuple[int, int] | None:
+def _span(entry: Any) -> tuple[int, int] | None:
     """The least and the greatest number, from a file; ``None`` for anything else."""
-    is_span = isinstance(given, list) and len(given) == 2 and all(isinstance(one, int) for one in given)
-    return (given[0], given[1]) if is_span else None
+    is_span = isinstance(entry, list) and len(entry) == 2 and all(isinstance(number, int) for number in entry)
+    return (entry[0], entry[1]) if is_span else None
 
 
 def _between(least: int, most: int) -> str:
@@ -242,9 +238,6 @@ def out_of_distribution(verifier: Verifier, exemplars: EmbeddedExemplars) -> Out
     if exemplars.reference_ptr is not None:
         query = ~csr.bag_any(~query, exemplars.reference_ptr)
     return OutOfDistribution(query, bag, exemplars.ptr)
-
-
-# From features to verdicts: run the verifier, apply its operating point, and find the witnesses.
 
 
 def decide(
@@ -279,26 +272,38 @@ def decide(
         part = exemplars.part(first, last)
         # Scores of several references are combined with the weights of the whole bag, not of the instance alone.
         if score is not None and verifier.pooling.score_is_logit and exemplars.reference_ptr is None:
-            found = score[ptr[first] : ptr[last]]
+            logits = score[ptr[first] : ptr[last]]
         else:
-            found = explain_embedded(verifier, part, "alone")
-        _check_answers("score", found, part.ptr, places, first)
-        return point.probability(found)
+            logits = explain_embedded(verifier, part, "alone")
+        _check_answers("score", logits, part.ptr, places, first)
+        return point.probability(logits)
 
     def matched(first: int, last: int) -> list[Floats]:
         matrices = []
         for exemplar in range(first, last):
             each = exemplars.of_references(exemplar)
-            found = explain_embedded(verifier, each, "alone")
-            _check_answers("score", found, np.array([0, len(found)]), places, exemplar)
-            matrices.append(point.probability(found).reshape(len(each), -1))
+            logits = explain_embedded(verifier, each, "alone")
+            _check_answers("score", logits, np.array([0, len(logits)]), places, exemplar)
+            matrices.append(point.probability(logits).reshape(len(each), -1))
         return matrices
 
-    little = None if witness is None else point.nearly_whole_sets
-    lazy = None if by == "none" else Lazy(alone, 0, len(logit))
-    matches = None if lazy is None or exemplars.reference_ptr is None else Lazy(matched, 0, len(logit))
-    found = verdict, probability, point.threshold, logit, ptr, by, shares, witness, attention
-    return Verdicts(*found, shown, lazy, little, point.lower_threshold, matches, unlike)
+    return Verdicts(
+        verdict=verdict,
+        probability=probability,
+        threshold=point.threshold,
+        logit=logit,
+        ptr=ptr,
+        witnesses_by=by,
+        shares=shares,
+        witness=witness,
+        attention=attention,
+        shown=shown,
+        lazy_scores=None if by == "none" else Lazy(alone, 0, len(logit)),
+        nearly_whole_sets=None if witness is None else point.nearly_whole_sets,
+        lower_threshold=point.lower_threshold,
+        lazy_matches=None if by == "none" or exemplars.reference_ptr is None else Lazy(matched, 0, len(logit)),
+        unlike=unlike,
+    )
 
 
 def witnesses_by(verifier: Verifier, asked: WitnessMethod | None) -> WitnessMethod:
@@ -329,8 +334,13 @@ def _check_answers(
     if np.isfinite(numbers.sum()):  # true only if all are finite; these sums do not overflow
         return
     number = before + int(np.searchsorted(ptr, (~np.isfinite(numbers)).argmax(), side="right")) - 1
-    raise MIVError(
-        f"The verifier's {what} for {places.exemplar(number)} is NaN or infinite, so there is no verdict. Either the "
-        "instances contain numbers far outside the range of the training data, or the verifier's weights are "
-        "damaged. Scale the vectors as in training, or train again."
+    raise not_finite(what, places.exemplar(number))
+
+
+def not_finite(what: str, place: str) -> MIVError:
+    """An error for a number that is NaN or infinite."""
+    return MIVError(
+        f"The verifier's {what} for {place} is NaN or infinite, so there is no verdict. The instances contain numbers "
+        "far outside the range of the training data, or the verifier's weights are damaged. Scale the vectors as in "
+        "training, or train again."
     )

@@ -18,7 +18,7 @@ from miv.poolings.pooling_base import check_count
 from miv.verifier.decisions import WitnessesBy
 from miv.verifier.network import Verifier
 from miv.verifier.references import Pairs
-from miv.verifier.subsets import EmptyBag, leave_one_out, logits_alone, score_instances, shapley
+from miv.verifier.subsets import leave_one_out, logits_alone, score_instances, shapley
 
 METHODS: tuple[str, ...] = get_args(WitnessesBy)
 _MOST_EXACT = 16  # 65,536 subsets of one bag
@@ -36,13 +36,11 @@ def explain_features(
     exact_up_to: int = 8,
     permutations: int = 32,
     seed: int = 0,
-    empty_bag: EmptyBag = "undecided",
 ) -> Tensor:
     """How much each instance contributes to a yes: queries ``(B, C)`` and bags of ``(T, C)`` to scores ``(T,)``.
 
     Args:
-        verifier: in evaluation mode. ``attention`` needs a pooling with attention, ``rollout`` the pooling
-            ``msa``.
+        verifier: in evaluation mode. ``attention`` needs a pooling with attention, ``rollout`` the pooling ``msa``.
         query: features of the queries, or ``Bags`` with the references of each.
         bags: features of the bags.
         method: one of ``METHODS``. ``alone``, ``leave_one_out`` and ``shapley`` are in units of the logit and may be
@@ -50,7 +48,6 @@ def explain_features(
         exact_up_to: largest bag size with exact Shapley values, from ``2 ** N`` subsets.
         permutations: number of permutations to sample for larger bags; see ``miv.verifier.subsets.shapley``.
         seed: random seed of the sample; the scores of a bag do not depend on the other bags.
-        empty_bag: the verdict on an empty bag; see ``miv.verifier.subsets.score_instances``.
 
     >>> from miv import Verifier
     >>> verifier = Verifier("mi_net", channels=4).eval()
@@ -74,10 +71,10 @@ def explain_features(
             return _rollout(verifier, query, bags)
         _check_cost(verifier.pooling, method, bags)
         if method == "leave_one_out":
-            return score_instances(logits_of, query, bags, leave_one_out, empty_bag)
+            return score_instances(logits_of, query, bags, leave_one_out)
         check_count("exact_up_to", exact_up_to, most=_MOST_EXACT)
         check_count("permutations", permutations)
-        return score_instances(logits_of, query, bags, shapley(exact_up_to, permutations, seed), empty_bag)
+        return score_instances(logits_of, query, bags, shapley(exact_up_to, permutations, seed))
 
 
 def _rollout(verifier: Verifier, query: Tensor | Bags, bags: Bags) -> Tensor:
@@ -103,7 +100,7 @@ def check_method(pooling: Pooling, method: str) -> None:
 
 
 def _check_cost(pooling: Pooling, method: str, bags: Bags) -> None:
-    """Raise an error if verifying the subsets of a bag takes hours: with msa, time grows with its size cubed."""
+    """Raise an error if verifying the subsets of a bag takes hours: with msa, it grows with the cube of its size."""
     largest = int(bags.sizes.max())
     if isinstance(pooling, SelfAttentionPooling) and largest > _MOST_FOR_SUBSETS:
         raise MIVError(
@@ -119,15 +116,10 @@ def contributions(verifier: Verifier, query: Tensor | Bags, bags: Bags) -> Tenso
 
     .. math:: c_n = \sum_j a_{nj} \frac{\partial z}{\partial a_{nj}}
 
-    If the bag vector is a sum weighted by attention, as in CAP and gated attention, the logit is linear in the
-    attention, and the contributions add up to the part of the logit that depends on the bag. Behind a norm of the sum,
-    and with a similarity that also weighs distances, they are a first-order estimate. Unlike attention, a contribution
-    also knows whether what is looked at speaks for a yes or a no. The contributions of several references are weighted
-    like their logits.
-
-    Returns:
-        ``None`` if the logit is not a smooth function of the attention: without attention, and for the poolings that
-        choose one instance.
+    If the bag vector is a sum weighted by attention, as in CAP and gated attention, the contributions add up to the
+    part of the logit that depends on the bag. Behind a norm of the sum, and with a similarity that also weighs
+    distances, they are a first-order estimate. Those of several references are weighted like their logits. ``None`` if
+    the logit is not a smooth function of the attention: without attention, or if the pooling chooses one instance.
     """
     if not verifier.pooling.has_attention:
         return None

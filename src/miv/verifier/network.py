@@ -63,15 +63,15 @@ class Verification:
         return self.attention[int(self.ptr[exemplar]) : int(self.ptr[exemplar + 1])]
 
 
-def combined(pairs: Pairs, found: Verification, bags: Bags, rule: ReferenceRule) -> Verification:
+def combined(pairs: Pairs, answers: Verification, bags: Bags, rule: ReferenceRule) -> Verification:
     """One answer per query from the answers to all pairs.
 
     Attention, score and the two vectors are those of the pairs, weighted like their logits.
     """
-    logit = rule.combine(*pairs.logits(found.logit), pairs.references)
-    share = pairs.shares(rule, found.logit)
+    logit = rule.combine(*pairs.logits(answers.logit), pairs.references)
+    share = pairs.shares(rule, answers.logit)
     of_instance = pairs.bags.expand(share)
-    by_head = found.attention_by_head
+    by_head = answers.attention_by_head
     if by_head is not None:
         by_head = pairs.summed(by_head * of_instance[:, None], bags)
     return Verification(
@@ -79,10 +79,10 @@ def combined(pairs: Pairs, found: Verification, bags: Bags, rule: ReferenceRule)
         probability=logit.sigmoid(),
         attention=None if by_head is None else by_head.mean(dim=1),
         attention_by_head=by_head,
-        query_vector=pairs.by_query(found.query_vector * share[:, None]),
-        bag_vector=pairs.by_query(found.bag_vector * share[:, None]),
+        query_vector=pairs.by_query(answers.query_vector * share[:, None]),
+        bag_vector=pairs.by_query(answers.bag_vector * share[:, None]),
         ptr=bags.ptr,
-        score=None if found.score is None else pairs.summed(found.score * of_instance, bags),
+        score=None if answers.score is None else pairs.summed(answers.score * of_instance, bags),
     )
 
 
@@ -213,8 +213,8 @@ class Verifier(
                 "Expected one shape."
             )
         features = self.backbone(torch.cat([asked, bags.values]))  # (B + T, C), all embedded the same way
-        given, targets = features[: len(asked)], bags.with_values(features[len(asked) :])
-        return self.verify_features(query.with_values(given) if isinstance(query, Bags) else given, targets)
+        of_query, targets = features[: len(asked)], bags.with_values(features[len(asked) :])
+        return self.verify_features(query.with_values(of_query) if isinstance(query, Bags) else of_query, targets)
 
     def verify_features(self, query: Tensor | Bags, bags: Bags | Tensor, mask: Tensor | None = None) -> Verification:
         """Verify features that are already embedded: queries ``(B, C)`` and bags of values ``(T, C)``.

@@ -66,7 +66,7 @@ class OutOfDistributionLimit:
             )
         if not all(np.isfinite(part).all() for part in (self.mean, self.directions, self.variance)):
             raise MIVError("The mean, the directions or the variance contain NaN or infinity.")
-        if count and self.variance.min() <= 0:
+        if not (self.variance > 0).all():
             raise MIVError("A variance is not positive.")
         finite_number("variance of the rest", self.rest, above=0.0)
         finite_number("limit", self.limit, low=0.0)
@@ -98,7 +98,7 @@ class OutOfDistributionLimit:
         return digest.hexdigest()
 
     def document(self) -> dict[str, Any]:
-        """Return the limit without the covariance as plain values, for JSON."""
+        """Return plain values without the covariance, for JSON."""
         return {"limit": self.limit, "rate": self.rate, "measured": self.measured}
 
     def save(self, folder: Path | str) -> None:
@@ -115,12 +115,12 @@ class OutOfDistributionLimit:
         if not os.path.lexists(path):
             return None
         try:
-            found = cls._read(path)
+            limit = cls._read(path)
         except (SafetensorError, OSError, ValueError, TypeError, KeyError, RecursionError, MIVError) as error:
             raise MIVError(f"{path} is damaged: {error}. {_REMEDY}") from error
-        if found.channels != channels:
-            raise MIVError(f"{path} is for {found.channels} channels, the verifier has {channels}. {_REMEDY}")
-        return found
+        if limit.channels != channels:
+            raise MIVError(f"{path} is for {limit.channels} channels, the verifier has {channels}. {_REMEDY}")
+        return limit
 
     @classmethod
     def _read(cls, path: Path) -> "OutOfDistributionLimit":
@@ -141,8 +141,14 @@ class OutOfDistributionLimit:
         return cls(parts["mean"], parts["directions"], parts["variance"], *numbers, about["measured"])
 
 
-FAR_WORDS = "unlike the training data"  # in the `reason` of JSON and tables, so it stays as it is
 _MOST_PLACES = 10  # places in a sentence
+
+
+def reason_of(query: bool, bag: bool) -> str | None:
+    """Why an exemplar gets no answer: the query, or the whole bag, is out of distribution."""
+    if query:
+        return "the query is out of distribution"
+    return "every instance of the bag is out of distribution" if bag else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +170,7 @@ class OutOfDistribution:
         """``(E,)`` bool: no yes or no is given, because the query or every target is out of distribution."""
         return np.asarray(self.query | ~csr.bag_any(~self.bag, self.ptr))
 
-    def one(self, exemplar: int) -> "OutOfDistribution":
+    def of(self, exemplar: int) -> "OutOfDistribution":
         """Those of one exemplar."""
         first, last = int(self.ptr[exemplar]), int(self.ptr[exemplar + 1])
         return OutOfDistribution(
@@ -179,9 +185,7 @@ class OutOfDistribution:
     @property
     def reason(self) -> str | None:
         """Why one exemplar gets no answer, or ``None``."""
-        if self.query[0]:
-            return f"the query is {FAR_WORDS}"
-        return f"every instance of the bag is {FAR_WORDS}" if self.bag.all() else None
+        return reason_of(bool(self.query[0]), bool(self.bag.all()))
 
     @property
     def note(self) -> str:
@@ -190,8 +194,8 @@ class OutOfDistribution:
         if not places or (self.bag.all() and not self.query[0]):
             return ""
         listed = ", ".join(map(str, places[:_MOST_PLACES])) + ", …" * (len(places) > _MOST_PLACES)
-        several = len(places) > 1
-        return f"{len(places)} instance{'s are' if several else ' is'} {FAR_WORDS}: place{'s' * several} {listed}."
+        verb, s = ("are", "s") if len(places) > 1 else ("is", "")
+        return f"{len(places)} instance{s} {verb} out of distribution: place{s} {listed}."
 
     def document(self) -> dict[str, Any]:
         """Return plain values of one exemplar, for JSON."""

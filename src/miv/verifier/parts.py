@@ -12,57 +12,55 @@ from miv.poolings.pooling_base import Start
 from miv.registry import options_of
 
 
-def backbone_of(given: str | nn.Module, channels: int | None, options: dict[str, Any] | None) -> Backbone:
+def backbone_of(backbone: str | nn.Module, channels: int | None, options: dict[str, Any] | None) -> Backbone:
     """Return the backbone, given by name or as a module."""
-    if not isinstance(given, str):
-        _check_module("backbone", given, nn.Module, "a torch.nn.Module that maps instances to features (N, C)", options)
-        if isinstance(given, Backbone) and channels not in (None, given.channels):
-            raise MIVError(f"channels is {channels}, but the backbone has {given.channels}. Omit channels.")
-        return as_backbone(given, channels)
-    if given == "features" and channels is None:
-        raise MIVError("channels is missing. The backbone 'features' needs the length of a vector.")
-    if given == "features":
-        options = {"channels": channels, **(options or {})}
-        if options["channels"] != channels:
+    if not isinstance(backbone, str):
+        expected = "a torch.nn.Module that maps instances to features (N, C)"
+        _check_module("backbone", backbone, nn.Module, expected, options)
+        if isinstance(backbone, Backbone) and channels not in (None, backbone.channels):
+            raise MIVError(f"channels is {channels}, but the backbone has {backbone.channels}. Omit channels.")
+        return as_backbone(backbone, channels)
+    options = options or {}
+    if backbone == "features":
+        if channels is None:
+            raise MIVError("channels is missing. The backbone 'features' needs the length of a vector.")
+        if options.get("channels", channels) != channels:
             raise MIVError(
                 f"channels is {channels}, and {options['channels']} in backbone_options. Omit it in the options."
             )
-        return as_backbone(make_module(given, **options))
-    made = make_module(given, **(options or {}))
-    if isinstance(made, Backbone) and channels is not None:
-        raise MIVError(f"channels is {channels}. The backbone {given!r} sets its own. Omit channels.")
-    return as_backbone(made, channels)
+        return as_backbone(make_module(backbone, **{**options, "channels": channels}))
+    module = make_module(backbone, **options)
+    if isinstance(module, Backbone) and channels is not None:
+        raise MIVError(f"channels is {channels}. The backbone {backbone!r} sets its own. Omit channels.")
+    return as_backbone(module, channels)
 
 
 def pooling_of(
-    given: str | Pooling, channels: int, start: Start | None, options: dict[str, Any] | None
+    pooling: str | Pooling, channels: int, start: Start | None, options: dict[str, Any] | None
 ) -> tuple[Pooling, Start]:
     """Return the pooling, given by name or as a module, and its start."""
-    if isinstance(given, str):
+    if isinstance(pooling, str):
         start = start or "similar"
-        return create_pooling(given, channels=channels, start=start, **(options or {})), start
-    _check_module("pooling", given, Pooling, "an instance of a subclass of miv.Pooling", options)
-    if given.channels != channels:
+        return create_pooling(pooling, channels=channels, start=start, **(options or {})), start
+    _check_module("pooling", pooling, Pooling, "an instance of a subclass of miv.Pooling", options)
+    if pooling.channels != channels:
         raise MIVError(
-            f"The pooling takes features of {given.channels} channels, but the backbone returns {channels}. Create the "
-            f"pooling with channels={channels}."
+            f"The pooling takes features of {pooling.channels} channels, but the backbone returns {channels}. Create "
+            f"the pooling with channels={channels}."
         )
-    own: Start = "similar" if isinstance(given.norm, AlignedNorm) else "paper"
+    own: Start = "similar" if isinstance(pooling.norm, AlignedNorm) else "paper"
     if start not in (None, own):
-        raise MIVError(
-            f"start is {start!r}, but the given pooling starts as {own!r}. Omit start; "
-            "pooling.start_similar() makes a pooling start as 'similar'."
-        )
-    return given, own
+        raise MIVError(f"start is {start!r}, but the given pooling starts as {own!r}. Omit start.")
+    return pooling, own
 
 
 def _check_module(
-    what: str, given: object, wanted: type[nn.Module], expected: str, options: dict[str, Any] | None
+    what: str, part: object, expected: type[nn.Module], words: str, options: dict[str, Any] | None
 ) -> None:
-    if isinstance(given, type):
-        raise MIVError(f"{what} is the class {given.__name__}. Expected an instance: {given.__name__}(...).")
-    if not isinstance(given, wanted):
-        raise MIVError(f"{what} is a {type(given).__name__}. Expected a name, or {expected}.")
+    if isinstance(part, type):
+        raise MIVError(f"{what} is the class {part.__name__}. Expected an instance: {part.__name__}(...).")
+    if not isinstance(part, expected):
+        raise MIVError(f"{what} is a {type(part).__name__}. Expected a name, or {words}.")
     if options:
         raise MIVError(f"{what}_options is {options}, but the {what} is a module. Omit the options.")
 

@@ -1,7 +1,7 @@
 """Turn what people give (files, folders, arrays, images, texts, vectors) into the rows of a pool of instances."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from miv.bags import Bags
 from miv.data import csr
-from miv.data.kinds import KINDS
+from miv.data.kinds import KINDS, Kind
 from miv.data.pool import InstanceForm, InstancePool
 from miv.errors import MIVError
 from miv.files.images import (
@@ -35,8 +35,6 @@ from miv.files.instances import (
     refuse_masked,
     short,
 )
-
-KIND_WORDS: dict[InstanceKind, str] = {"image": "image", "text": "text", "features": "feature vector"}
 
 
 class ErrorLocations:
@@ -91,16 +89,16 @@ def with_folders(bags: Any, kind: InstanceKind) -> Any:
     """Replace bag names with instances: the files of a folder or, for texts, the lines of a .txt file."""
     if isinstance(bags, str) or not isinstance(bags, Sequence):  # not a list of names
         return bags
-    return [_of_name(bag, kind) if isinstance(bag, str | PathLike) and str(bag) else bag for bag in bags]
+    return [_of_name(bag, KINDS[kind]) if isinstance(bag, str | PathLike) and str(bag) else bag for bag in bags]
 
 
-def _of_name(bag: "str | PathLike[str]", kind: InstanceKind) -> Any:
+def _of_name(bag: "str | PathLike[str]", kind: Kind) -> Any:
     if not is_folder(bag):
-        return read_text_lines(Path(bag)) if kind == "text" and is_text_file(bag) else bag
-    files = KINDS[kind].files_in(Path(bag))
-    if KINDS[kind].has_form:  # read later, in the form of the verifier
+        return bag if kind.is_array or not is_text_file(bag) else read_text_lines(Path(bag))
+    files = kind.files_in(Path(bag))
+    if kind.has_form:  # read later, in the form of the verifier
         return files
-    return [instance for file in files for instance in KINDS[kind].read(file, ImageForm())]
+    return [instance for file in files for instance in kind.read(file, ImageForm())]
 
 
 def check_bags(queries: Any, bags: Any, kind: InstanceKind, places: ErrorLocations | None = None) -> None:
@@ -114,11 +112,11 @@ def check_bags(queries: Any, bags: Any, kind: InstanceKind, places: ErrorLocatio
         raise MIVError("There are no exemplars. Expected at least one query and its bag.")
     for number, bag in enumerate(bags):
         if isinstance(bag, str | PathLike | Image.Image):
-            given = "" if isinstance(bag, Image.Image) else f" ({bag})" if kind == "image" else f" ({short(str(bag))})"
-            lines = " or .txt file" * (kind == "text")
+            name = "" if isinstance(bag, Image.Image) else f" ({bag if KINDS[kind].has_form else short(str(bag))})"
+            lines = "" if KINDS[kind].is_array else " or .txt file"
             raise MIVError(
-                f"{places.bag(number)} is one {KIND_WORDS[kind]}{given}. Expected a list, or the path of "
-                f"an existing folder{lines}."
+                f"{places.bag(number)} is one {KINDS[kind].words}{name}. Expected a list, or the path of an existing "
+                f"folder{lines}."
             )
         if isinstance(bag, Bags):
             raise MIVError(
@@ -129,24 +127,24 @@ def check_bags(queries: Any, bags: Any, kind: InstanceKind, places: ErrorLocatio
             raise MIVError(f"{places.bag(number)} is empty. Expected at least one instance.")
 
 
-def _length(given: Any, what: str) -> int:
+def _length(values: Any, what: str) -> int:
     try:
-        return len(given)
+        return len(values)
     except TypeError as error:  # a number, a generator that can be read only once, a zero-dimensional array
-        raise MIVError(f"{what}: got a {type(given).__name__}. Expected a list, an array or a tensor.") from error
+        raise MIVError(f"{what}: got a {type(values).__name__}. Expected a list, an array or a tensor.") from error
 
 
-def as_vectors(given: Any, channels: int, place: str) -> NDArray[np.float32]:
+def as_vectors(values: Any, channels: int, place: str) -> NDArray[np.float32]:
     """Return vectors ``(N, C)`` from an array, a tensor, or a list of either."""
-    vectors = _as_numbers(given, place)
+    vectors = _as_numbers(values, place)
     if vectors.ndim != 2 or vectors.shape[1] != channels:
         raise _other_shape(vectors, f"(number of vectors, {channels})", channels, place)
     return vectors
 
 
-def as_vector(given: Any, channels: int, place: str) -> NDArray[np.float32]:
+def as_vector(values: Any, channels: int, place: str) -> NDArray[np.float32]:
     """Return one vector ``(C,)`` from an array, a tensor or a list."""
-    vector = _as_numbers(given, place)
+    vector = _as_numbers(values, place)
     if vector.shape != (channels,):
         raise _other_shape(vector, f"({channels},)", channels, place)
     return vector
@@ -163,31 +161,30 @@ def _other_shape(vectors: NDArray[np.float32], expected: str, channels: int, pla
     )
 
 
-def _as_numbers(given: Any, place: str) -> NDArray[np.float32]:
-    if isinstance(given, Tensor):
-        given = _from_tensor(given)
-    elif isinstance(given, Sequence) and len(given) and isinstance(given[0], Tensor):
-        given = [_from_tensor(vector) for vector in given]
+def _as_numbers(values: Any, place: str) -> NDArray[np.float32]:
+    if isinstance(values, Tensor):
+        values = _from_tensor(values)
+    elif isinstance(values, Sequence) and len(values) and isinstance(values[0], Tensor):
+        values = [_from_tensor(vector) for vector in values]
+    refuse_masked(values, place)
     try:
-        refuse_masked(given, place)
-        numbers = np.asarray(given)
-        if numbers.dtype.kind in "cmM":
-            raise MIVError(f"{place}: got {numbers.dtype} (complex numbers or times). Expected real numbers.")
-        return numbers.astype(np.float32, copy=False)
-    except MIVError:
-        raise
+        numbers = np.asarray(values)
+        reals = None if numbers.dtype.kind in "cmM" else numbers.astype(np.float32, copy=False)
     except (ValueError, TypeError, OverflowError) as error:
-        vectors = given if hasattr(given, "__iter__") else ()
+        vectors = values if hasattr(values, "__iter__") else ()
         lengths = sorted({len(vector) for vector in vectors if hasattr(vector, "__len__")})
         if len(lengths) > 1:
             some = " and ".join(map(str, lengths[:2]))
             raise MIVError(f"{place}: the vectors have different lengths ({some}). Expected one length.") from error
         raise MIVError(f"{place}: got values that are not numbers. Expected vectors, each a row of numbers.") from error
+    if reals is None:
+        raise MIVError(f"{place}: got {numbers.dtype} (complex numbers or times). Expected real numbers.")
+    return reals
 
 
-def _from_tensor(given: Tensor) -> NDArray[Any]:
-    given = given.detach().cpu()
-    return (given if given.is_complex() else given.float()).numpy()
+def _from_tensor(values: Tensor) -> NDArray[Any]:
+    values = values.detach().cpu()
+    return (values if values.is_complex() else values.float()).numpy()
 
 
 def check_finite(vectors: NDArray[np.float32], what: str) -> None:
@@ -218,12 +215,13 @@ def single_instances(
     >>> instances, ptr.tolist(), places.query(1), places.query(2)
     (['a', 'b', 'c'], [0, 2, 3], 'Query 0, reference 1', 'Query 1')
     """
-    if kind == "features" and getattr(queries, "ndim", 0) == 2:  # the usual array (E, C), not to be looked at in parts
+    takes_vectors = KINDS[kind].is_vector
+    if takes_vectors and getattr(queries, "ndim", 0) == 2:  # the usual array (E, C), not to be looked at in parts
         return queries, None, places
-    several = [_is_several(one, kind) for one in queries]
+    several = [_is_several(query, takes_vectors) for query in queries]
     if not any(several):
         return queries, None, places
-    asked = [list(one) if many else [one] for one, many in zip(queries, several, strict=True)]
+    asked = [list(query) if many else [query] for query, many in zip(queries, several, strict=True)]
     for number, references in enumerate(asked):
         if not references:
             raise MIVError(f"{places.query(number)} has no references. Expected at least one.")
@@ -233,11 +231,12 @@ def single_instances(
         for number, references in enumerate(asked)
         for place in range(len(references))
     ]
-    return [one for references in asked for one in references], ptr, ErrorLocations(places._rows, names)
+    instances = [reference for references in asked for reference in references]
+    return instances, ptr, ErrorLocations(places._rows, names)
 
 
-def _is_several(query: Any, kind: InstanceKind) -> bool:
-    if kind != "features":
+def _is_several(query: Any, takes_vectors: bool) -> bool:
+    if not takes_vectors:
         return isinstance(query, list | tuple)
     if isinstance(query, np.ndarray | Tensor):
         return query.ndim == 2
@@ -248,7 +247,7 @@ def _is_several(query: Any, kind: InstanceKind) -> bool:
 logger = logging.getLogger(__name__)
 
 USE_RESIZE = "use resize='stretch', 'crop' or 'pad' (--resize)"
-"""What to do with images of another size; a service says it in the words of its requests."""
+"""What to do with images of another size."""
 
 
 class Reader:
@@ -256,10 +255,8 @@ class Reader:
 
     Args:
         kind: of the instances.
-        form: size and mode of the verifier's images, and the steps from a file to them, if known. Files and Pillow
-            images go through the steps; an array of the right size is taken as an instance.
-        resize: how to resize an image of a different size. With ``None`` it is resized as the training images were; if
-            they were not, it is an error.
+        form: size and mode of the verifier's images, and the steps from a file to them, if known.
+        resize: how to resize an image of a different size; ``None`` does it as in training, if that is known.
         length: of vectors; ``None`` takes that of the first.
 
     >>> reader = Reader("text")
@@ -268,21 +265,14 @@ class Reader:
     """
 
     def __init__(
-        self,
-        kind: InstanceKind,
-        form: InstanceForm | None = None,
-        resize: Fit | None = None,
-        length: int | None = None,
+        self, kind: InstanceKind, form: InstanceForm | None = None, resize: Fit | None = None, length: int | None = None
     ) -> None:
         if resize not in (None, "stretch", "crop", "pad"):
             raise MIVError(f"resize is {resize!r}. Expected stretch, crop or pad.")
         if resize is not None and not KINDS[kind].has_form:
-            raise MIVError(f"resize is {resize!r}, but this verifier reads {KIND_WORDS[kind]}s, not images. Omit it.")
+            raise MIVError(f"resize is {resize!r}, but this verifier reads {KINDS[kind].words}s, not images. Omit it.")
         self.kind, self._form, self._length = KINDS[kind], form, length
         self._steps = () if form is None else _steps(form, resize)
-        self._check: Callable[[Any, str], Any] = {"image": self._image, "text": self._text, "features": self._vector}[
-            kind
-        ]
         self._values: list[Any] = []  # not yet taken
         self._count = 0
         self._shape: tuple[int, ...] | None = None
@@ -293,7 +283,7 @@ class Reader:
         name = str(value) if self.kind.has_form and isinstance(value, str | PathLike) else None
         if name is not None and name in self._row_of:
             return self._row_of[name]
-        instance = self._check(value, where)
+        instance = self._checked(value, where)
         if self.kind.is_array:
             self._shape = self._shape or instance.shape
             if instance.shape != self._shape:
@@ -309,7 +299,7 @@ class Reader:
 
     def add_all(self, values: Any, where: str, first: int = 0) -> NDArray[np.int64]:
         """Return the rows ``(N,)`` of the instances of a bag; ``first`` is the place of the first one in it."""
-        if self.kind.name != "features":
+        if not self.kind.is_vector:
             return np.array([self.add(value, f"{where}, instance {first + n}") for n, value in enumerate(values)])
         vectors = as_vectors(values, self._length or vector_length(values), where)  # all at once, without digests
         check_finite(vectors, where)
@@ -323,30 +313,25 @@ class Reader:
         values, self._values = self._values, []
         return InstancePool(self.kind.name, self.kind.stack(values)) if values else None
 
-    def _text(self, value: Any, where: str) -> str:
+    def _checked(self, value: Any, where: str) -> Any:
+        if self.kind.has_form:
+            return self._image(value, where)
+        if self.kind.is_vector:
+            self._length = self._length or vector_length([value])
+            vector = as_vector(value, self._length, where)
+            check_finite(vector[None], where)
+            return vector
         if not isinstance(value, str):
             raise MIVError(f"{where} is a {type(value).__name__}. Expected a text: this verifier reads texts.")
         if not value.strip():
             raise MIVError(f"{where} is an empty text. Remove it.")
         return str(value)  # NumPy has its own string type
 
-    def _vector(self, value: Any, where: str) -> NDArray[np.float32]:
-        self._length = self._length or vector_length([value])
-        vector = as_vector(value, self._length, where)
-        check_finite(vector[None], where)
-        return vector
-
     def _image(self, value: Any, where: str) -> NDArray[np.uint8]:
         if isinstance(value, str | PathLike | Image.Image):
             return self._picture(value, where)
         refuse_masked(value, where)
-        pixels = np.asarray(value)
-        colour = pixels.ndim == 3 and pixels.shape[2] == 3
-        if pixels.dtype != np.uint8 or not (colour or pixels.ndim == 2) or not pixels.size:
-            raise MIVError(
-                f"{where} is {pixels.dtype} {pixels.shape}. Expected an image: a file, a Pillow image, or an array "
-                "(H, W) or (H, W, 3) of uint8."
-            )
+        pixels: NDArray[np.uint8] = self.kind.check(value, where)
         if self._form is None or pixels.shape == self._form.shape:
             return pixels
         return self._picture(Image.fromarray(pixels), where)
@@ -354,22 +339,19 @@ class Reader:
     def _picture(self, value: "str | PathLike[str] | Image.Image", where: str) -> NDArray[np.uint8]:
         if self._form is None:
             raise MIVError(
-                f"{where}: this verifier does not record the size of its images, so files cannot be converted. "
-                'Pass arrays, or add a line to its config.json, such as "instances": '
-                '{"kind": "image", "height": 28, "width": 28, "mode": "L"}, with the size it was trained on.'
+                f"{where}: this verifier does not record the size of its images, so files cannot be converted. Pass "
+                'arrays, or add the size to its config.json, such as "instances": {"kind": "image", "height": 28, '
+                '"width": 28, "mode": "L"}.'
             )
         colour = self._form.mode == "RGB"
-        if isinstance(value, Image.Image):
-            try:
-                pixels = image_pixels(value, colour=colour)
-            except (ValueError, OSError) as error:  # Pillow decodes a file only here
-                raise MIVError(f"{where}: cannot read this image: {error}.") from error
-        else:
-            try:
+        try:
+            if isinstance(value, Image.Image):
+                pixels = image_pixels(value, colour=colour)  # Pillow decodes a file only here
+            else:
                 pixels = read_image(Path(value), colour=colour)
-            except MIVError as error:  # it already names the file
-                raise MIVError(f"{where}: {error}") from error
-            where = f"{where} ({value})"
+        except (ValueError, OSError, MIVError) as error:
+            raise MIVError(f"{where}: {error}") from error
+        where = where if isinstance(value, Image.Image) else f"{where} ({value})"
         pixels = apply_steps(pixels, self._steps)
         if pixels.shape != self._form.shape:
             size, wanted = (self.kind.describe_shape(shape)[0] for shape in (pixels.shape, self._form.shape))
@@ -386,10 +368,6 @@ def _steps(form: InstanceForm, resize: Fit | None) -> Steps:
         return (*steps, resize_step(form.size, resize))
     fitted = with_fit(steps, resize)
     if fitted != steps:
-        logger.warning(
-            "resize is %r, but the images that the verifier was trained on were made by: %s. Its answers are for "
-            "images made the same way; omit resize for that.",
-            resize,
-            ", ".join(steps),
-        )
+        made_by = ", ".join(steps)
+        logger.warning("resize is %r, but the verifier was trained on images made by: %s.", resize, made_by)
     return fitted

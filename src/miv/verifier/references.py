@@ -1,6 +1,5 @@
 """How the logits of several references become one logit."""
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -94,14 +93,11 @@ class ReferenceRule:
 
     def combined(self, logits: NDArray[Any]) -> NDArray[np.float64]:
         """The logits ``(B,)`` of one query and ``B`` bags, given those ``(Q, B)`` of each of ``queries``."""
-        given = np.asarray(logits, np.float64)
-        if len(given) == 1:
-            return given[0]
-        soft = given[:-1].mean(axis=0)
-        if self.sharpness > 0:
-            scaled = self.sharpness * given[:-1]
-            soft = (np.logaddexp.reduce(scaled, axis=0) - math.log(len(scaled))) / self.sharpness
-        return np.asarray((1 - self.mean_share) * soft + self.mean_share * given[-1])
+        logits = np.asarray(logits, np.float64)
+        if len(logits) == 1 or not logits.size:
+            return logits[0]
+        of_references, of_mean = logits[:-1], logits[-1]
+        return self.of_ragged(of_references.T.ravel(), of_mean, np.arange(len(of_mean) + 1) * len(of_references))
 
 
 # Pairs of each reference, and of the mean of all references of a query, with the bag.

@@ -113,14 +113,11 @@ def check_can_be_saved(backbone: Backbone, pooling: Pooling, config: dict[str, A
         called = type(part).__name__
         if name is None:
             raise MIVError(
-                f"The {what} is a {called}, which has no name, so a saved verifier could not be loaded. Register the "
-                f'class: write @miv.register_{what}("my_{what}") above it, and create it again.'
+                f"The {what} is a {called}, which has no name, so a saved verifier could not be loaded. Write "
+                f'@miv.register_{what}("my_{what}") above the class, and create it again.'
             )
         if options_of(part) is None:
-            raise MIVError(
-                f"The {what} was created before its class {called} was registered: its options are unknown. Create it "
-                "again."
-            )
+            raise MIVError(f"The {what} was created before its class {called} was registered. Create it again.")
         for option, value in config[f"{what}_options"].items():
             try:
                 json.dumps(value, allow_nan=False)
@@ -131,15 +128,19 @@ def check_can_be_saved(backbone: Backbone, pooling: Pooling, config: dict[str, A
                 ) from error
 
 
+def _fetch(name: str, file: str, options: dict[str, Any]) -> Path:
+    if not options.get("local_files_only"):
+        options = {**options, "local_files_only": not hub_answers(name, options)}
+    return Path(hf_hub_download(name, file, **options))
+
+
 def download(name: str, files: tuple[str, ...], **options: Any) -> Path:
     """Fetch files of a verifier on the hub, or from its local cache, and return their folder."""
     path = Path(name)
     if len(path.parts) > 1 and is_folder(path.parts[0]):  # runs/nope next to runs/cap is not a hub name
         raise MIVError(f"There is no folder {name!r}. Expected a run, or the folder of a verifier.{folders_near(path)}")
     try:
-        if not options.get("local_files_only"):
-            options["local_files_only"] = not hub_answers(name, options)
-        paths = [hf_hub_download(name, filename, **options) for filename in files]
+        paths = [_fetch(name, file, options) for file in files]
     except HFValidationError as error:
         raise MIVError(
             f"There is no folder {name!r}, and it is not the name of a model on the hub (owner/name)."
@@ -148,15 +149,13 @@ def download(name: str, files: tuple[str, ...], **options: Any) -> Path:
         raise MIVError(
             f"There is no folder {name!r}, and the hub has no such verifier to load: {_reason(error)}."
         ) from error
-    return Path(paths[0]).parent
+    return paths[0].parent
 
 
 def download_if_there(name: str, file: str, **options: Any) -> None:
     """Fetch an optional file, after the files that ``download`` fetched."""
     try:
-        if not options.get("local_files_only"):
-            options["local_files_only"] = not hub_answers(name, options)
-        hf_hub_download(name, file, **options)
+        _fetch(name, file, options)
     except EntryNotFoundError:  # the verifier does not have it
         return
     except (HfHubHTTPError, OSError) as error:
@@ -188,19 +187,19 @@ def shipped_folder(name: str) -> Path | None:
     return known[name]
 
 
-def checked_device(given: str | torch.device | None) -> torch.device:
+def checked_device(name: str | torch.device | None) -> torch.device:
     """Return the device with this name; raise an error if it is invalid or not on this machine.
 
     >>> checked_device(None), checked_device("cpu")
     (device(type='cpu'), device(type='cpu'))
     """
     try:
-        device = torch.device(given or "cpu")
+        device = torch.device(name or "cpu")
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, TypeError) as error:  # torch raises different types for different mistakes
         reason = str(error).strip().split("\n")[0].rstrip(".")
         raise MIVError(
-            f"device is {str(given)!r}, which is not available: {reason}. Expected a device of this machine, such "
+            f"device is {str(name)!r}, which is not available: {reason}. Expected a device of this machine, such "
             "as cpu, cuda or mps."
         ) from error
     return device
@@ -208,11 +207,7 @@ def checked_device(given: str | torch.device | None) -> torch.device:
 
 @contextmanager
 def outlining() -> Iterator[None]:
-    """Make modules on the meta device and skip their starting weights.
-
-    There are no values to set there, and some of these functions would import torch's compiler first, which takes
-    longer than loading the verifier.
-    """
+    """Make modules on the meta device and skip their starting weights, some of which import torch's compiler."""
     with torch.device("meta"), _NoStartingWeights():
         yield
 

@@ -25,7 +25,7 @@ RowType = Literal["float32", "float16", "int8"]
 MANIFEST = "kept_bag.json"
 _ROWS, _SCALES = "rows.npy", "scales.npy"
 _FORMAT = "miv-kept-bag"
-_REMEDY = "Keep the bag again with Verifier.keep_bag."
+_REMEDY = "Store the bag again with Verifier.keep_bag."
 _LARGEST = 127
 _LARGEST_HALF = 65504.0
 _STORED_SINCE = "0.2.0"  # first version of miv with these stored rows; raise it when a stored form changes
@@ -60,27 +60,23 @@ class StoredBag:
         if self.size != about.get("size") or self._file.dtype != self.kind or len(self._file.shape) != 2:
             raise MIVError(f"{folder / _ROWS} is not what {MANIFEST} says. {_REMEDY}")
         if self._scales is not None and self._scales.shape != (self.size, 1):
-            raise MIVError(
-                f"{folder / _SCALES} is {self._scales.shape}. Expected {(self.size, 1)}: one scale per row. {_REMEDY}"
-            )
+            expected = f"Expected {(self.size, 1)}: one scale per row"
+            raise MIVError(f"{folder / _SCALES} is {self._scales.shape}. {expected}. {_REMEDY}")
 
     def check_verifier(self, verifier: Verifier) -> None:
         """Raise an error unless the rows were made with this verifier."""
         if self._about.get("verifier") != verifier_fingerprint(verifier):
-            raise MIVError(f"The bag {self.folder} was kept with another verifier, so its rows do not fit. {_REMEDY}")
+            raise MIVError(f"The bag {self.folder} was stored with another verifier. {_REMEDY}")
 
     def all_beyond(self, verifier: Verifier) -> bool:
         """Whether all targets are beyond the verifier's limit, which may have been calibrated since."""
         limit = verifier.unlike
         if limit is None:
             return False
-        if "unlike" not in self._about:  # stored before distances were
-            return bool(self._about.get("all_unlike"))
-        measured = self._about["unlike"]
+        measured = self._about.get("unlike")
         if measured is None or measured["fingerprint"] != limit.fingerprint:
             raise MIVError(
-                f"The out-of-distribution limit was calibrated after the bag {self.folder} was kept, so it is not "
-                f"known whether all of them are beyond it. {_REMEDY}"
+                f"The out-of-distribution limit was calibrated after the bag {self.folder} was stored. {_REMEDY}"
             )
         return bool(measured["least_distance"] > limit.limit)
 
@@ -112,10 +108,7 @@ class BagWriter:
         self.size += len(rows)
 
     def close(self, verifier: Verifier, variance: Floats | None, least_distance: float) -> None:
-        """Write the number of rows into the headers, and the manifest.
-
-        ``least_distance`` is that of a target to the training data, if the verifier measures it.
-        """
+        """Write the number of rows, and the manifest; ``least_distance`` is that of a target to the training data."""
         self._write_headers()
         for file in (self._rows, self._scales):
             if file is not None:

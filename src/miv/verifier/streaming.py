@@ -17,9 +17,9 @@ from miv.files.images import Fit
 from miv.poolings import POOLINGS, PartialBag, Rows, form_of
 from miv.runtime import Progress, SilentProgress, evaluating
 from miv.verifier.chunks import BagChunks, ChunkReader, check_chunk, check_queries, query_features
-from miv.verifier.engine import warn_of_other_sizes, witnesses_by
+from miv.verifier.engine import not_finite, warn_of_other_sizes, witnesses_by
 from miv.verifier.network import Verifier
-from miv.verifier.out_of_distribution import FAR_WORDS
+from miv.verifier.out_of_distribution import reason_of
 from miv.verifier.stored_bag import BagWriter, RowType, StoredBag, is_stored_bag
 from miv.verifier.verdict import Verdict, Witness
 
@@ -93,7 +93,7 @@ class StreamingPass:
         return rows
 
     def __getstate__(self) -> dict[str, Any]:
-        """Sums and leading targets only: what is sent can be merged into a pass, but has no verifier to go on with."""
+        """Without the verifier: what is sent to another process can only be merged."""
         return {**self.__dict__, "verifier": None}
 
     def merge(self, other: "StreamingPass") -> None:
@@ -118,25 +118,18 @@ class StreamingPass:
     def finish(self) -> list[Verdict]:
         """The verdicts for all queries."""
         if self.verifier is None:
-            raise MIVError(
-                "An unpickled pass has no verifier. Merge it into a pass with the same queries that has its verifier, "
-                "such as a new one."
-            )
+            raise MIVError("An unpickled pass has no verifier. Merge it into one that has its verifier.")
         if self.needs_second_pass:
             raise MIVError(
                 "With this many heads, too many targets could be among the leading ones to name them in one pass. Use "
-                "top=0, or read the bag again with a StreamingPass that has the log_sums of this one."
+                "top=0, or a second StreamingPass with the log_sums of this one."
             )
         if not self.size:
             raise MIVError("The bag is empty. Expected at least one instance.")
         with torch.inference_mode(), evaluating(self.verifier):
             logit, places, shares = self._pooled.finish()
         if not np.isfinite(logit).all():
-            raise MIVError(
-                f"The verifier's logit for query {int((~np.isfinite(logit)).argmax())} is NaN or infinite, so there is "
-                "no verdict. The instances contain numbers far outside the range of the training data, or the "
-                "verifier's weights are damaged."
-            )
+            raise not_finite("logit", f"query {int((~np.isfinite(logit)).argmax())}")
         point = self.verifier.operating_point
         warn_of_other_sizes(point, np.array([0, self.size]), None, stacklevel=5)
         if len(places[0]) and (method := witnesses_by(self.verifier, None)) != "attention":
@@ -152,8 +145,7 @@ class StreamingPass:
         probability = float(point.probability(np.array([logit]))[0])
         leading = tuple(Witness(int(place), float(share)) for place, share in zip(places, shares, strict=True))
         marked = point.witness_rule.chosen(probability, not point.rejected(probability), shares, self.size)
-        reason = f"the query is {FAR_WORDS}" if self._query_beyond[query] else None
-        reason = reason or (f"every instance of the bag is {FAR_WORDS}" if self._all_beyond else None)
+        reason = reason_of(bool(self._query_beyond[query]), self._all_beyond)
         return Verdict(
             verdict=bool(point.verdict(probability)) and reason is None,
             probability=probability,
@@ -318,8 +310,8 @@ def _variance(verifier: Verifier, bag: BagChunks, progress: Progress) -> Floats 
         return None
     if bag.once:
         raise MIVError(
-            "cap_vema reads a bag twice, first for its variance, but this iterator can be read only once. Give a file, "
-            "an array, a list of chunks, or a function that returns a new iterator."
+            "cap_vema reads a bag twice, but this iterator can be read only once. Expected a file, an array, a list of "
+            "chunks, or a function that returns a new iterator."
         )
     variance = BagVariance(verifier)
     for chunk in _checked(verifier, bag, progress, "Reading the variance of the bag"):

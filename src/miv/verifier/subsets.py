@@ -8,15 +8,13 @@ of a bag do not depend on the other bags.
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import factorial
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from miv.bags import Bags
-from miv.errors import MIVError, unknown_name
 
-EmptyBag = Literal["undecided", "error"]
 # From the features of queries (B, C), or of their references, and of bags (T, C) to logits (B,).
 LogitFunction = Callable[[Any, Bags], Tensor]
 ROWS = 1 << 15  # instances pooled per call
@@ -37,34 +35,24 @@ class SubsetPlan:
 Planner = Callable[[int], SubsetPlan]
 
 
-def score_instances(
-    logits_of: LogitFunction, query: Tensor | Bags, bags: Bags, planner: Planner, empty_bag: EmptyBag = "undecided"
-) -> Tensor:
+def score_instances(logits_of: LogitFunction, query: Tensor | Bags, bags: Bags, planner: Planner) -> Tensor:
     """Scores ``(T,)`` float64 of the instances, from features: ``query`` ``(B, C)`` and bags of ``(T, C)``.
 
-    ``empty_bag`` is the verdict on an empty bag. ``undecided``: a logit of 0, a probability of one half, so the score
-    of a single instance is the whole logit of its bag. ``error``: raise an error.
+    The logit of an empty bag is 0, a probability of one half, so the score of a single instance is the whole logit of
+    its bag.
     """
-    if empty_bag not in get_args(EmptyBag):
-        raise unknown_name("policy for an empty bag", empty_bag, get_args(EmptyBag))
     scores = torch.zeros(len(bags.values), dtype=torch.float64)
     for size in bags.sizes.unique().tolist():
         plan = planner(size)
         of_size = (bags.sizes == size).nonzero().squeeze(1)
         for chosen in of_size.split(max(1, ROWS // (plan.subsets * size))):
             places = bags.ptr[chosen, None] + torch.arange(size, device=bags.ptr.device)  # (B, N)
-            logit = _subset_logits(logits_of, query[chosen], bags.values, places, plan, empty_bag)
-            scores[places.cpu()] = plan.combine(logit)
+            scores[places.cpu()] = plan.combine(_subset_logits(logits_of, query[chosen], bags.values, places, plan))
     return scores
 
 
 def _subset_logits(
-    logits_of: LogitFunction,
-    query: Tensor | Bags,
-    values: Tensor,
-    places: Tensor,
-    plan: SubsetPlan,
-    empty_bag: EmptyBag,
+    logits_of: LogitFunction, query: Tensor | Bags, values: Tensor, places: Tensor, plan: SubsetPlan
 ) -> Tensor:
     """``(B, K)`` float64: the logit of each subset, its instances in the order of the bag."""
     bags, size = places.shape
@@ -72,15 +60,9 @@ def _subset_logits(
     for part in torch.arange(len(logit)).split(max(1, ROWS // size)):
         members = plan.members(part % plan.subsets)  # (P, N)
         sizes = members.sum(dim=1)
-        if not bool(sizes.all()):
-            if empty_bag == "error":
-                raise MIVError(
-                    f"A bag of {size} would become empty, and a verifier has no verdict on an empty bag. "
-                    "Remove such exemplars, or use empty_bag='undecided' for a logit of 0."
-                )
-            part, members, sizes = part[sizes > 0], members[sizes > 0], sizes[sizes > 0]
-            if not len(part):
-                continue
+        part, members, sizes = part[sizes > 0], members[sizes > 0], sizes[sizes > 0]
+        if not len(part):
+            continue
         bag = (part // plan.subsets).to(places.device)  # (P,)
         subset, member = (index.to(places.device) for index in members.nonzero(as_tuple=True))
         ptr = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]).to(places.device)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from miv.data import csr
+from miv.data.kinds import KINDS
 from miv.errors import MIVError
 from miv.files.atomic import refuse_existing, whole_file
 from miv.files.images import Fit
@@ -64,7 +65,10 @@ def table_writer(path: Path, schema: Schema, notes: Callable[[], dict[str, str]]
             writer.writerow(schema)
 
             def write(columns: dict[str, Any]) -> None:
-                cells = ([_csv_cell(cell, kind) for cell in columns[name]] for name, kind in schema.items())
+                cells = (
+                    [None if cell is None else _CSV_CELLS[kind](cell) for cell in columns[name]]
+                    for name, kind in schema.items()
+                )
                 writer.writerows(zip(*cells, strict=True))
 
             yield write
@@ -87,18 +91,18 @@ def _parquet_writer(path: Path, schema: Schema, notes: Callable[[], dict[str, st
             writer.add_key_value_metadata(notes())
 
 
-def _csv_cell(cell: Any, kind: ColumnType) -> Any:
-    if cell is None:
-        return None
-    if kind == "list<int64>":
-        return SEPARATOR.join(str(int(entry)) for entry in cell)
-    if kind == "string":
-        return f"'{cell}" if _FORMULA.match(cell) else cell
-    return _PLAIN[kind](cell)
+def _safe_text(text: str) -> str:
+    return f"'{text}" if _FORMULA.match(text) else text
 
 
 # NumPy formats numbers differently from Python.
-_PLAIN: dict[ColumnType, Callable[[Any], Any]] = {"int64": int, "float64": float, "bool": bool}
+_CSV_CELLS: dict[ColumnType, Callable[[Any], Any]] = {
+    "int64": int,
+    "float64": float,
+    "bool": bool,
+    "string": _safe_text,
+    "list<int64>": lambda cell: SEPARATOR.join(str(int(entry)) for entry in cell),
+}
 
 
 # Instances read before they are verified and written: 150 MB of images at 224 × 224 in colour, 13 MB of 384 numbers.
@@ -168,84 +172,86 @@ def score_table(
             advance(1)
     if not survey.count:
         raise MIVError(f"{table}: no rows. Expected one row per exemplar.")
-    scoring = RowScoring(BatchVerifier(verifier, resize, witnesses), survey.kept, by_instance)
-    rows = exemplar_rows(read_records(table, REQUIRED), table.parent, known, kind, survey.kept)
+    scoring = RowScoring(BatchVerifier(verifier, resize, witnesses), survey.copied, by_instance)
+    rows = exemplar_rows(read_records(table, REQUIRED), table.parent, known, kind, survey.copied)
     writer, step = table_writer(out, scoring.schema), progress.step("Verifying", total=survey.count)
     with writer as write, step as advance:
         scoring.score(rows, 0, write, advance)
     return Scored.of([scoring.tally], scoring.verifying, survey.odd_label)
 
 
+# The columns after the query: their type, and their cells of some verdicts.
+_Columns = dict[str, tuple[ColumnType, Callable[[Any], Any]]]
+
+_OF_EVERY_ROW: _Columns = {
+    "verdict": ("bool", lambda verdicts: verdicts.verdict),
+    "decision": ("string", lambda verdicts: verdicts.decision.astype(object)),
+    "probability": ("float64", lambda verdicts: verdicts.probability),
+}
+_OF_EXEMPLARS: _Columns = {
+    "threshold": ("float64", lambda verdicts: np.full(len(verdicts), verdicts.threshold)),
+    "lower_threshold": ("float64", lambda verdicts: np.full(len(verdicts), verdicts.lower_threshold)),
+    "bag_size": ("int64", lambda verdicts: np.diff(verdicts.ptr)),
+    "witnesses": (
+        "list<int64>",
+        lambda verdicts: witness_places(verdicts.witness, verdicts.shares, verdicts.ptr),
+    ),
+    "witnesses_by": ("string", lambda verdicts: [verdicts.witnesses_by] * len(verdicts)),
+}
+_OUT_OF_DISTRIBUTION: _Columns = {
+    "reason": ("string", lambda verdicts: [verdict.reason for verdict in verdicts]),
+    "unlike_query": ("bool", lambda verdicts: verdicts.unlike.query),
+    "unlike": ("list<int64>", lambda verdicts: [verdict.unlike.places for verdict in verdicts]),
+}
+_OF_INSTANCES: _Columns = {
+    "place": ("int64", lambda verdicts: csr.places(verdicts.ptr)),
+    "instance": ("string", lambda verdicts: None),  # the verdicts do not know the names
+    "attention": ("float64", lambda verdicts: verdicts.attention),
+    "share": ("float64", lambda verdicts: verdicts.shares),
+    "score": ("float64", lambda verdicts: verdicts.scores),
+    "witnesses_by": ("string", lambda verdicts: [verdicts.witnesses_by] * int(verdicts.ptr[-1])),
+    "witness": ("bool", lambda verdicts: verdicts.witness),
+}
+
+
 class RowScoring:
     """Verifies rows of a table of exemplars and writes their verdicts."""
 
-    def __init__(self, verifying: BatchVerifier, kept: list[str], by_instance: bool) -> None:
-        self.verifying, self.kept, self.by_instance = verifying, kept, by_instance
+    def __init__(self, verifying: BatchVerifier, copied: list[str], by_instance: bool) -> None:
+        self.verifying, self.copied, self.by_instance = verifying, copied, by_instance
         self.tally = VerdictTally()
         verifier = verifying.verifier
-        self._together = _VECTORS_TOGETHER if verifier.backbone.kind == "features" else _TOGETHER
-        self.schema = _schema(kept, by_instance, two_thresholds=verifier.operating_point.lower_threshold is not None)
+        self._together = _VECTORS_TOGETHER if KINDS[verifier.backbone.kind].is_vector else _TOGETHER
+        self._columns = dict(_OF_INSTANCES if by_instance else _OF_EXEMPLARS)
+        if verifier.operating_point.lower_threshold is None:
+            self._columns.pop("lower_threshold", None)
         if verifier.unlike is not None:
-            query: Schema = {} if by_instance else {"reason": "string", "unlike_query": "bool"}
-            self.schema |= query | {"unlike": "bool" if by_instance else "list<int64>"}
+            of_bags: _Columns = {"unlike": ("bool", lambda verdicts: verdicts.unlike.bag)}
+            self._columns |= of_bags if by_instance else _OUT_OF_DISTRIBUTION
+        self.schema: Schema = {"exemplar": "int64", "query": "string", **dict.fromkeys(copied, "string")}
+        self.schema |= {name: kind for name, (kind, _) in (_OF_EVERY_ROW | self._columns).items()}
 
     def score(self, rows: Iterable[ExemplarRow], first: int, write: Write, advance: Advance) -> None:
         """Verify the rows and write the columns of ``schema``; ``first`` is the number of the first exemplar."""
         for group in grouped(rows, self._together):
-            given = [row.asked for row in group], [[one.instance for one in row.bag] for row in group]
-            verdicts = self.verifying.verify(*given, ErrorLocations([row.place for row in group]))
-            number = first + self.tally.exemplars
-            write(_columns(group, verdicts, number, self.kept, self.by_instance))
+            queries, bags = [row.asked for row in group], [[member.instance for member in row.bag] for row in group]
+            verdicts = self.verifying.verify(queries, bags, ErrorLocations([row.place for row in group]))
+            write(self._cells(group, verdicts, first + self.tally.exemplars))
             self.tally.add(verdicts)
             advance(len(group))
 
-
-def _schema(kept: list[str], by_instance: bool, *, two_thresholds: bool) -> Schema:
-    schema: Schema = {"exemplar": "int64", "query": "string"}
-    schema |= dict.fromkeys(kept, "string")
-    schema |= {"verdict": "bool", "decision": "string", "probability": "float64"}
-    if by_instance:
-        schema |= {"place": "int64", "instance": "string", "attention": "float64", "share": "float64"}
-        return schema | {"score": "float64", "witnesses_by": "string", "witness": "bool"}
-    schema |= {"threshold": "float64"}
-    schema |= {"lower_threshold": "float64"} if two_thresholds else {}
-    return schema | {"bag_size": "int64", "witnesses": "list<int64>", "witnesses_by": "string"}
-
-
-def _columns(
-    rows: list[ExemplarRow], verdicts: Verdicts, first: int, kept: list[str], by_instance: bool
-) -> dict[str, Any]:
-    """The output columns of one part, given the number of its first exemplar."""
-    exemplars, sizes = len(verdicts), np.diff(verdicts.ptr)
-    found: dict[str, Any] = {
-        "exemplar": np.arange(first, first + exemplars),
-        "query": np.array([SEPARATOR.join(one.name for one in row.query) for row in rows], object),
-        **{name: np.array([row.kept[name] for row in rows], object) for name in kept},
-        "verdict": verdicts.verdict,
-        "decision": verdicts.decision.astype(object),
-        "probability": verdicts.probability,
-    }
-    if not by_instance:
-        found["threshold"] = np.full(exemplars, verdicts.threshold)
-        if verdicts.lower_threshold is not None:
-            found["lower_threshold"] = np.full(exemplars, verdicts.lower_threshold)
-        found["bag_size"] = sizes
-        found["witnesses"] = witness_places(verdicts.witness, verdicts.shares, verdicts.ptr)
-        if verdicts.unlike is not None:
-            found["reason"] = [verdict.reason for verdict in verdicts]
-            found["unlike_query"] = verdicts.unlike.query
-            found["unlike"] = [verdicts.unlike.one(exemplar).places for exemplar in range(exemplars)]
-        return {**found, "witnesses_by": [verdicts.witnesses_by] * exemplars}
-    targets = int(verdicts.ptr[-1])
-    nothing = [None] * targets
-    return {
-        **{name: csr.to_rows(column, verdicts.ptr) for name, column in found.items()},
-        "place": csr.places(verdicts.ptr),
-        "instance": [one.name for row in rows for one in row.bag],
-        "attention": nothing if verdicts.attention is None else verdicts.attention,
-        "share": nothing if verdicts.shares is None else verdicts.shares,
-        "score": nothing if verdicts.scores is None else verdicts.scores,
-        "witnesses_by": [verdicts.witnesses_by] * targets,
-        "witness": nothing if verdicts.witness is None else verdicts.witness,
-        "unlike": nothing if verdicts.unlike is None else verdicts.unlike.bag,
-    }
+    def _cells(self, rows: list[ExemplarRow], verdicts: Verdicts, first: int) -> dict[str, Any]:
+        """The output columns of one part, given the number of its first exemplar."""
+        of_rows = {
+            "exemplar": np.arange(first, first + len(rows)),
+            "query": np.array([SEPARATOR.join(reference.name for reference in row.query) for row in rows], object),
+            **{name: np.array([row.copied[name] for row in rows], object) for name in self.copied},
+            **{name: cells(verdicts) for name, (_, cells) in _OF_EVERY_ROW.items()},
+        }
+        others = {name: cells(verdicts) for name, (_, cells) in self._columns.items()}
+        if not self.by_instance:
+            return of_rows | others
+        nothing = [None] * int(verdicts.ptr[-1])
+        others = {name: nothing if cells is None else cells for name, cells in others.items()}
+        others["instance"] = [member.name for row in rows for member in row.bag]
+        return {name: csr.to_rows(cells, verdicts.ptr) for name, cells in of_rows.items()} | others

@@ -21,11 +21,7 @@ Computed = TypeVar("Computed", Floats, list[Floats])
 
 
 class Lazy(Generic[Computed]):
-    """Something about every exemplar that is computed on first access, from stored features.
-
-    Scores cost one to four times as much as the verdicts, and most users who verify thousands of bags never need them.
-    ``compute`` returns those of the exemplars ``first`` to ``last - 1``.
-    """
+    """What ``compute`` returns of the exemplars ``first`` to ``last - 1``, on first access: it may take long."""
 
     def __init__(self, compute: Callable[[int, int], Computed], first: int, last: int) -> None:
         self._compute: Callable[[int, int], Computed] = compute
@@ -45,9 +41,6 @@ class Lazy(Generic[Computed]):
 
     def __getstate__(self) -> dict[str, Any]:
         return {"values": self.values}  # a copy in another process has neither features nor verifier
-
-
-# Where the witnesses of exemplars are in their bags, in the order in which they are named.
 
 
 def witness_places(witness: Mask | None, shares: Floats | None, ptr: Integers) -> list[list[int]]:
@@ -107,16 +100,14 @@ class Verdict:
         verdict: whether the bag holds something of the query's class.
         probability: probability that it does, calibrated if the verifier is; in a ``Verification`` it never is.
         threshold: the verdict is yes if the probability is at least this.
-        witnesses: the instances that show it, largest share first; may be empty. If the verdict is no, a calibrated
-            rule may still list candidates in case the no is wrong.
+        witnesses: the instances that show it, largest share first; candidates if the verdict is not yes.
         witnesses_by: the source of the shares; ``none`` if witnesses were not requested.
         shares: ``(N,)``, sum to 1, used to choose the witnesses; ``None`` if witnesses were not requested.
         attention: ``(N,)``, sums to 1; ``None`` if the pooling has no attention.
         size: ``N``.
         shown: the query and the bag, if they are images or texts.
         lazy_scores: the source of ``scores``; ``None`` if witnesses were not requested.
-        nearly_whole_sets: the share of a bag that calibrated witness sets contained on validation data, if it is too
-            large to be informative; else ``None``.
+        nearly_whole_sets: the share of a bag that witness sets contained on validation data, if over 80 %.
         lower_threshold: the decision is no below this, and unsure from here up to the threshold; ``None`` if the
             verifier has one threshold.
         lazy_matches: the source of ``matches``; ``None`` if no query was several references.
@@ -168,18 +159,14 @@ class Verdict:
 
     @property
     def matches(self) -> NDArray[np.float64] | None:
-        """Probabilities ``(R, N)`` that each reference alone gives to a bag with only one instance each.
-
-        ``None`` if queries are single instances, or if witnesses were not requested.
-        """
+        """Probabilities ``(R, N)`` that each reference alone gives to a bag with only one instance each, if any."""
         return None if self.lazy_matches is None else self.lazy_matches.values[0]
 
     @property
     def scores(self) -> NDArray[np.float64] | None:
         """Probabilities ``(N,)`` of bags with only one instance each, calibrated if the verifier is.
 
-        Shares sum to 1 in every bag; scores are all low if no instance shows the query's class. ``None`` if witnesses
-        were not requested.
+        All are low if no instance shows the query's class. ``None`` if witnesses were not requested.
         """
         return None if self.lazy_scores is None else self.lazy_scores.values
 
@@ -187,7 +174,7 @@ class Verdict:
     def matched_by(self) -> tuple[int, ...] | None:
         """For each witness the place of the reference that matches it best; ``None`` like ``matches``."""
         matches = self.matches
-        return None if matches is None else tuple(int(matches[:, one.index].argmax()) for one in self.witnesses)
+        return None if matches is None else tuple(int(matches[:, witness.index].argmax()) for witness in self.witnesses)
 
     def __bool__(self) -> bool:
         return self.verdict
@@ -276,8 +263,9 @@ class Verdicts(Sequence[Verdict]):
         return len(self.probability)
 
     def __repr__(self) -> str:
-        can_be_unsure = self.lower_threshold is not None or self.unlike is not None
-        unsure = f", {int((self.decision == 'unsure').sum())} unsure" if can_be_unsure else ""
+        unsure = f", {int((self.decision == 'unsure').sum())} unsure"
+        if self.lower_threshold is None and self.unlike is None:
+            unsure = ""
         words = threshold_words(self.threshold, self.lower_threshold)
         return f"Verdicts({len(self)} exemplars, {int(self.verdict.sum())} yes{unsure}, {words})"
 
@@ -294,20 +282,20 @@ class Verdicts(Sequence[Verdict]):
         exemplar %= len(self)
         first, last = int(self.ptr[exemplar]), int(self.ptr[exemplar + 1])
         return Verdict(
-            bool(self.verdict[exemplar]),
-            float(self.probability[exemplar]),
-            self.threshold,
-            self._witnesses(first, last),
-            self.witnesses_by,
-            None if self.shares is None else self.shares[first:last],
-            None if self.attention is None else self.attention[first:last],
-            last - first,
-            None if self.shown is None else self.shown.of(exemplar, first, last),
-            None if self.lazy_scores is None else self.lazy_scores.of(exemplar, slice(first, last)),
-            self.nearly_whole_sets,
-            self.lower_threshold,
-            None if self.lazy_matches is None else self.lazy_matches.of(exemplar, slice(exemplar, exemplar + 1)),
-            unlike=None if self.unlike is None else self.unlike.one(exemplar),
+            verdict=bool(self.verdict[exemplar]),
+            probability=float(self.probability[exemplar]),
+            threshold=self.threshold,
+            witnesses=self._witnesses(first, last),
+            witnesses_by=self.witnesses_by,
+            shares=None if self.shares is None else self.shares[first:last],
+            attention=None if self.attention is None else self.attention[first:last],
+            size=last - first,
+            shown=self.shown and self.shown.of(exemplar, first, last),
+            lazy_scores=self.lazy_scores and self.lazy_scores.of(exemplar, slice(first, last)),
+            nearly_whole_sets=self.nearly_whole_sets,
+            lower_threshold=self.lower_threshold,
+            lazy_matches=self.lazy_matches and self.lazy_matches.of(exemplar, slice(exemplar, exemplar + 1)),
+            unlike=self.unlike and self.unlike.of(exemplar),
             logit=float(self.logit[exemplar]),
         )
 
@@ -317,30 +305,24 @@ class Verdicts(Sequence[Verdict]):
     def to_frame(self) -> Any:
         """Return a ``pandas.DataFrame`` with one row per exemplar.
 
-        Columns: ``query`` (the file, if queries are files; several references are separated by ``|``), ``verdict``,
-        ``decision``, ``probability``, ``logit``, ``size``, ``unlike_query`` if the verifier has an out-of-distribution
-        limit and, if witnesses were requested, ``witnesses``: a list of places in the bag, largest share first.
+        Columns: ``query`` if queries are files, ``verdict``, ``decision``, ``probability``, ``logit``, ``size``,
+        ``unlike_query`` if the verifier has an out-of-distribution limit, and ``witnesses`` if they were requested.
         """
         try:
             import pandas as pd
         except ImportError as error:
             raise MIVError("to_frame() needs pandas, which is not installed. Run: pip install pandas") from error
-        names = self._query_names()
+        names = [] if self.shown is None else list(self.shown.query_names)
+        if names and self.shown is not None and self.shown.reference_ptr is not None:
+            names = ["|".join(names[a:b]) for a, b in pairwise(self.shown.reference_ptr.tolist())]
         columns: dict[str, Any] = {"query": names} if any(names) else {}
-        columns |= {"verdict": self.verdict, "decision": self.decision}
-        columns |= {"probability": self.probability, "logit": self.logit}
-        columns["size"] = np.diff(self.ptr)
+        columns |= {"verdict": self.verdict, "decision": self.decision, "probability": self.probability}
+        columns |= {"logit": self.logit, "size": np.diff(self.ptr)}
         if self.unlike is not None:
             columns["unlike_query"] = self.unlike.query
         if self.witness is not None:
             columns["witnesses"] = witness_places(self.witness, self.shares, self.ptr)
         return pd.DataFrame(columns)
-
-    def _query_names(self) -> list[str]:
-        if self.shown is None or not self.shown.query_names:
-            return []
-        names, ptr = self.shown.query_names, self.shown.reference_ptr
-        return list(names) if ptr is None else ["|".join(names[a:b]) for a, b in pairwise(ptr.tolist())]
 
     def _witnesses(self, first: int, last: int) -> tuple[Witness, ...]:
         if self.witness is None or self.shares is None:

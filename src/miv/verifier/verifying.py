@@ -10,6 +10,7 @@ from miv.backbones import Backbone
 from miv.backbones.cache import embed_instances
 from miv.backbones.descriptors import Features
 from miv.data import csr
+from miv.data.kinds import KINDS
 from miv.data.pool import InstancePool
 from miv.errors import MIVError
 from miv.files.images import Fit
@@ -34,11 +35,7 @@ Rows = NDArray[np.float32]
 
 
 class BatchVerifier:
-    """Verifies queries and bags part by part, for data that does not fit in memory.
-
-    Every distinct image or text is read and embedded once, even if it occurs in several parts: its features are kept,
-    its pixels are dropped after its part.
-    """
+    """Verifies queries and bags part by part; every distinct image or text of all parts is embedded once."""
 
     def __init__(
         self,
@@ -50,7 +47,8 @@ class BatchVerifier:
         self.verifier = verifier
         self.by = witnesses_by(verifier, witnesses)
         self._progress, self._is_warned = progress, False
-        self._reader = Reader(verifier.backbone.kind, verifier.instances, resize)
+        self._reader = bag_reader(verifier, resize)
+        self._kind = KINDS[verifier.backbone.kind]
         self._features = _GrowingRows(verifier.backbone.channels)
 
     def verify(self, queries: Any, bags: Any, places: ErrorLocations | None = None, *, show: bool = False) -> Verdicts:
@@ -60,65 +58,49 @@ class BatchVerifier:
         check_bags(queries, bags, backbone.kind, places)
         ptr, shown = csr.borders([len(bag) for bag in bags]), None
         asked, reference_ptr, asked_places = single_instances(queries, backbone.kind, places)
-        if backbone.kind == "features":
-            lookup = _vectors(length_of(backbone, asked), asked, bags, asked_places, reference_ptr)
+        if self._kind.is_vector:
+            length = _length_of(backbone) or vector_length(asked)
+            lookup = _vectors(length, asked, bags, asked_places, reference_ptr)
             lookup = lookup if backbone.is_identity else _through(backbone, lookup)
             exemplars = EmbeddedExemplars(lookup, ptr, reference_ptr)
         else:
             query, bag = self._rows(asked, bags, asked_places)
             pool = self._reader.take_new()
             if pool is not None:
-                everything = np.arange(len(pool))
-                self._features.add(embed_instances(backbone, pool, everything, self._progress))
-                shown = (
-                    DisplayedInstances(pool, query, bag, *_names(backbone.kind, asked, bags), reference_ptr)
-                    if show
-                    else None
-                )
+                self._features.add(embedded(backbone, pool, self._progress))
+                if show:
+                    members = [member for one_bag in bags for member in one_bag]
+                    names = (_names(asked), _names(members)) if self._kind.has_form else ([], [])
+                    shown = DisplayedInstances(pool, query, bag, *names, reference_ptr)
             exemplars = EmbeddedExemplars.among(self._features.values, query, bag, ptr, reference_ptr)
         if not self._is_warned:  # once for all parts
             self._is_warned = warn_of_other_sizes(self.verifier.operating_point, ptr, reference_ptr)
         return decide(self.verifier, exemplars, self.by, self._progress, shown, places)
 
-    def check(self, given: Any, place: str) -> None:
+    def check(self, instance: Any, place: str) -> None:
         """Raise an error unless an instance can be one of a bag; ``place`` names it."""
-        backbone = self.verifier.backbone
-        if backbone.kind == "features":
-            as_vector(given, length_of(backbone, [given]), place)
-        else:
-            self._reader.add(given, place)
+        self._reader.add(instance, place)
 
     def _rows(self, queries: Any, bags: Any, places: ErrorLocations) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Collect images or texts; return the rows of queries or references and of targets among the distinct ones."""
-        add = self._reader.add
-        query = [add(one, places.query(number)) for number, one in enumerate(queries)]
-        bag = [
-            add(one, places.member(number, place))
-            for number, members in enumerate(bags)
-            for place, one in enumerate(members)
-        ]
-        return np.array(query), np.array(bag)
+        query = [self._reader.add(instance, places.query(number)) for number, instance in enumerate(queries)]
+        bag = [self._reader.add_all(members, places.bag(number)) for number, members in enumerate(bags)]
+        return np.array(query), np.concatenate(bag)
 
 
-def _names(kind: str, queries: Any, bags: Any) -> tuple[list[str], list[str]]:
-    """Names of the queries or references and of the targets: files for images, no names otherwise."""
-    if kind != "image":
-        return [], []
-    members = [one for bag in bags for one in bag]
-    query, bag = ([str(one) if isinstance(one, str | PathLike) else "" for one in some] for some in (queries, members))
-    return query, bag
+def _names(images: Any) -> list[str]:
+    """The names of files; "" for an image in memory."""
+    return [str(image) if isinstance(image, str | PathLike) else "" for image in images]
 
 
-def length_of(backbone: Backbone, vectors: Any) -> int:
-    """The vector length that a backbone takes, or that of the first vector if the backbone does not say."""
-    return backbone.channels if isinstance(backbone, Features) else vector_length(vectors)
+def _length_of(backbone: Backbone) -> int | None:
+    """The vector length that a backbone takes, if it says so."""
+    return backbone.channels if isinstance(backbone, Features) else None
 
 
 def bag_reader(verifier: Verifier, resize: Fit | None = None) -> Reader:
     """A reader of the bags of a verifier."""
-    backbone = verifier.backbone
-    length = backbone.channels if isinstance(backbone, Features) else None
-    return Reader(backbone.kind, verifier.instances, resize, length)
+    return Reader(verifier.backbone.kind, verifier.instances, resize, _length_of(verifier.backbone))
 
 
 def embedded(backbone: Backbone, pool: InstancePool, progress: Progress | None = None) -> Rows:
@@ -145,13 +127,13 @@ def query_features(
 def _through(backbone: Backbone, lookup: FeatureLookup) -> FeatureLookup:
     """Embed the looked-up vectors if the backbone computes features from vectors."""
 
-    def embedded(first: int, last: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def features_of(first: int, last: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         query, targets = lookup(first, last)
         pool = InstancePool("features", np.concatenate([query, targets]))
-        features = embed_instances(backbone, pool, np.arange(len(pool)))
+        features = embedded(backbone, pool)
         return features[: len(query)], features[len(query) :]
 
-    return embedded
+    return features_of
 
 
 def _vectors(
@@ -159,15 +141,15 @@ def _vectors(
 ) -> FeatureLookup:
     """Look up the given vectors, joining only one batch at a time to save memory; ``queries`` may be references."""
     if places.are_named:
-        query = np.stack([as_vector(one, channels, places.query(row)) for row, one in enumerate(queries)])
+        query = np.stack([as_vector(vector, channels, places.query(row)) for row, vector in enumerate(queries)])
     else:
         query = as_vectors(queries, channels, "The list of queries")
     members = [as_vectors(bag, channels, places.bag(number)) for number, bag in enumerate(bags)]
-    asked = np.arange(len(members) + 1) if reference_ptr is None else reference_ptr
+    borders = np.arange(len(members) + 1) if reference_ptr is None else reference_ptr
 
     def lookup(first: int, last: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         targets = members[first] if last == first + 1 else np.concatenate(members[first:last])
-        rows = slice(int(asked[first]), int(asked[last]))
+        rows = slice(int(borders[first]), int(borders[last]))
         if not (is_finite(query[rows]) and is_finite(targets)):
             for number in range(rows.start, rows.stop):
                 check_finite(query[number : number + 1], places.query(number))
