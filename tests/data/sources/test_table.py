@@ -134,7 +134,7 @@ def test_an_instance_table(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("id,text\n1,a\n2,b\n1,c\n", r"instances\.csv, line 4: the id '1' is already in .*line 2"),
-        ("idd,text\n1,a\n", r"line 1: there is no column 'id'\. Did you mean 'idd'\?"),
+        ("idd,text\n1,a\n", r"line 1: There is no column 'id'\. Did you mean 'idd'\?"),
         ("id,text,class\n1,a,x\n2,b,\n", "some do not"),
         ("id,text,class\n1,a,x\n2,a,y\n", r"line 3: the class is 'y', but .*line 2 says 'x'"),
         ("id,text\n", "no rows"),
@@ -289,7 +289,7 @@ def test_bad_cells_are_named(tmp_path: Path, change: dict[str, Any], message: st
     [
         ("a.jsonl", b"[1]\n", "line 1: expected one JSON object"),
         ("a.jsonl", b"", "no rows"),
-        ("a.jsonl", b'{"query": "a", "bags": ["b"]}', r"there is no column 'bag'\. Did you mean 'bags'"),
+        ("a.jsonl", b'{"query": "a", "bags": ["b"]}', r"There is no column 'bag'\. Did you mean 'bags'"),
         ("a.jsonl", b'{"query": [1e999], "bag": [[1]], "label": 1}', "line 1, query: number 0 .* infinite"),
         ("a.jsonl", b'{"query": [1], "bag": [[1, 2]], "label": 1}', "bag: a vector of 2 num.*, but .*query"),
         ("a.jsonl", b'{"query": ["1"], "bag": [[1]], "label": 1}', "a list of numbers; it contains '1'"),
@@ -300,7 +300,7 @@ def test_bad_cells_are_named(tmp_path: Path, change: dict[str, Any], message: st
         ("a.csv", b'query,bag,label\na,"b\nc",1\nx,"y\n', r"line 4: broken CSV: unexpected end"),
         ("a.csv", b'query,bag,label\na,"b\nc",1\nx,y,3\n', r"line 4: the label is '3'"),
         ("a.csv", b"query,bag,bag\na,b,1\n", "line 1: the header has the column 'bag' twice"),
-        ("a.csv", b"\nquery;bag\na;b\n", r"line 2: there is no column 'label'"),
+        ("a.csv", b"\nquery;bag\na;b\n", r"line 2: There is no column 'label'"),
         ("a.csv", b"query;bag;label\na;b;c;1\n", r"line 2: 4 cells.* contain semicolons"),
         ("a.csv", b"query,bag,label\nv.npy,b,1\n", r"line 2, query: .*v\.npy: the features file does not exist"),
         ("a.parquet", b"PAR1 not really", "not a Parquet file, or damaged"),
