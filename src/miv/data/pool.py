@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miv.data.columns import as_strings
+from miv.data.columns import add_strings, as_strings
 from miv.data.kinds import KINDS, kind_named
 from miv.errors import MIVError
 from miv.files.images import ImageForm, Steps, checked_steps
@@ -53,10 +53,9 @@ class InstancePool:
         object.__setattr__(self, "values", kind.check_pool(self.values))
         if len(self.values) == 0:
             raise MIVError("The pool is empty. Expected at least one instance.")
-        if self.classes is not None:
-            object.__setattr__(self, "classes", as_strings("classes", self.classes, len(self.values)))
-        if self.names is not None:
-            object.__setattr__(self, "names", as_strings("names", self.names, len(self.values)))
+        for name in ("classes", "names"):
+            if (strings := getattr(self, name)) is not None:
+                object.__setattr__(self, name, as_strings(name, strings, len(self.values)))
         if self.image_steps is not None:
             if not kind.has_form:
                 raise MIVError(f"image_steps is {self.image_steps}. Expected none for {self.kind!r}.")
@@ -99,9 +98,7 @@ class InstancePool:
         digest = hashlib.sha256(self.kind.encode())
         kind = KINDS[self.kind]
         if not kind.is_array:
-            for value in self.values:
-                content = bytes(kind.content(value))
-                digest.update(len(content).to_bytes(8, "little") + content)
+            add_strings(digest, self.values)
         else:
             digest.update(str((self.values.dtype.str, self.values.shape)).encode())
             for _, piece in self._pieces():
@@ -115,6 +112,10 @@ class InstancePool:
 
     def first_identical(self) -> NDArray[np.int64]:
         """``(P,)`` the first instance with the same content as each instance, which may be itself."""
+        return self._first_identical
+
+    @cached_property
+    def _first_identical(self) -> NDArray[np.int64]:
         first: dict[bytes, int] = {}
         rows = (first.setdefault(digest, row) for row, digest in enumerate(self.digests()))
         return np.fromiter(rows, np.int64, len(self))
