@@ -73,7 +73,7 @@ def test_the_first_of_two_pages_is_kept(tmp_path: Path, caplog: pytest.LogCaptur
         (b'{"id": "Snow", "lines": 5}', "line 3: the page has no field 'lines'"),
         (b'{"id": "Snow", "lines": "\xff"}', "line 3: not UTF-8 text"),
         (b'{"id": "Snow", "lines": "0\\t\\ud800"}', "line 3: .*surrogate"),
-        (b'{"id": "\\"}', "line 3: the title has no end"),
+        (b'{"id": "\\"}', "line 3: broken JSON"),
     ],
 )
 def test_a_broken_line_is_named(tmp_path: Path, line: bytes, message: str) -> None:

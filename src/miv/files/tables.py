@@ -113,7 +113,7 @@ def checked_text(value: Any, what: str, source: str | Path, line: int) -> str:
     """Return ``value`` if it is a non-empty text; ``what`` names it in the error."""
     if not isinstance(value, str) or not value.strip():
         raise bad_line(source, line, f"{what} must be a text, got {str(value)[:60]!r}.")
-    return check_text(value, f"{source}, line {line}, {what}")
+    return check_text(value, f"{source}, line {line}: {what}")
 
 
 # Read the rows of a table.

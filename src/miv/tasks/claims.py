@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from miv.data import SPLITS, ExemplarSet, InstancePool
+from miv.data import SPLITS, ExemplarSet, InstancePool, csr
 from miv.data.splits import connected
 from miv.errors import MIVError
 from miv.files.tables import bad_line, checked_text, read_json_lines, text_field
@@ -153,9 +153,6 @@ class Claims:
         if not path.is_file():
             here = ", ".join(sorted(file.name for file in path.parent.glob("*.jsonl"))) or "no .jsonl file"
             raise MIVError(f"There is no file {path}. Its folder contains: {here}. Use --train-file and so on.")
-        if not path.is_file():
-            here = ", ".join(sorted(file.name for file in path.parent.glob("*.jsonl"))) or "no .jsonl file"
-            raise MIVError(f"There is no file {path}. Its folder contains: {here}. Use --train-file and so on.")
         bags = []
         other, without_gold = 0, 0
         for line, row in read_json_lines(path):
@@ -237,7 +234,8 @@ def topics_of(bags: list[ClaimBag], *, by_evidence: bool = False) -> list[int]:
             evidence = {("text", sentence.text) for sentence in bag.sentences if sentence.is_evidence}
             keys = {("page", bag.page)} if bag.page else evidence
         links.append([numbers.setdefault(key, len(numbers)) for key in sorted(keys)])
-    return connected(links, len(numbers)).tolist()
+    nodes = np.array([node for link in links for node in link], np.int64)
+    return connected(csr.borders([len(link) for link in links]), nodes, len(numbers)).tolist()
 
 
 @register_task("evidence", help="Claims with and without their evidence among sentences on the same topic.")

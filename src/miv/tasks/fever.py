@@ -147,7 +147,7 @@ class Fever:
         return [claims[row] for row in rng.permutation(chosen)]
 
     def _bags(self, split: str, claims: list[FeverClaim], pages: dict[str, Page]) -> Iterator[ClaimBag]:
-        """Build the bags one at a time, then log how many were truncated."""
+        """Yield the bags, then log how many were truncated."""
         counts: Counter[str] = Counter()
         for claim in claims:
             sentences = [

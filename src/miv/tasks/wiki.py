@@ -26,7 +26,6 @@ Page = dict[int, str]
 _BLOCK = 1 << 22
 _LONGEST_LINE = 1 << 26  # more than 100 times the longest page of the dump
 _START = b'{"id": "'
-_TITLE = re.compile(rb'\{"id": ("(?:[^"\\]|\\.)*")')
 _SENTENCE = re.compile(r"([0-9]{1,9})\t([^\t]*)")
 _BRACKETS = {
     f"-{code}-": mark for code, mark in zip(["LRB", "RRB", "LSB", "RSB", "LCB", "RCB", "COLON"], "()[]{}:", strict=True)
@@ -108,16 +107,16 @@ def _wanted_pages(
         if len(content) == _LONGEST_LINE:
             raise bad_line(name, line, f"the line has {_LONGEST_LINE:,} bytes or more; not a dump.")
         text = content.rstrip(b"\n")
-        # A line in the dump's layout is parsed only if requested. Any other line is parsed to check
-        # that it is valid: this detects truncated and wrong files.
-        if text.startswith(_START) and text.endswith(b"}"):
-            title = text[len(_START) : text.find(b'"', len(_START))]
-            if b"\\" in title:
-                title = _spelt_out(text, name, line)
-        elif text.strip():
-            title = _title_of(parse_object(text, name, line), name, line)
-        else:
+        if not text.strip():
             continue
+        # A title without escapes is cut out of a line in the dump's layout. Any other line is parsed, which also
+        # detects truncated and wrong files.
+        title = text[len(_START) : text.find(b'"', len(_START))]
+        if not (text.startswith(_START) and text.endswith(b"}")) or b"\\" in title:
+            title_text = parse_object(text, name, line).get("id")
+            if not isinstance(title_text, str):
+                raise bad_line(name, line, "the page has no title: expected a text in the field 'id'.")
+            title = title_text.encode("utf-8", "surrogatepass")
         if normalise and not title.isascii():
             title = normal_title(title.decode("utf-8", "replace")).encode()
         if title in asked:
@@ -127,18 +126,3 @@ def _wanted_pages(
             if sentences.strip():
                 checked_text(sentences, "the field 'lines'", name, line)
             yield line, title, parse_sentences(sentences)
-
-
-def _spelt_out(text: bytes, source: str, line: int) -> bytes:
-    r"""The title of a line of the dump's layout where it is written with escapes such as ``\u00e9``."""
-    quoted = _TITLE.match(text)
-    if quoted is None:
-        raise bad_line(source, line, "the title has no end: this is not JSON. Fix or delete the line.")
-    return _title_of(parse_object(b'{"id": ' + quoted[1] + b"}", source, line), source, line)
-
-
-def _title_of(page: dict[str, object], source: str, line: int) -> bytes:
-    title = page.get("id")
-    if not isinstance(title, str):
-        raise bad_line(source, line, "the page has no title: expected a text in the field 'id'.")
-    return title.encode("utf-8", "surrogatepass")

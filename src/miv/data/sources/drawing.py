@@ -146,16 +146,8 @@ class Drawing:
                         advance(1)
         if too_few:
             warn(f"{split}: {too_few} of {(len(bags) + 1) // 2} positive bags contain fewer witnesses than requested.")
-        return ExemplarSet(
-            pool=pool,
-            query=np.array([asked[0] for asked in references], dtype=np.int64),
-            bag_ptr=csr.borders([len(bag) for bag in bags]),
-            bag_index=np.concatenate(bags),
-            label=np.array([1, 0] * len(bags), dtype=np.int8)[: len(bags)],
-            witness=np.concatenate(witness),
-            reference_ptr=csr.borders([len(asked) for asked in references]),
-            reference_index=np.concatenate(references),
-        )
+        labels = ([1, 0] * len(bags))[: len(bags)]
+        return ExemplarSet.from_lists(pool, None, bags, labels, witness, references=references)
 
     def _bag_size(self, rng: np.random.Generator) -> int:
         """A size within the range and with exactly the wanted mean: min plus a binomial draw."""

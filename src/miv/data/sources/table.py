@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from miv.data import csr
 from miv.data.exemplars import ExemplarSet
 from miv.data.kinds import KINDS, guess_kind, kind_named
 from miv.data.pool import InstancePool, PoolBuilder
@@ -371,13 +372,16 @@ class FromTable:
         names = rows.query_ids
         if self.split_by == "query":
             return query_groups(exemplars) if names is None else np.unique(names, return_inverse=True)[1]
-        links = [np.append(exemplars.references(row), exemplars.bag(row)) for row in range(len(exemplars))]
+        reference_ptr, references = exemplars.all_references
+        node, owner = [references, exemplars.bag_index], [csr.owners(reference_ptr), exemplars.owner]
         nodes = len(exemplars.pool)
         if names is not None:  # a query id is an extra node shared by its exemplars
             ids, numbers = np.unique(names, return_inverse=True)
-            links = [np.append(link, nodes + number) for link, number in zip(links, numbers, strict=True)]
+            node, owner = [*node, nodes + numbers], [*owner, np.arange(len(names))]
             nodes += len(ids)
-        return connected([link.tolist() for link in links], nodes)
+        owners = np.concatenate(owner)
+        ptr = csr.borders(np.bincount(owners))
+        return connected(ptr, np.concatenate(node)[np.argsort(owners, kind="stable")], nodes)
 
 
 def splits_from_table(table: str | PathLike[str], **options: Any) -> dict[str, ExemplarSet]:
