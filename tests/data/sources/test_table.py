@@ -186,15 +186,14 @@ def test_without_a_split_column_no_instance_is_in_two_splits(tmp_path: Path, war
     assert sum(map(len, used)) == len(set.union(*used)) == 60 + 60 + 20
     assert "split by instances: 42 train, 12 validation, 6 test" in " ".join(warned)
     assert "more than one split" not in " ".join(warned)
-    assert "Asked for" not in " ".join(warned)
+    assert "Shared values" not in " ".join(warned)
 
 
 def test_a_split_that_is_far_too_small_is_told(tmp_path: Path, warned: list[str]) -> None:
     rows = [texts(row, [0 if row < 347 else 1 if row < 407 else 2]) for row in range(410)]  # clusters of 347, 60 and 3
     sets = build(write_json_lines(tmp_path / "a.jsonl", rows), shares=Shares(0.1, 0.1))
     assert {split: len(one) for split, one in sets.items()} == {"train": 347, "validation": 60, "test": 3}
-    assert "Asked for about 41 for test. Exemplars that share an instance must stay together" in " ".join(warned)
-    assert "(--split-by query or group)" in " ".join(warned)
+    assert "347 train, 60 validation, 3 test. Shared values link many exemplars" in " ".join(warned)
 
 
 def test_query_ids_stay_together_too(tmp_path: Path) -> None:

@@ -109,8 +109,8 @@ class InstanceTable:
     def _read(self, record: dict[str, Any], kind: InstanceKind | None, form: ImageForm, place: str, name: str) -> int:
         columns = [column for column in _KIND_OF_COLUMN if not is_blank(record.get(column))]
         if len(columns) != 1:
-            found = ", ".join(map(str, record))
-            raise MIVError(f"{place}: expected one of path, text and vector besides the id; got {found}.")
+            names = ", ".join(map(str, record))
+            raise MIVError(f"{place}: expected one of path, text and vector besides the id; got {names}.")
         if self._cells is None:
             self._cells = CellInstances(self._path.parent, _KIND_OF_COLUMN[columns[0]] or kind, form)
         index = self._cells.index(record[columns[0]], place, name)
@@ -172,8 +172,7 @@ class Rows:
         self._witnesses: list[list[bool]] = []
         self._marked: list[bool] = []  # whether the cell of the witnesses is not empty
         self._optional: dict[str, list[str]] = {columns.split: [], columns.group: [], columns.query_id: []}
-        self._not_seen = set(astuple(columns)) - set(astuple(Columns()))  # named by the user, so they must exist
-        self._seen: dict[str, None] = {}
+        self._names: dict[str, None] = {}  # of the columns of all rows
         self._contradictions: dict[int, str] = {}
         self._own_queries: list[str] = []
 
@@ -183,9 +182,7 @@ class Rows:
         bag, label = record[columns.bag], record[columns.label]
         if not self._references:
             self._warn_of_misspelt_columns(record)
-        if self._not_seen:
-            self._not_seen.difference_update(record)
-            self._seen |= dict.fromkeys(map(str, record))
+        self._names |= dict.fromkeys(map(str, record))
         self._labels.append(parse_label(label, place))
         cells = reference_cells(record, columns.query, columns.references, place)
         references = [source.index(cell, f"{place}, query") for cell in cells]
@@ -207,8 +204,8 @@ class Rows:
 
     def splits(self) -> dict[str, NDArray[np.int64]] | None:
         """The exemplar numbers of each split, if the table has that column."""
-        given = self._optional[self._columns.split]
-        return {split: np.flatnonzero(np.array(given) == split) for split in SPLITS} if given else None
+        names = self._optional[self._columns.split]
+        return {split: np.flatnonzero(np.array(names) == split) for split in SPLITS} if names else None
 
     def marks_witnesses(self, rows: NDArray[np.int64]) -> bool:
         """Whether any of these rows names witnesses; if none does, they are unknown there, not absent."""
@@ -218,15 +215,16 @@ class Rows:
         """All rows as one set."""
         if not self._references:
             raise MIVError(f"{self._table}: no rows. Expected one exemplar per row.")
-        for name in sorted(self._not_seen):
-            raise MIVError(f"{self._table}: {unknown_name('column', name, self._seen)}")
+        renamed = set(astuple(self._columns)) - set(astuple(Columns()))  # by the user, so they must exist
+        for name in sorted(renamed - self._names.keys()):
+            raise MIVError(f"{self._table}: {unknown_name('column', name, self._names)}")
         splits = (self.splits() or {"all": np.arange(len(self._bags))}).values()
         known = {row for rows in splits if self.marks_witnesses(rows) for row in rows.tolist()}
         contradictions = [place for row, place in self._contradictions.items() if row in known]
-        if contradictions:
-            _warn_of("rows have a label that contradicts their witnesses", contradictions)
-        if self._own_queries:
-            _warn_of("rows have their query in their own bag", self._own_queries)
+        doubtful = {"a label that contradicts their witnesses": contradictions}
+        for what, places in (doubtful | {"their query in their own bag": self._own_queries}).items():
+            if places:
+                warn(f"{len(places)} rows have {what}, first {places[0]}; see `miv data inspect`.")
         return ExemplarSet.from_lists(
             source.pool(),
             None,
@@ -264,10 +262,6 @@ class Rows:
             near = get_close_matches(column, missing, n=1, cutoff=0.75) if column not in names else []
             if near:
                 warn(f"{self._table}: the column {column!r} is not used. Did you mean {near[0]!r}?")
-
-
-def _warn_of(what: str, places: list[str]) -> None:
-    warn(f"{len(places)} {what}, first {places[0]}; see `miv data inspect`.")
 
 
 _KIND_NAMES: Any = Literal.__getitem__(tuple(KINDS))  # a choice on the command line
@@ -310,11 +304,10 @@ class FromTable:
         numbers = rows.splits() or self._deal_out(exemplars, rows)
         filled = {split: chosen for split, chosen in numbers.items() if len(chosen)}
         sets = {split: exemplars.subset(chosen).compact() for split, chosen in filled.items()}
-        # Witnesses may be known in some splits only, such as test.
-        return {
-            split: one if rows.marks_witnesses(filled[split]) else replace(one, witness=None)
-            for split, one in sets.items()
-        }
+        for split, chosen in filled.items():  # witnesses may be known in some splits only, such as test
+            if not rows.marks_witnesses(chosen):
+                sets[split] = replace(sets[split], witness=None)
+        return sets
 
     def read(self, progress: Progress) -> tuple[ExemplarSet, Rows]:
         """Read the rows of all splits as one set; also return the other columns."""
@@ -339,29 +332,18 @@ class FromTable:
                 "because shared values link nearly all exemplars. Split by something else (--split-by query or group), "
                 f"add a column {self.columns.split!r}, or disable splits (--validation 0 --test 0)."
             )
+        total, shares = len(exemplars), self.shares.by_split()
+        small = any(len(chosen) < shares[split] * total / 2 for split, chosen in numbers.items())
+        remedy = " Shared values link many exemplars: add that column, or use another --split-by." * small
         sizes = ", ".join(f"{len(chosen)} {split}" for split, chosen in numbers.items())
         by_class = self.split_by == "query" and rows.query_ids is None and exemplars.pool.classes is not None
         by = "class of the query" if by_class else self.split_by
-        warn(f"{self.table} has no column {self.columns.split!r}; split by {by}: {sizes}.")
-        self._warn_of_shares(numbers, len(exemplars))
+        warn(f"{self.table} has no column {self.columns.split!r}; split by {by}: {sizes}.{remedy}")
         used = [np.unique(exemplars.subset(chosen).used) for chosen in numbers.values()]
         shared = sum(map(len, used)) - len(exemplars.used)
         if shared:
             warn(f"{shared} instances are in more than one split; see `miv data inspect`.")
         return numbers
-
-    def _warn_of_shares(self, numbers: dict[str, Any], total: int) -> None:
-        """Warn of a split that is far smaller than asked for: large clusters cannot be divided."""
-        asked = self.shares.by_split()
-        small = [split for split, chosen in numbers.items() if len(chosen) < asked[split] * total / 2]
-        if small:
-            wanted = ", ".join(f"{round(asked[split] * total)} for {split}" for split in small)
-            shared = {"instances": "an instance", "query": "a query", "group": "a group"}
-            others = " or ".join(name for name in shared if name != self.split_by)
-            warn(
-                f"Asked for about {wanted}. Exemplars that share {shared[self.split_by]} must stay together. Add a "
-                f"column {self.columns.split!r}, or split by something else (--split-by {others})."
-            )
 
     def _clusters(self, exemplars: ExemplarSet, rows: Rows) -> Any:
         """``(E,)`` a number per exemplar; exemplars with equal numbers must stay together."""
