@@ -4,8 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from miv import ExemplarSet, InstancePool
 from miv.data.inspection import audit, same_exemplar, set_statistics
@@ -100,17 +98,6 @@ def test_lists_only_the_first_examples() -> None:
     )
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(0, 3), min_size=1, max_size=4)), min_size=1))
-def test_counts_queries_in_bags_as_a_loop_does(rows: list[tuple[int, list[int]]]) -> None:
-    queries, bags = [query for query, _ in rows], [bag for _, bag in rows]
-    found = findings(train=ExemplarSet.from_lists(AUDITED_POOL, queries, bags, [1] * len(rows)))
-    same = sum(member == query for query, bag in rows for member in bag)
-    texts = AUDITED_POOL.values
-    copies = sum(member != query and texts[member] == texts[query] for query, bag in rows for member in bag)
-    assert found.get(("query_in_bag", "train"), (0, []))[0] == same
-    assert found.get(("query_copy_in_bag", "train"), (0, []))[0] == copies
-
-
 def test_finds_twins_in_different_splits() -> None:
     def of(*names: str) -> ExemplarSet:
         pool = InstancePool("text", np.array([f"text of {name}" for name in names], object), np.array(names, object))
@@ -119,15 +106,6 @@ def test_finds_twins_in_different_splits() -> None:
     parted = findings(train=of("001", "002", "002_forg"), test=of("001_forg", "003", "010"))
     assert parted == {("twins_in_two_sets", "train, test"): (1, ["'001' (train) and '001_forg' (test)"])}
     assert findings(train=of("001", "001_forg", "n_1"), test=of("002", "002_forg", "n_2")) == {}
-
-
-def test_titles_with_a_common_start_are_no_twins() -> None:
-    def of(names: list[str]) -> ExemplarSet:
-        pool = InstancePool("text", np.array([f"text of {name}" for name in names], object), np.array(names, object))
-        return ExemplarSet.from_lists(pool, [0], [list(range(1, len(names)))], [0])
-
-    others = [f"title {chr(97 + n)}" for n in range(20)]
-    assert findings(train=of(["Paris", "golden_eagle", *others[:10]]), test=of(["Paris_Texas", *others[10:]])) == {}
 
 
 # Audits and sheets look at every reference of a query.

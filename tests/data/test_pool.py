@@ -42,19 +42,6 @@ def test_names_the_first_instance_that_is_not_finite(bad: Any, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    ("classes", "message"),
-    [
-        (np.array(["a"]), "classes has 1 entries. Expected 2"),
-        (np.array([1, 2]), "Expected an array of strings"),
-        (np.array(["a", None], dtype=object), r"classes\[1\] is nothing. Expected a string"),
-    ],
-)
-def test_refuses_classes_that_do_not_fit(classes: Any, message: str) -> None:
-    with pytest.raises(MIVError, match=message):
-        InstancePool("text", texts("a", "b"), classes)
-
-
-@pytest.mark.parametrize(
     ("kind", "values"),
     [
         ("text", texts("a", "b", "a", "c", "b")),
@@ -79,5 +66,4 @@ def test_fingerprint_tells_content_from_content_but_not_from_where_it_lies(tmp_p
 def test_take_keeps_the_order_asked_for() -> None:
     taken = InstancePool("text", texts("a", "b", "c"), np.array(["x", "y", "z"])).take([2, 0])
     assert taken.values.tolist() == ["c", "a"]
-    assert taken.classes is not None
     assert taken.classes.tolist() == ["z", "x"]

@@ -3,7 +3,6 @@
 import os
 import stat
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -27,27 +26,6 @@ def test_two_writers_of_one_file_do_not_share_a_temporary_name(tmp_path: Path) -
         other.write_text("other")
     assert path.read_text() == "one"
     assert names_in(tmp_path) == ["file"]
-
-
-def test_threads_write_one_file_whole(tmp_path: Path) -> None:
-    def write(number: int) -> None:
-        with whole_file(tmp_path / "file") as temporary, temporary.open("w") as file:
-            for _ in range(50):
-                file.write(str(number) * 1000)
-
-    with ThreadPoolExecutor(8) as threads:
-        list(threads.map(write, [1, 2, 3, 4, 5, 6, 7, 8] * 5))
-    assert len(set((tmp_path / "file").read_text())) == 1
-    assert names_in(tmp_path) == ["file"]
-
-
-def test_a_planted_link_is_not_written_through(tmp_path: Path) -> None:
-    (tmp_path / "treasure").write_text("gold")
-    (tmp_path / f".file.{os.getpid()}.part").symlink_to(tmp_path / "treasure")
-    with whole_file(tmp_path / "file") as temporary:
-        temporary.write_text("new")
-    assert (tmp_path / "treasure").read_text() == "gold"
-    assert (tmp_path / "file").read_text() == "new"
 
 
 @pytest.mark.parametrize(("umask", "file_mode", "folder_mode"), [(0o022, 0o644, 0o755), (0o077, 0o600, 0o700)])

@@ -73,8 +73,8 @@ def read_table(path: Path, manifest: Manifest) -> dict[str, Any]:
 def write_pool(pool: InstancePool, path: Path) -> None:
     """Write ``pool.parquet``: the texts, the classes and the names, if any."""
     texts = None if KINDS[pool.kind].is_array else pool.values
-    columns = {"text": ("values", texts), "class": ("classes", pool.classes), "name": ("names", pool.names)}
-    _write({name: _texts(*column) for name, column in columns.items() if column[1] is not None}, path)
+    columns = [("text", "values", texts), ("class", "classes", pool.classes), ("name", "names", pool.names)]
+    _write({name: _texts(field, strings) for name, field, strings in columns if strings is not None}, path)
 
 
 def read_pool(path: Path, manifest: Manifest) -> dict[str, NDArray[Any]]:

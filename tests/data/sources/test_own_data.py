@@ -33,7 +33,7 @@ def test_a_folder_as_one_set_as_a_split_and_as_splits(tmp_path: Path) -> None:
     root = make_vectors(tmp_path / "flat", dict.fromkeys("abcdefgh", 6))
     few: dict[str, Any] = {"exemplars": 20, "bag_mean": 3, "bag_max": 5}
     whole = ExemplarSet.from_folder(root, **few)
-    assert (len(whole), set(whole.pool.classes)) == (20, set("abcdefgh"))  # type: ignore[arg-type]
+    assert (len(whole), set(whole.pool.classes)) == (20, set("abcdefgh"))
     splits = splits_from_folder(root, **few)
     assert list(splits) == ["train", "validation", "test"]
     assert ExemplarSet.from_folder(root, split="test", **few).fingerprint == splits["test"].fingerprint

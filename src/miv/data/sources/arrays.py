@@ -132,8 +132,8 @@ def from_dataset(
     [True, False]
     """
     if isinstance(dataset, Mapping):
-        names = ", ".join(map(str, dataset))
-        raise MIVError(f"The dataset has the splits or columns {names}. Pass one split, such as dataset['train'].")
+        parts = ", ".join(map(str, dataset))
+        raise MIVError(f"The dataset has the splits or columns {parts}. Pass one split, such as dataset['train'].")
     labels: list[int] = []
     further = (witnesses_column, group_column, query_id_column, *_OF_REFERENCES, *_OF_BAGS)
     optional: dict[str, list[Any]] = {name: [] for name in further}
