@@ -22,8 +22,9 @@ from miv.data.columns import (
     check_length,
     check_range,
     checked_references,
-    columns_from_lists,
     describe,
+    joined_references,
+    list_of,
 )
 from miv.data.pool import InstancePool
 from miv.errors import MIVError
@@ -126,7 +127,29 @@ class ExemplarSet:
         With ``references``, also a list of lists, an exemplar asks with its query and these instances, each once;
         ``queries`` may then be ``None``.
         """
-        return cls(pool, **columns_from_lists(queries, bags, labels, witnesses, groups, references, query_ids))
+        members = [list_of(f"bag {number}", bag, "iu") for number, bag in enumerate(bags)]
+        columns: dict[str, Any] = {
+            "bag_ptr": csr.borders([len(bag) for bag in members]),
+            "bag_index": np.concatenate([np.zeros(0, np.int64), *members]).astype(np.int64),
+            "label": list_of("labels", labels, "iub"),
+            "query": None if queries is None else list_of("queries", queries, "iu").astype(np.int64),
+        }
+        if references is not None:
+            columns["reference_ptr"], columns["reference_index"] = joined_references(columns["query"], references)
+            columns["query"] = columns["reference_index"][columns["reference_ptr"][:-1]]
+        if columns["query"] is None:
+            raise MIVError("There are neither queries nor references. Expected one of them.")
+        if witnesses is not None:
+            if len(witnesses) != len(members):
+                raise MIVError(f"Got witnesses for {len(witnesses)} bags. Expected {len(members)}.")
+            flags = [list_of(f"witnesses of bag {number}", row, "b") for number, row in enumerate(witnesses)]
+            for number, (row, bag) in enumerate(zip(flags, members, strict=True)):
+                check_length(f"witnesses of bag {number}", row, len(bag))
+            columns["witness"] = np.concatenate([np.zeros(0, bool), *flags]).astype(bool)
+        for name, texts in (("group", groups), ("query_id", query_ids)):
+            if texts is not None:
+                columns[name] = np.array(texts, dtype=object)
+        return cls(pool, **columns)
 
     @classmethod
     def from_arrays(

@@ -206,12 +206,12 @@ def load_split(folder: Path | str, split: str, *, verify: bool = False) -> Exemp
     return ExemplarSet.load(folder / split, verify=verify)
 
 
-def folders_beside(given: Path, *, or_set: bool = False) -> list[str]:
+def folders_beside(missing: Path, *, or_set: bool = False) -> list[str]:
     """The folders of splits in the same place, to suggest one of them; with ``or_set``, single sets too."""
     try:
         return [
             str(path)
-            for path in given.parent.iterdir()
+            for path in missing.parent.iterdir()
             if (or_set and is_set(path)) or any(is_set(path / split) for split in SPLITS)
         ]
     except (OSError, ValueError):  # not a place

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from miv.data.columns import add_strings, as_strings
 from miv.data.kinds import KINDS, kind_named
 from miv.errors import MIVError
-from miv.files.images import ImageForm, Steps, checked_steps
+from miv.files.images import LARGEST_SIDE, ImageForm, Steps, checked_steps
 from miv.files.instances import InstanceKind, refuse_masked
 
 # Values are read in pieces of about this size, so that a mapped pool never has to fit in memory.
@@ -128,8 +128,6 @@ class InstancePool:
 
 # The form of a verifier's training images, so that other images can be converted the same way or rejected.
 
-_LARGEST_SIDE = 10_000
-
 
 @dataclass(frozen=True)
 class InstanceForm:
@@ -167,7 +165,7 @@ class InstanceForm:
         except TypeError:
             form = None
         sides = () if form is None else (form.height, form.width)
-        fits = all(type(side) is int and 1 <= side <= _LARGEST_SIDE for side in sides)
+        fits = all(type(side) is int and 1 <= side <= LARGEST_SIDE for side in sides)
         if form is None or not fits or form.mode not in ("L", "RGB") or form.kind != "image":
             raise MIVError(f"instances is {str(document)[:80]}. Expected an image of mode L or RGB and its size.")
         if form.steps is None:

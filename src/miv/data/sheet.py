@@ -35,7 +35,7 @@ def write_contact_sheet(sets: dict[str, ExemplarSet], path: Path, *, exemplars: 
     for number, ((name, split), share) in enumerate(zip(sets.items(), shares, strict=True)):
         chosen = _choose_balanced(split.label, len(share), np.random.default_rng([seed, number]))
         parts.append(f"<h2>{escape(name)}: {len(chosen)} of {len(split):,} exemplars</h2>")
-        picture = _pictures(split.pool) if KINDS[split.pool.kind].is_array else None
+        picture = pictures(split.pool) if KINDS[split.pool.kind].is_array else None
         parts += [_exemplar(split, exemplar, picture) for exemplar in chosen.tolist()]
     with whole_file(path) as temporary:
         temporary.write_text("\n".join([*parts, "</body></html>\n"]), encoding="utf-8", errors="replace")
@@ -50,7 +50,7 @@ def _choose_balanced(label: NDArray[np.int8], wanted: int, random: np.random.Gen
     return np.concatenate([np.sort(positives), np.sort(negatives)])
 
 
-def _pictures(pool: InstancePool) -> Callable[[int], str]:
+def pictures(pool: InstancePool) -> Callable[[int], str]:
     """Return what makes the picture of an instance, as a data URI: an image, or a vector as a square of grey cells."""
     is_image = KINDS[pool.kind].has_form
     # The same black and white levels for all vectors, so that they can be compared by eye.

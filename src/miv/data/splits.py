@@ -174,8 +174,8 @@ def choose_held_out(exemplars: ExemplarSet, fraction: float, random: np.random.G
         shares = [[float(held_out[exemplars.label == label].mean()) for label in (0, 1)] for held_out in drawn]
         fitting = [number for number, of_labels in enumerate(shares) if all(0 < share < 1 for share in of_labels)]
         if fitting:
-            asked = wanted / len(exemplars)
-            return drawn[min(fitting, key=lambda number: sum(abs(share - asked) for share in shares[number]))]
+            target = wanted / len(exemplars)
+            return drawn[min(fitting, key=lambda number: sum(abs(share - target) for share in shares[number]))]
     return None
 
 

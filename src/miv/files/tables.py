@@ -290,13 +290,13 @@ def parse_label(cell: Any, place: str) -> int:
 
 def parse_witnesses(cell: Any, size: int, place: str) -> list[bool]:
     """Return which of ``size`` bag members are witnesses. Numbers are always positions; true and false are flags."""
-    given = [] if cell is None else parse_list(cell, "witnesses", place)
-    if given and all(isinstance(entry, bool) for entry in given):
-        if len(given) != size:
-            raise MIVError(f"{place}: got {len(given)} true or false values as witnesses for a bag of {size}.")
-        return given
+    entries = [] if cell is None else parse_list(cell, "witnesses", place)
+    if entries and all(isinstance(entry, bool) for entry in entries):
+        if len(entries) != size:
+            raise MIVError(f"{place}: got {len(entries)} true or false values as witnesses for a bag of {size}.")
+        return entries
     flags = [False] * size
-    for entry in given:
+    for entry in entries:
         is_text = isinstance(entry, str) and entry.isascii() and entry.isdecimal() and len(entry) < 10
         position = int(entry) if is_text or type(entry) is int else -1
         if not 0 <= position < size:

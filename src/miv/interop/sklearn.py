@@ -138,7 +138,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if point.is_default:
             return np.asarray(verdicts.logit, np.float64) / getattr(point.scaling, "temperature", 1.0)
         least = np.finfo(np.float64).eps  # a threshold or a probability may be 0 or 1
-        odds = [np.clip(one, least, 1 - least) for one in (verdicts.probability, verdicts.threshold)]
+        odds = [np.clip(values, least, 1 - least) for values in (verdicts.probability, verdicts.threshold)]
         return np.asarray(logit(odds[0]) - logit(odds[1]))
 
     def predict(self, X: Any, bags: Any = None, *, return_witnesses: bool = False) -> Any:  # noqa: N803
@@ -202,16 +202,11 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return Verifier.from_pretrained(run)
 
     def _settings(self) -> dict[str, Any]:
-        settings = {
-            "pooling": self.pooling,
-            "heads": self.heads,
-            "pooling_options": self.pooling_options or None,
+        names = ("pooling", "heads", "max_epochs", "batch_size", "pull", "align_epochs")
+        settings = {name: getattr(self, name) for name in names} | {
             "backbone": "features",
-            "max_epochs": self.max_epochs,
-            "batch_size": self.batch_size,
+            "pooling_options": self.pooling_options or None,
             "learning_rates": None if self.learning_rate is None else ((0, self.learning_rate),),
-            "pull": self.pull,
-            "align_epochs": self.align_epochs,
         }
         return {name: value for name, value in settings.items() if value is not None}
 

@@ -36,20 +36,20 @@ def all_vectors(pairs: Any) -> tuple[NDArray[Any], Vectors, NDArray[np.int64]]:
     """All vectors of the pairs, references first, in their own dtype; how they belong; and the borders of bags."""
     queries, bags = queries_and_bags(pairs, None)
     known = _checked(queries, bags)
-    asked, _, _ = single_instances(queries, "features", ErrorLocations())
-    vectors = np.concatenate([np.asarray(asked), *map(np.asarray, bags)])
-    return vectors, known, len(asked) + csr.borders([len(bag) for bag in bags])
+    references, _, _ = single_instances(queries, "features", ErrorLocations())
+    vectors = np.concatenate([np.asarray(references), *map(np.asarray, bags)])
+    return vectors, known, len(references) + csr.borders([len(bag) for bag in bags])
 
 
 def _checked(queries: Any, bags: Any) -> Vectors:
     check_bags(queries, bags, "features")
-    asked, ptr, _ = single_instances(queries, "features", ErrorLocations())
-    first = np.shape(asked[0])
+    references, ptr, _ = single_instances(queries, "features", ErrorLocations())
+    first = np.shape(references[0])
     if len(first) != 1 or not first[0]:
         raise MIVError(f"Query 0 has the shape {first}. Expected a vector (C,), or references (R, C).")
-    parts = [as_vectors(asked, first[0], "The queries")]
+    parts = [as_vectors(references, first[0], "The queries")]
     parts += [as_vectors(bag, first[0], f"Bag {number}") for number, bag in enumerate(bags)]
-    return Vectors(parts, np.arange(len(asked) + 1) if ptr is None else ptr, ptr is not None)
+    return Vectors(parts, np.arange(len(references) + 1) if ptr is None else ptr, ptr is not None)
 
 
 def exemplar_set(queries: Any, bags: Any, label: NDArray[np.int64]) -> ExemplarSet:

@@ -127,17 +127,13 @@ class Claims:
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Read the files and build the sets ``train``, ``validation`` and ``test``."""
-        return {split: claim_exemplars(bags) for split, bags in self.read(progress).items()}
+        return {split: claim_exemplars(bags) for split, bags in self.read().items()}
 
-    def read(self, progress: Progress) -> dict[str, list[ClaimBag]]:
+    def read(self) -> dict[str, list[ClaimBag]]:
         """Read the files and return the claims of each split, which share no page or sentence."""
         names = {"train": self.train_file, "validation": self.validation_file, "test": self.test_file}
         names = {split: name for split, name in names.items() if name}
-        bags = {}
-        with progress.step("Reading claims (files)", total=len(names)) as advance:
-            for split, name in names.items():
-                bags[split] = self._read(Path(self.raw) / name)
-                advance(1)
+        bags = {split: self._read(Path(self.raw) / name) for split, name in names.items()}
         if self.validation_file:
             bags["validation"] = self._apart(bags["validation"], "validation", bags["test"], "test")
             bags["train"] = self._apart(bags["train"], "train", bags["validation"], "validation")
@@ -285,8 +281,8 @@ class Evidence:
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Read the files and build the sets ``train``, ``validation`` and ``test``."""
-        read = self._claims().read(progress)
-        return {split: claim_exemplars(self._bags(read[split], number)) for number, split in enumerate(SPLITS)}
+        claims = self._claims().read()
+        return {split: claim_exemplars(self._bags(claims[split], number)) for number, split in enumerate(SPLITS)}
 
     def _bags(self, claims: list[ClaimBag], number: int) -> list[ClaimBag]:
         random = np.random.default_rng([self.seed, self.round, number])

@@ -105,11 +105,7 @@ class Fever:
         """Read claims and pages and build the sets ``train``, ``validation`` and ``test``."""
         raw = Path(self.raw)
         dump = _find_dump(raw)
-        with progress.step("Reading claims (files)", total=len(_FILES)) as advance:
-            claims = {}
-            for split, name in _FILES.items():
-                claims[split] = read_claims(raw / name)
-                advance(1)
+        claims = {split: read_claims(raw / name) for split, name in _FILES.items()}
         titles = {page for rows in claims.values() for claim in rows for page in claim.evidence}
         pages = read_pages(dump, titles, progress, normalise=self.normalise_titles)
         claims = {split: _with_evidence(split, rows, pages) for split, rows in claims.items()}
@@ -117,12 +113,7 @@ class Fever:
         for split, rows in claims.items():
             if not rows:
                 raise MIVError(f"{raw / _FILES[split]}: no claim has its pages in {dump}. Check that they match.")
-        sets = {}
-        with progress.step("Making bags (sets)", total=len(claims)) as advance:
-            for split, rows in claims.items():
-                sets[split] = claim_exemplars(self._bags(split, rows, pages))
-                advance(1)
-        return sets
+        return {split: claim_exemplars(self._bags(split, rows, pages)) for split, rows in claims.items()}
 
     def _without_shared_pages(self, claims: dict[str, list[FeverClaim]]) -> list[FeverClaim]:
         """Train, optionally without the claims on pages of other splits."""

@@ -104,11 +104,8 @@ class Digits:
 def read_digits(raw: Path, progress: Progress, *, download: bool) -> tuple[Digits, Digits]:
     """Read the 60,000 train digits and the first 10,000 test digits; download missing files if asked to."""
     paths = _find_files(raw, progress, download=download)
-    with progress.step("Reading digits (files)", total=4) as advance:
-        train = _read_pair(paths["train images"], paths["train labels"], None)
-        advance(2)
-        test = _read_pair(paths["test images"], paths["test labels"], _TEST_DIGITS)
-        advance(2)
+    train = _read_pair(paths["train images"], paths["train labels"], None)
+    test = _read_pair(paths["test images"], paths["test labels"], _TEST_DIGITS)
     shared = np.intersect1d(train.writer, test.writer)
     if len(shared):
         raise MIVError(f"Writer {shared[0]} is in the train and the test labels of {raw}. Download them again.")

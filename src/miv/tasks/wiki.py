@@ -56,22 +56,22 @@ def parse_sentences(lines: str) -> Page:
 def read_pages(dump: Path, titles: Collection[str], progress: Progress, *, normalise: bool = True) -> dict[str, Page]:
     """Read the pages with these titles in one pass over the dump, a folder of ``wiki-*.jsonl`` or a zip archive."""
     spell = normal_title if normalise else str
-    asked: dict[bytes, list[str]] = {}
+    wanted: dict[bytes, list[str]] = {}
     for title in titles:
-        asked.setdefault(spell(title).encode("utf-8", "surrogatepass"), []).append(title)
+        wanted.setdefault(spell(title).encode("utf-8", "surrogatepass"), []).append(title)
     pages: dict[str, Page] = {}
     parts = _parts(dump)
     with progress.step("Reading wiki pages (files)", total=len(parts)) as advance:
         for name, open_part in parts:
             try:
                 with open_part() as raw, io.BufferedReader(raw, _BLOCK) as stream:
-                    for line, page, sentences in _wanted_pages(name, stream, asked, normalise):
-                        if sentences and asked[page][0] in pages:
+                    for line, page, sentences in _wanted_pages(name, stream, wanted, normalise):
+                        if sentences and wanted[page][0] in pages:
                             logger.warning(
                                 "%s, line %d: a second page %s; the first is kept.", name, line, page.decode()
                             )
                         elif sentences:
-                            pages |= dict.fromkeys(asked[page], sentences)
+                            pages |= dict.fromkeys(wanted[page], sentences)
             except RuntimeError as error:  # encrypted, or an unsupported compression
                 raise MIVError(f"{name} cannot be unpacked: {error}. Unpack it with another tool.") from error
             except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
@@ -100,7 +100,7 @@ def _parts(dump: Path) -> list[tuple[str, Callable[[], Any]]]:
 
 
 def _wanted_pages(
-    name: str, stream: IO[bytes], asked: Collection[bytes], normalise: bool
+    name: str, stream: IO[bytes], wanted: Collection[bytes], normalise: bool
 ) -> Iterator[tuple[int, bytes, Page]]:
     """Yield the requested pages of one file: line number, title, sentences."""
     for line, content in enumerate(iter(lambda: stream.readline(_LONGEST_LINE), b""), start=1):
@@ -119,7 +119,7 @@ def _wanted_pages(
             title = title_text.encode("utf-8", "surrogatepass")
         if normalise and not title.isascii():
             title = normal_title(title.decode("utf-8", "replace")).encode()
-        if title in asked:
+        if title in wanted:
             sentences = parse_object(text, name, line).get("lines")
             if not isinstance(sentences, str):
                 raise bad_line(name, line, "the page has no field 'lines' with its sentences.")

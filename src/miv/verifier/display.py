@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.data.sheet import Thumbnails
+from miv.data.sheet import pictures
 from miv.verifier.decisions import threshold_words
 from miv.verifier.verdict import Verdict
 
@@ -270,6 +270,6 @@ def _instance(verdict: Verdict, index: int, title: str, frame: str) -> str:
         shown = text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
         return f'<span title="{title}" style="{style};display:inline-block;padding:0 4px">{escape(shown)}</span>'
     return (
-        f'<img alt="{title}" title="{title}" src="{Thumbnails(pool).data_address(index)}" '
+        f'<img alt="{title}" title="{title}" src="{pictures(pool)(index)}" '
         f'style="{style};height:64px;image-rendering:pixelated;display:inline-block;margin:0">'
     )

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from miv.data import ExemplarSet
-from miv.data.sources import Drawing, FromFolder, ImageForm, Shares
+from miv.data.sources import Drawing, FromFolder, ImageForm, Shares, splits_from_folder
 from miv.data.splits import warn_of_few_classes
 from miv.errors import MIVError
 from miv.runtime import SilentProgress
@@ -359,3 +359,16 @@ def test_names_that_no_disk_can_hold_are_refused(tmp_path: Path) -> None:
 def test_more_exemplars_than_fit_in_memory_are_refused(drawing: dict[str, int]) -> None:
     with pytest.raises(MIVError, match=r"GiB. Expected at most 8; draw fewer exemplars or smaller bags"):
         Drawing(**drawing)
+
+
+def test_a_folder_as_one_set_as_a_split_and_as_splits(tmp_path: Path) -> None:
+    root = make_vectors(tmp_path / "flat", dict.fromkeys("abcdefgh", 6))
+    few: dict[str, Any] = {"exemplars": 20, "bag_mean": 3, "bag_max": 5}
+    whole = ExemplarSet.from_folder(root, **few)
+    assert (len(whole), set(whole.pool.classes)) == (20, set("abcdefgh"))
+    splits = splits_from_folder(root, **few)
+    assert list(splits) == ["train", "validation", "test"]
+    assert ExemplarSet.from_folder(root, split="test", **few).fingerprint == splits["test"].fingerprint
+    make_vectors(tmp_path / "given", {f"{split}/{name}": 6 for split in ("train", "test") for name in "abc"})
+    with pytest.raises(MIVError, match=r"contains the splits train, test\. Choose one"):
+        ExemplarSet.from_folder(tmp_path / "given", **few)

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from miv.data import ExemplarSet
-from miv.data.sources import Columns, FromTable, ImageForm, Shares
+from miv.data.sources import Columns, FromTable, ImageForm, Shares, splits_from_table
 from miv.errors import MIVError
 from miv.runtime import SilentProgress
 
@@ -335,3 +335,23 @@ def test_names_that_no_disk_can_hold_are_refused(tmp_path: Path, suffix: str) ->
     row = {"query": "x" * 5000 + suffix, "bag": ["a"], "label": 1}
     with pytest.raises(MIVError, match="line 1, query"):
         build(write_json_lines(tmp_path / "a.jsonl", [row]))
+
+
+TABLE = """claim,bag,label,split
+a,b|c,1,train
+d,e,0,train
+f,g|h,1,test
+"""
+
+
+def test_a_table_as_one_set_as_a_split_and_as_splits(tmp_path: Path) -> None:
+    table = tmp_path / "claims.csv"
+    table.write_text(TABLE)
+    whole = ExemplarSet.from_table(table, query_column="claim")
+    assert (len(whole), whole.pool.values[whole.query].tolist()) == (3, ["a", "d", "f"])
+    test = ExemplarSet.from_table(str(table), split="test", query_column="claim")
+    assert test.pool.values[test.bag(0)].tolist() == ["g", "h"]
+    splits = splits_from_table(table, query_column="claim")
+    assert {split: len(one) for split, one in splits.items()} == {"train": 2, "test": 1}
+    with pytest.raises(MIVError, match="no split 'validation'"):
+        ExemplarSet.from_table(table, split="validation", query_column="claim")

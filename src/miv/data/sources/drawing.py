@@ -131,18 +131,16 @@ class Drawing:
                     for positive in (True, False)[: exemplars - len(bags)]:
                         size = self._bag_size(rng)
                         wanted = self._witness_count(size, rng) if positive else 0
-                        shown = classes.witnesses(place, wanted, rng, more)
-                        forged = classes.forgeries(place)
-                        if positive or not len(forged):
-                            forged = forged[:0]
-                        else:
+                        own = classes.witnesses(place, wanted, rng, more)
+                        forged = classes.flat[:0] if positive else classes.forgeries(place)
+                        if len(forged):
                             forged = rng.permutation(forged)[: self._witness_count(size, rng)]
-                        bag = np.concatenate([shown, classes.distractors(place, size - len(shown), rng, forged)])
+                        bag = np.concatenate([own, classes.distractors(place, size - len(own), rng, forged)])
                         order = rng.permutation(len(bag))  # the position of a witness must not reveal it
                         references.append(classes.flat[[place, *more]])
                         bags.append(bag[order])
-                        witness.append(order < len(shown))
-                        too_few += len(shown) < wanted
+                        witness.append(order < len(own))
+                        too_few += len(own) < wanted
                         advance(1)
         if too_few:
             warn(f"{split}: {too_few} of {(len(bags) + 1) // 2} positive bags contain fewer witnesses than requested.")

@@ -179,21 +179,25 @@ class Rows:
     def read(self, record: dict[str, Any], place: str, source: CellInstances | InstanceTable) -> None:
         """Read one row."""
         columns = self._columns
-        bag, label = record[columns.bag], record[columns.label]
         if not self._references:
             self._warn_of_misspelt_columns(record)
         self._names |= dict.fromkeys(map(str, record))
-        self._labels.append(parse_label(label, place))
+        label = parse_label(record[columns.label], place)
         cells = reference_cells(record, columns.query, columns.references, place)
         references = [source.index(cell, f"{place}, query") for cell in cells]
-        members = [source.index(entry, f"{place}, bag") for entry in parse_list(bag, "bag", place)]
-        if not members:
+        bag = [source.index(cell, f"{place}, bag") for cell in parse_list(record[columns.bag], "bag", place)]
+        if not bag:
             raise MIVError(f"{place}: the bag is empty. Expected at least one instance. Add one, or remove the row.")
-        self._references.append(references)
-        self._bags.append(members)
-        if not set(references).isdisjoint(members):
+        witnesses = parse_witnesses(record.get(columns.witnesses), len(bag), place)
+        if any(witnesses) != bool(label):
+            self._contradictions[len(self._bags)] = place
+        if not set(references).isdisjoint(bag):
             self._own_queries.append(place)
-        self._read_witnesses(record.get(columns.witnesses), place)
+        self._references.append(references)
+        self._bags.append(bag)
+        self._labels.append(label)
+        self._witnesses.append(witnesses)
+        self._marked.append(not is_blank(record.get(columns.witnesses)))
         for name, values in self._optional.items():
             self._read_optional(name, record.get(name), values, place)
 
@@ -235,13 +239,6 @@ class Rows:
             references=self._references,
             query_ids=self.query_ids,
         )
-
-    def _read_witnesses(self, cell: Any, place: str) -> None:
-        flags = parse_witnesses(cell, len(self._bags[-1]), place)
-        if any(flags) != bool(self._labels[-1]):
-            self._contradictions[len(self._marked)] = place
-        self._marked.append(not is_blank(cell))
-        self._witnesses.append(flags)
 
     def _read_optional(self, name: str, cell: Any, values: list[str], place: str) -> None:
         # `values` has an entry for every earlier row, or none.
