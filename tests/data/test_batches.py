@@ -42,13 +42,13 @@ def test_what_fills_a_batch_up_changes_neither_features_nor_gradients() -> None:
     torch.manual_seed(0)
     backbone = create_backbone("compact_cnn")
     images = torch.rand(5, 1, 12, 12)
-    found = {}
+    results = {}
     for bucket in (1, 8):
         backbone.zero_grad()
         features = embed(backbone, images, bucket)
         features.square().sum().backward()
-        found[bucket] = [features, *(weight.grad for weight in backbone.parameters())]
-    for plain, filled in zip(found[1], found[8], strict=True):
+        results[bucket] = [features, *(weight.grad for weight in backbone.parameters())]
+    for plain, filled in zip(results[1], results[8], strict=True):
         torch.testing.assert_close(plain, filled, rtol=1e-4, atol=1e-5)
 
 

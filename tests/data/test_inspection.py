@@ -22,10 +22,10 @@ def test_statistics_that_can_be_checked_by_eye() -> None:
         witnesses=[[True, False], [False], [True, True, True], [False, True]],
         groups=["u", "v", "u", "u"],
     )
-    found = set_statistics(exemplars)
-    rate = found.pop("witness_rate")
-    per_positive = found.pop("witnesses_per_positive")
-    assert found == {
+    statistics = set_statistics(exemplars)
+    rate = statistics.pop("witness_rate")
+    per_positive = statistics.pop("witnesses_per_positive")
+    assert statistics == {
         **{"kind": "text", "instances": 7, "shape": [], "classes": 3},
         **{"unused_instances": 1, "duplicate_instances": 1, "duplicate_exemplars": 1},
         **{"exemplars": 4, "positives": 3, "positive_share": 0.75, "bag_entries": 8, "witnesses": 5},
@@ -39,9 +39,9 @@ def test_statistics_that_can_be_checked_by_eye() -> None:
 
 def test_what_is_not_known_is_not_made_up() -> None:
     pool = InstancePool("text", np.array(["a", "b"], dtype=object))
-    found = set_statistics(ExemplarSet.from_lists(pool, [0], [[1]], [0]))
+    statistics = set_statistics(ExemplarSet.from_lists(pool, [0], [[1]], [0]))
     unknown = ("witnesses", "witness_rate", "witnesses_per_positive", "groups", "classes")
-    assert [found[name] for name in unknown] == [None] * 5
+    assert [statistics[name] for name in unknown] == [None] * 5
     known = set_statistics(ExemplarSet.from_lists(pool, [0], [[1]], [0], [[False]]))
     assert (known["witnesses"], known["witnesses_per_positive"]) == (0, None)  # there is no positive bag
 
@@ -50,7 +50,7 @@ AUDITED_POOL = InstancePool("text", np.array(["a", "b", "c", "a"], dtype=object)
 
 
 def findings(**sets: ExemplarSet) -> dict[tuple[str, str], tuple[int, list[str]]]:
-    return {(found.check, found.where): (found.count, found.examples) for found in audit(sets)}
+    return {(finding.check, finding.where): (finding.count, finding.examples) for finding in audit(sets)}
 
 
 def test_finds_the_query_in_its_bag_by_place_and_by_content() -> None:
@@ -120,9 +120,9 @@ def referenced(references: list[list[int]]) -> ExemplarSet:
 
 def test_a_further_reference_in_the_bag_is_found() -> None:
     assert audit({"train": referenced([[0, 1], [2]])}) == []
-    found = audit({"train": referenced([[0], [2, 1, 5]])})
-    assert [one.check for one in found] == ["query_in_bag"]
-    assert found[0].examples == ["exemplar 1: instance 5"]
+    leaks = audit({"train": referenced([[0], [2, 1, 5]])})
+    assert [leak.check for leak in leaks] == ["query_in_bag"]
+    assert leaks[0].examples == ["exemplar 1: instance 5"]
 
 
 def test_exemplars_with_other_references_are_others() -> None:

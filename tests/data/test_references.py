@@ -49,11 +49,11 @@ def test_they_follow_their_exemplars() -> None:
 
 
 def test_a_set_of_single_references_is_the_same_set_as_without() -> None:
-    one = referenced().subset([1])
-    assert not one.has_references
-    assert one.references(0).tolist() == [1]
-    same = ExemplarSet.from_lists(one.pool, None, [[3]], [0], references=[[1]], query_ids=["Zoë"])
-    assert one.fingerprint == same.fingerprint
+    single = referenced().subset([1])
+    assert not single.has_references
+    assert single.references(0).tolist() == [1]
+    same = ExemplarSet.from_lists(single.pool, None, [[3]], [0], references=[[1]], query_ids=["Zoë"])
+    assert single.fingerprint == same.fingerprint
     assert referenced().with_first_reference().has_references is False
 
 

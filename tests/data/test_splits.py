@@ -51,10 +51,10 @@ def with_ids() -> ExemplarSet:
 
 def with_shared_references() -> ExemplarSet:
     """The four exemplars of a query list the same references, each another one first."""
-    asked = [[10 * ((row // 10 + turn) % 4) + row % 10 for turn in range(2)] for row in range(COUNT)]
+    references = [[10 * ((row // 10 + turn) % 4) + row % 10 for turn in range(2)] for row in range(COUNT)]
     exemplars = with_ids()
     bags = [exemplars.bag(row) for row in range(COUNT)]
-    return ExemplarSet.from_lists(exemplars.pool, None, bags, exemplars.label, references=asked)
+    return ExemplarSet.from_lists(exemplars.pool, None, bags, exemplars.label, references=references)
 
 
 def shared_by(first: ExemplarSet, second: ExemplarSet) -> set[object]:
@@ -95,6 +95,6 @@ def test_a_table_split_by_query_keeps_shared_references_together(tmp_path: Path)
     ]
     table = FromTable(write_json_lines(tmp_path / "a.jsonl", rows), shares=Shares(0.3, 0), split_by="query")
     sets = table.build(SilentProgress())
-    texts = [set(one.pool.values[one.all_references[1]]) for one in sets.values()]
+    texts = [set(split.pool.values[split.all_references[1]]) for split in sets.values()]
     assert len(texts) == 2
     assert not texts[0] & texts[1]

@@ -27,12 +27,12 @@ def _killed_at(number: int, work: Callable[..., Any], arguments: tuple[Any, ...]
     count = 0
 
     def counted(change: Callable[..., Any]) -> Callable[..., Any]:
-        def first_perhaps_die(*given: Any, **options: Any) -> Any:
+        def first_perhaps_die(*arguments: Any, **options: Any) -> Any:
             nonlocal count
             count += 1
             if count == number:
                 os.kill(os.getpid(), signal.SIGKILL)
-            return change(*given, **options)
+            return change(*arguments, **options)
 
         return first_perhaps_die
 

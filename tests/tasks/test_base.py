@@ -111,8 +111,8 @@ def test_sets_are_built_again_when_raw_files_have_changed(tmp_path: Path) -> Non
     raw = tmp_path / "raw"
 
     def letters() -> str:
-        found = build_once("letters", {"raw": raw}, tmp_path / "built", SilentProgress())
-        return "".join(found["train"].pool.values)
+        sets = build_once("letters", {"raw": raw}, tmp_path / "built", SilentProgress())
+        return "".join(sets["train"].pool.values)
 
     assert letters() == letters() == "fetched"
     assert len(list((tmp_path / "built").glob("letters-*"))) == 1  # what the task fetched does not make it stale
@@ -126,8 +126,8 @@ SMALL: dict[str, Any] = {"writers": 12, "held_out_writers": 6, "copies": 2}
 
 
 def digits(folder: Path) -> dict[str, str]:
-    found = build_once("digits-twin", SMALL, folder, SilentProgress())
-    return {split: exemplars.fingerprint for split, exemplars in found.items()}
+    sets = build_once("digits-twin", SMALL, folder, SilentProgress())
+    return {split: exemplars.fingerprint for split, exemplars in sets.items()}
 
 
 def zero(array: Path) -> None:
@@ -189,5 +189,5 @@ def test_sets_in_the_cache_are_not_built_again(tmp_path: Path, monkeypatch: pyte
 def test_sets_that_cannot_be_stored_are_used_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.warns(MIVWarning, match="cannot be written"):
-        found = digits(tmp_path / "file" / "cache")
-    assert found == digits(tmp_path / "cache")
+        fingerprints = digits(tmp_path / "file" / "cache")
+    assert fingerprints == digits(tmp_path / "cache")

@@ -266,8 +266,8 @@ def test_table_5(number: int, mean_bag: int, table: list[float]) -> None:
     assert (count[~positive] == 0).all()
     ratio = count[positive] / train.bag_sizes[positive]
     count = count[positive]
-    found = [count.mean(), np.median(count), ratio.mean(), np.median(ratio)]
-    assert found == pytest.approx(table, rel=0.1)
+    figures = [count.mean(), np.median(count), ratio.mean(), np.median(ratio)]
+    assert figures == pytest.approx(table, rel=0.1)
     assert train.bag_sizes.var() == pytest.approx(mean_bag / 5, rel=0.1)
     assert train.label.mean() == pytest.approx(0.5, abs=0.02)
 
@@ -291,9 +291,9 @@ def test_what_is_written_is_read(folder: Path, array: NDArray[Any], compressed: 
     content = idx_bytes(array)
     path = folder / "written"
     path.write_bytes(gzip.compress(content) if compressed else content)
-    found = read_idx(path)
-    assert found.dtype == array.dtype
-    np.testing.assert_array_equal(found, array)
+    array_read = read_idx(path)
+    assert array_read.dtype == array.dtype
+    np.testing.assert_array_equal(array_read, array)
 
 
 @given(content=st.binary(max_size=80), compressed=st.booleans())

@@ -88,9 +88,6 @@ class Digits:
     digit: NDArray[np.int64]
     writer: NDArray[np.int64]
 
-    def __len__(self) -> int:
-        return len(self.digit)
-
     def by(self, writers: NDArray[np.int64]) -> "Digits":
         """The digits of the given writers."""
         rows = np.isin(self.writer, writers)

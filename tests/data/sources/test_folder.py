@@ -232,7 +232,7 @@ def test_other_folders_beside_splits_are_refused(tmp_path: Path) -> None:
     root = make_vectors(tmp_path, dict.fromkeys(names, 3))
     with pytest.raises(MIVError, match=r"splits \(test/, train/\) and others \(extra/\).* Move extra/ out of"):
         build(root)
-    assert sum(len(one) for one in build(root, split_by="parent", drawing=Drawing(30, 3, 2, 4)).values()) == 30
+    assert sum(len(split) for split in build(root, split_by="parent", drawing=Drawing(30, 3, 2, 4)).values()) == 30
 
 
 def test_a_class_may_have_the_name_of_a_split(tmp_path: Path) -> None:

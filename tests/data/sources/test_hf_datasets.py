@@ -71,12 +71,12 @@ def test_there_and_back_is_the_same(kind: str) -> None:
         {"query": "d?", "references": [], "bag": ["a."], "label": 0, "query_id": "2", "witnesses": [False]},
     ]
     exemplars = ExemplarSet.from_dataset(texts) if kind == "text" else referenced(kind)
-    for one in (exemplars, exemplars.with_first_reference()):
-        dataset = one.to_dataset()
+    for before in (exemplars, exemplars.with_first_reference()):
+        dataset = before.to_dataset()
         assert isinstance(dataset, datasets.Dataset)
         back = ExemplarSet.from_dataset(dataset)
         assert back.to_dataset().to_list() == dataset.to_list()
-        assert back.has_references == one.has_references
-        assert [len(again.bag) for again in back] == [len(before.bag) for before in one]
-        assert all(np.array_equal(again.query, before.query) for again, before in zip(back, one, strict=True))
-        assert all(np.array_equal(again.bag, before.bag) for again, before in zip(back, one, strict=True))
+        assert back.has_references == before.has_references
+        for loaded, exemplar in zip(back, before, strict=True):
+            assert np.array_equal(loaded.query, exemplar.query)
+            assert np.array_equal(loaded.bag, exemplar.bag)

@@ -35,9 +35,9 @@ def signers(exemplars: ExemplarSet) -> set[float]:
 @pytest.mark.parametrize("options", [{"together_by": r"(\d+)"}, {"together_by": r"\d+"}, {"forgeries": "_forg"}])
 def test_keeps_folders_of_one_signer_in_one_split(tmp_path: Path, options: dict[str, str]) -> None:
     sets = build(make_signers(tmp_path), **options)
-    found = [signers(exemplars) for exemplars in sets.values()]
-    assert [len(one) for one in found] == [4, 2, 2]
-    assert len(set.union(*found)) == 8
+    names = [signers(exemplars) for exemplars in sets.values()]
+    assert [*map(len, names)] == [4, 2, 2]
+    assert len(set.union(*names)) == 8
 
 
 def test_warns_of_twins_in_different_splits(tmp_path: Path, warned: list[str]) -> None:
