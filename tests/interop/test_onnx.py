@@ -26,7 +26,7 @@ pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
 
 from miv.interop import ExportCheck, export_onnx, onnx_verifier
-from miv.interop.onnx_graph import OneBag, VerifierGraph
+from miv.interop.onnx_export import OneBag, VerifierGraph
 from miv.interop.onnx_verifier import OnnxVerifier, scaled
 
 onnx = pytest.importorskip("onnx")

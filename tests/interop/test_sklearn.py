@@ -21,8 +21,7 @@ from miv import MIVClassifier, MIVError, Verifier
 from miv.backbones.cache import embed_instances
 from miv.data import InstancePool
 from miv.evaluation.out_of_distribution import fit_out_of_distribution
-from miv.interop.sklearn import OnInstances
-from miv.interop.sklearn_pairs import exemplar_set
+from miv.interop.sklearn import OnInstances, exemplar_set
 from miv.training.config import TrainingConfig
 from miv.verifier.decisions import OperatingPoint
 from tests.training.tiny import tiny_sets
