@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from miv.errors import MIVError
 from miv.runtime import SilentProgress
-from miv.tasks.wiki import read_pages
+from miv.tasks.fever import read_pages
 
 SNOW = {"id": "Snow", "text": "Snow is white .", "lines": "0\tSnow is white .\tWhite\twhite\n1\t\n2\tIt melts ."}
 ACCENTED = {"id": "Beyonce\u0301", "text": "", "lines": "0\tBeyoncé -LRB- born 1981 -RRB- sings ."}
