@@ -123,6 +123,15 @@ def test_a_body_is_counted_while_it_arrives(client: TestClient) -> None:
     assert stated.status_code == 413
 
 
+def test_the_bytes_of_all_requests_are_limited_and_free_again_after_each(model: str) -> None:
+    body = {"exemplars": [{"query": [0.5] * 4, "bag": [[0.5] * 4]}]}
+    with ready_client(model, limits=Limits(bytes_in_all=100)) as client:
+        for _ in range(3):
+            assert client.post("/v1/verify", json=body).status_code == 200
+        refused = client.post("/v1/verify", json={**body, "model": "vectors" * 10})
+    assert (refused.status_code, "busy" in refused.text) == (503, True)
+
+
 def test_other_content_types_and_methods_are_refused(client: TestClient) -> None:
     assert client.post("/v1/verify", content=b"{}", headers={"Content-Type": "text/plain"}).status_code == 415
     assert client.post("/v1/verify", content=b"{}").status_code == 415

@@ -12,7 +12,6 @@ from dataclasses import asdict, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from threading import Event
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -30,7 +29,6 @@ from miv.verifier.verdict import Verdict
 
 LOCAL = "local"  # as an address: this machine alone
 _REACH_SECONDS = 10.0
-_uses_own_token = Event()  # Ray reads a token once per process, and sends it to every cluster from then on
 _STARTS = 3  # on a busy machine, Ray gives up on its own start after 30 seconds
 _LOCAL_STORE = 200 << 20  # bytes shared between the processes of this machine; large results are written to files
 _FORMS = "host:port or ray://host:port of one started by `ray start --head`, auto for one that runs here, or local"
@@ -38,14 +36,11 @@ _FORMS = "host:port or ray://host:port of one started by `ray start --head`, aut
 Say = Callable[[str], None]
 
 
-def import_ray(purpose: str, address: str | None) -> Any:
+def import_ray(purpose: str) -> Any:
     """Import the library; an error says what to install and for what.
 
-    Ray uses the token of the environment only if it is told so before it is imported. The token that Ray keeps for the
-    cluster of this machine is never sent to an address.
+    Ray uses the token of the environment only if it is told so before it is imported.
     """
-    if address is not None and ":" in address and _uses_own_token.is_set():
-        raise MIVError(f"Ray would send the token of this machine to {address!r} too. Connect from a new process.")
     if any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
         os.environ.setdefault("RAY_AUTH_MODE", "token")
     with needs_extra("ray", purpose, "Ray"):
@@ -77,7 +72,6 @@ def connected(ray: Any, address: str, say: Say, cores: int | None = None) -> Ite
     here = {"num_cpus": cores, "include_dashboard": False, "object_store_memory": _LOCAL_STORE}
     logging.getLogger("ray").setLevel(logging.ERROR)
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # its C++ half writes notes on every start to the terminal
-    is_asked_for = "RAY_AUTH_MODE" in os.environ
     for left in reversed(range(_STARTS if address == LOCAL else 1)):
         try:
             options = here if address == LOCAL else {}
@@ -95,8 +89,6 @@ def connected(ray: Any, address: str, say: Say, cores: int | None = None) -> Ite
                 f"{ray.__version__} and Python {platform.python_version()}, as here. If it asks for a token, set "
                 "RAY_AUTH_TOKEN, or RAY_AUTH_TOKEN_PATH to a file with it."
             ) from error
-    if not is_asked_for and os.environ.get("RAY_AUTH_MODE") == "token":  # Ray found or made its own
-        _uses_own_token.set()
     try:
         yield
     finally:
@@ -132,7 +124,7 @@ def score_on_ray(
     partitions: list[Partition], settings: ScoreSettings, workers: int | None, address: str | None, say: Say
 ) -> Iterator[dict[str, Any]]:
     """Score partitions on a cluster, and yield a report on each; if its worker dies, another writes it anew."""
-    ray, cores = import_ray(RAY_PURPOSE, address), settings.cores or 1
+    ray, cores = import_ray(RAY_PURPOSE), settings.cores or 1
     # Ray prints notes, and standard output is for results.
     with redirect_stdout(sys.stderr), connected(ray, address or LOCAL, say, workers and workers * cores):
         room = room_for([node["Resources"] for node in ray.nodes() if node["Alive"]], cores, settings.gpus)
@@ -225,7 +217,7 @@ def pool_giant(
     progress = progress or SilentProgress()
     if workers == 1 and address is None:
         return _pooled(verifier, asked, parts, top, progress, lambda work, some: map(work, some))
-    ray = import_ray("Several workers", address)
+    ray = import_ray("Several workers")
     with connected(ray, address or LOCAL, say, workers):
         run = ray.remote(num_cpus=1, max_retries=3)(_run_on_worker)
 

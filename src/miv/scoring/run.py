@@ -224,7 +224,7 @@ def score(
     progress, folder = progress or SilentProgress(), ScoreFolder(Path(out).absolute())
     folder.check(overwrite=overwrite)
     if workers != 1 or address is not None:  # before the table is read, which may take hours
-        import_ray(RAY_PURPOSE, address)
+        import_ray(RAY_PURPOSE)
         check_address(address or LOCAL)
     table = None if instances is None else _instances_table(Path(instances), Path(source))
     _refuse_as_output(folder.path, Path(source), table)

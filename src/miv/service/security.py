@@ -9,12 +9,12 @@ import hmac
 import logging
 import re
 import time
-from collections.abc import Awaitable
 from contextlib import suppress
 from ipaddress import ip_address
 from uuid import uuid4
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from miv.service.errors import RefusedRequest, error_response
@@ -87,103 +87,37 @@ def _is_same_site(headers: Headers, host: str) -> bool:
     return all(origin.lower() in {f"http://{host}", f"https://{host}"} for origin in headers.getlist("origin"))
 
 
-class ClientGone(Exception):  # noqa: N818 - named after what happened
-    """The client closed the connection before the answer."""
-
-
-class ByteBudget:
-    """The bytes of all requests that are not answered yet; requests beyond ``most`` are refused with 503."""
-
-    def __init__(self, most: int) -> None:
-        self._most, self._now = most, 0
-
-    def add(self, count: int) -> None:
-        """Count bytes that arrived, or with a negative number those that are free again."""
-        if count > 0 and self._now + count > self._most:
-            raise RefusedRequest(503, "The service is busy with other requests. Try again later.")
-        self._now += count
-
-
-class LimitedBody:
-    """Receives at most ``most`` bytes, also of a body without a length, and ends the work if the client leaves."""
-
-    def __init__(self, receive: Receive, most: int, total: ByteBudget) -> None:
-        self._receive, self._most, self._total = receive, most, total
-        self.bytes = 0
-        self._watcher: asyncio.Task[None] | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._is_gone = False
-
-    def check_length(self, headers: Headers) -> None:
-        """Refuse a body whose stated length is too large, before it is read; uvicorn requires a number."""
-        if int(headers.get("content-length", 0)) > self._most:
-            raise self._too_large()
-
-    async def receive(self) -> Message:
-        """The next part of the body."""
-        if self._watcher is not None:  # a second reader would take the message away from the watcher
-            await self._watcher
-            return {"type": "http.disconnect"}
-        message = await self._receive()
-        count = len(message.get("body", b""))
-        if self.bytes + count > self._most:
-            raise self._too_large()
-        self._total.add(count)
-        self.bytes += count
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        if not message.get("more_body", False) and self.bytes:
-            self._watcher = asyncio.create_task(self._watch())
-        return message
-
-    async def answering(self, work: Awaitable[None]) -> None:
-        """Wait for the work, but end it if the client leaves; free the bytes of the body."""
-        self._task = asyncio.current_task()
-        try:
-            await work
-        except asyncio.CancelledError:
-            if self._is_gone and self._task is not None:
-                self._task.uncancel()
-                raise ClientGone from None
-            raise
-        finally:
-            self._task = None
-            self._total.add(-self.bytes)
-            if self._watcher is not None:
-                self._watcher.cancel()
-
-    async def _watch(self) -> None:
-        message = await self._receive()
-        if message["type"] == "http.disconnect" and self._task is not None:
-            self._is_gone = True
-            self._task.cancel()
-
-    def _too_large(self) -> RefusedRequest:
-        return RefusedRequest(413, f"The request is larger than {self._most:,} bytes. Send less at once.")
-
-
 class RequestGuard:
     """ASGI middleware around all routes."""
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings, metrics: ServiceMetrics) -> None:
         self.app, self._limits, self._metrics = app, settings.limits, metrics
         self._rules = AccessRules(settings)
-        self._arriving = ByteBudget(settings.limits.bytes_in_all)
+        self._arrived = 0  # bytes of all requests that are not answered yet
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request, whatever happens."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        answer = _Answer(send)
+        answer, received = _Answer(send), 0
         start, headers = time.perf_counter(), Headers(scope=scope)
-        body = LimitedBody(receive, self._limits.bytes, self._arriving)
+
+        async def counted() -> Message:
+            nonlocal received
+            message = await receive()
+            count = len(message.get("body", b""))
+            self._check_size(received + count, count)
+            received += count
+            self._arrived += count
+            return message
+
         try:
             self._rules.check(scope["method"], scope["path"], headers)
-            body.check_length(headers)
+            self._check_size(int(headers.get("content-length", 0)), 0)  # uvicorn requires a number
             async with asyncio.timeout(self._limits.seconds):
-                await body.answering(self.app(scope, body.receive, answer.send))
-        except ClientGone:
+                await self.app(scope, counted, answer.send)
+        except ClientDisconnect:
             answer.status = _CLIENT_GONE
         except RefusedRequest as error:
             await answer.refuse(scope, error.status, str(error))
@@ -196,7 +130,15 @@ class RequestGuard:
             logger.exception("failure", extra={"fields": {"request": answer.id}})
             await answer.refuse(scope, 500, "The service failed. Its log says where; please report it.")
         finally:
-            self._record(scope, answer, body.bytes, time.perf_counter() - start)
+            self._arrived -= received
+            self._record(scope, answer, received, time.perf_counter() - start)
+
+    def _check_size(self, size: int, count: int) -> None:
+        """Refuse a body of this many bytes, or ``count`` more bytes of any request, if that is too much."""
+        if size > self._limits.bytes:
+            raise RefusedRequest(413, f"The request is larger than {self._limits.bytes:,} bytes. Send less at once.")
+        if count and self._arrived + count > self._limits.bytes_in_all:
+            raise RefusedRequest(503, "The service is busy with other requests. Try again later.")
 
     def _record(self, scope: Scope, answer: "_Answer", received: int, seconds: float) -> None:
         """Log and count the request, by the template of its route: the address itself may name things."""
