@@ -38,10 +38,10 @@ types: $(INSTALLED)
 	$(BIN)/mypy
 
 # Each process gets half of the tests in their order, and takes over tests of the other when it is done.
-unit: $(INSTALLED) browser
+unit: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto --dist worksteal
 
-# The page is tested in a real browser. Without one those tests are skipped; this never fails.
+# The page is tested in a real browser. Without one those tests are skipped; this never fails. `make unit` installs none.
 browser:
 	@if [ -n "$$MIV_CHROMIUM" ] || command -v chromium >/dev/null || command -v chromium-browser >/dev/null; then exit 0; \
 	elif [ "$$(id -u)" != 0 ]; then echo "The tests of the page are skipped: no Chromium, and only root can install it (apt-get install chromium)."; \
@@ -55,7 +55,7 @@ docs: $(INSTALLED)
 
 # Hypothesis draws the same examples in `make unit`, and others here.
 PROPERTIES = $(shell grep -rlE '^from hypothesis' tests --include='test_*.py')
-slow: $(INSTALLED)
+slow: $(INSTALLED) browser
 	$(BIN)/pytest -q -m slow
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto --dist worksteal --hypothesis-profile=other_examples $(PROPERTIES)
 
