@@ -13,30 +13,32 @@ import pytest
 _CHANGES = [(os, "replace"), (os, "rename"), (os, "unlink"), (os, "rmdir"), (shutil, "rmtree")]
 
 
-def kill_at_change(number: int, work: Callable[..., Any], *arguments: Any) -> bool:
+def kill_at_change(number: int, work: Callable[..., Any], *arguments: Any, no_exchange: bool = False) -> bool:
     """Whether the process was killed; otherwise it ended before that many renames and removals."""
     context = multiprocessing.get_context("fork")
-    process = context.Process(target=_killed_at, args=(number, work, arguments))
+    process = context.Process(target=_killed_at, args=(number, work, arguments, no_exchange))
     process.start()
     process.join(60)
     assert process.exitcode in (0, -signal.SIGKILL), process.exitcode
     return process.exitcode != 0
 
 
-def _killed_at(number: int, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+def _killed_at(number: int, work: Callable[..., Any], arguments: tuple[Any, ...], no_exchange: bool) -> None:
     count = 0
 
     def counted(change: Callable[..., Any]) -> Callable[..., Any]:
-        def first_perhaps_die(*arguments: Any, **options: Any) -> Any:
+        def first_perhaps_die(*given: Any, **options: Any) -> Any:
             nonlocal count
             count += 1
             if count == number:
                 os.kill(os.getpid(), signal.SIGKILL)
-            return change(*arguments, **options)
+            return change(*given, **options)
 
         return first_perhaps_die
 
     with pytest.MonkeyPatch.context() as patched:
+        if no_exchange:
+            patched.setattr("miv.files.atomic.exchange", lambda one, other: False)
         for module, name in _CHANGES:
             patched.setattr(module, name, counted(getattr(module, name)))
         work(*arguments)
