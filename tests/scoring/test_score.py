@@ -16,6 +16,7 @@ from miv.data import InstancePool
 from miv.data.folder import save_splits
 from miv.scoring import score
 from tests.cli.running import run_command
+from tests.scoring.test_ray_connection import forget_tokens
 
 EXEMPLARS = 23
 
@@ -304,8 +305,9 @@ def test_instances_that_the_verifier_cannot_read_are_told_before_anything_is_wri
     assert score("of_8_by_8", "large", "out", resize="crop").scored.exemplars == 1
 
 
-def test_a_wrong_address_is_told_before_the_table_is_read(folder: Path) -> None:
+def test_a_wrong_address_is_told_before_the_table_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'miv[ray]'")
+    forget_tokens(monkeypatch)
     with pytest.raises(MIVError, match=r"Cannot reach a Ray cluster at '127\.0\.0\.1:1'.*Connection refused"):
         score("verifier", "missing.parquet", "out", address="127.0.0.1:1")
     assert not Path("out").exists()
