@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from miv.evaluation.predicting import predict as predict
     from miv.evaluation.predictions import Predictions as Predictions
     from miv.evaluation.report import write_report as write_report
-    from miv.evaluation.report_source import ReportModel as ReportModel
-    from miv.evaluation.report_source import ReportSource as ReportSource
-    from miv.evaluation.report_source import open_runs as open_runs
+    from miv.evaluation.report_data import ReportModel as ReportModel
+    from miv.evaluation.report_data import ReportSource as ReportSource
+    from miv.evaluation.report_data import open_runs as open_runs
     from miv.evaluation.runs import RunFolder as RunFolder
     from miv.evaluation.verifier_audit import audit as audit
     from miv.evaluation.witnesses import rank_instances as rank_instances
@@ -49,7 +49,7 @@ _NAMES = {
     "predicting": "explain predict",
     "predictions": "Predictions",
     "report": "write_report",
-    "report_source": "ReportModel ReportSource open_runs",
+    "report_data": "ReportModel ReportSource open_runs",
     "runs": "RunFolder",
     "verifier_audit": "audit",
     "witnesses": "rank_instances witness_metrics witness_rankings witness_scores",

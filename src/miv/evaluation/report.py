@@ -9,8 +9,7 @@ from miv.errors import MIVError
 from miv.evaluation import report_sections
 from miv.evaluation.audit_report import findings, heading, tables
 from miv.evaluation.page import NONE, badge, check_page_name, page_part, style, table, whole_page
-from miv.evaluation.report_exemplars import gallery
-from miv.evaluation.report_source import ReportModel, ReportSource
+from miv.evaluation.report_data import ReportModel, ReportSource, gallery
 from miv.evaluation.verifier_audit import reasons
 from miv.files.atomic import whole_file
 from miv.files.json import read_json_object

@@ -1,23 +1,35 @@
 """The static parts of a report: tables and curves that need no script."""
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from miv.evaluation.baselines import Figures
-from miv.evaluation.calibration_fits import bag_size_classes, expected_calibration_error, reliability_points
-from miv.evaluation.curves import read_history
-from miv.evaluation.error_curve import ErrorCurve
+from miv.evaluation.calibration_fits import expected_calibration_error
+from miv.evaluation.curves import (
+    PlottedModel,
+    draw_history,
+    draw_precision_recall,
+    draw_reliability,
+    draw_roc,
+    draw_trade_off,
+    figure_of,
+    line_styles,
+    read_history,
+    svg_of,
+)
 from miv.evaluation.evaluation import TITLES, Evaluation, check_words, evaluate, goal_checks
-from miv.evaluation.goals import EqualErrors
 from miv.evaluation.metrics import auroc, classification_metrics, group_table
-from miv.evaluation.page import NONE, Axis, Line, badge, chart, legend, letter, nice_axis, table
-from miv.evaluation.report_source import ReportModel, ReportSource
+from miv.evaluation.page import NONE, badge, legend, letter, picture, table
+from miv.evaluation.report_data import ReportModel, ReportSource
 from miv.evaluation.witnesses import RANKED_BY, WITNESS_METRICS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST_GROUPS = 60
 _BASELINE_NOTE = (
@@ -162,64 +174,57 @@ def _groups(evaluations: list[Evaluation], models: list[ReportModel]) -> str:
     return f"<details><summary>Accuracy by group ({len(by_group)} groups)</summary>{inner}</details>"
 
 
+# The curves, drawn by Matplotlib.
+
+# The colours of .m0 to .m9 in report.css.
+_COLOURS = (
+    *("#0b66a8", "#8a3ea5", "#0f7a63", "#b03a6b", "#6b6420"),
+    *("#4a5568", "#3b3fb6", "#7a4a2b", "#47730e", "#0e7490"),
+)
+
+
 def curves(source: ReportSource) -> str:
-    """ROC and precision-recall curves, with a dot at each model's threshold."""
-    label = source.exemplars.label
+    """ROC, precision-recall and error trade-off, with a dot at each model's threshold."""
+    label, styles = source.exemplars.label, line_styles(len(source.models), _COLOURS)
     if not 0 < label.sum() < len(label):
         return '<p class="note">The labels are all the same, so there is no curve to draw.</p>'
-    from sklearn.metrics import average_precision_score, precision_recall_curve, roc_curve
+    plotted = [
+        PlottedModel(letter(number), label, model.answers.logit, model.verdict, styles[number])
+        for number, model in enumerate(source.models)
+    ]
+    areas = ", ".join(f"{model.name} {auroc(label, model.answers.logit):.3f}" for model in source.models)
+    return _charts(
+        source,
+        {
+            f"ROC curves. Areas under the curve: {areas}.": lambda axes: draw_roc(axes, plotted, "threshold"),
+            "Precision by recall.": lambda axes: draw_precision_recall(axes, plotted, "threshold"),
+            "False rejects by false accepts.": lambda axes: draw_trade_off(axes, plotted, "threshold"),
+        },
+    )
 
-    roc = [Line("chance", [(0, 0), (1, 1)])]
-    precision_recall = [Line("chance", [(0, float(label.mean())), (1, float(label.mean()))])]
-    areas, averages = [], []
-    for number, model in enumerate(source.models):
-        logit, yes = model.answers.logit, model.verdict
-        false_share, true_share, _ = roc_curve(label, logit)
-        recall_here = float(yes[label == 1].mean())
-        mark = (float(yes[label == 0].mean()), recall_here)
-        roc.append(
-            Line(model.name, list(zip(false_share.tolist(), true_share.tolist(), strict=True)), number, mark=mark)
-        )
-        precision, recall, _ = precision_recall_curve(label, logit, drop_intermediate=True)
-        points = [(r, p) for r, p in zip(recall[::-1].tolist(), precision[::-1].tolist(), strict=True) if r > 0]
-        mark_there = (recall_here, float(label[yes].mean())) if yes.any() else None
-        precision_recall.append(Line(model.name, points, number, mark=mark_there))
-        areas.append(f"{model.name} {auroc(label, logit):.3f}")
-        averages.append(f"{model.name} {average_precision_score(label, logit):.3f}")
-    note = "The dot is the model’s threshold; the dotted line is chance."
-    return (
-        legend(model.name for model in source.models)
-        + '<div class="charts">'
-        + chart("ROC", "Area under the curve: " + ", ".join(areas) + ".", Axis("negatives answered yes"),
-                Axis("positives answered yes"), roc, note)
-        + chart("Precision and recall", "Average precision: " + ", ".join(averages) + ".",
-                Axis("positives answered yes"), Axis("yes answers that are right"), precision_recall)
-        + "</div>"
-    )  # fmt: skip
+
+def _charts(source: ReportSource, drawn: Mapping[str, Callable[["Axes"], None]]) -> str:
+    """Pictures by their descriptions in words."""
+    parts = []
+    for words, draw in drawn.items():
+        with figure_of(size=(4.6, 4.4)) as (figure, [axes]):
+            draw(axes)
+            parts.append(picture(svg_of(figure), words))
+    return f'{legend(model.name for model in source.models)}<div class="charts">{"".join(parts)}</div>'
 
 
 def history(source: ReportSource) -> str:
-    """Validation metrics by epoch."""
-    panels: dict[str, list[Line]] = {}
+    """The metrics of every model by epoch."""
+    parts = []
     for number, model in enumerate(source.models):
         if model.history is None:
             continue
-        for metric, by_split in read_history(model.history)[0].items():
-            for split, points in by_split.items():
-                title = f"{title_of(metric)}, {split}"
-                panels.setdefault(title, []).append(Line(model.name, points, number, dots=len(points) < 40))
-    if not panels:
-        return '<p class="note">These runs kept no history.</p>'
-    charts = []
-    for title, lines in panels.items():
-        x = nice_axis("epoch", [p[0] for line in lines for p in line.points], whole=True)
-        y = nice_axis(
-            title.split(",")[0].lower() if title[1:2].islower() else title.split(",")[0],
-            [p[1] for line in lines for p in line.points],
-        )
-        last = ", ".join(f"{line.name} ends at {line.points[-1][1]:.3f}" for line in lines)
-        charts.append(chart(title, f"{last}.", x, y, lines))
-    return f'{legend(model.name for model in source.models)}<div class="charts">{"".join(charts)}</div>'
+        panels, changes = read_history(model.history)
+        with figure_of(len(panels), (4.6, 3.6)) as (figure, axes):
+            draw_history(axes, panels, changes)
+            drawn = picture(svg_of(figure), f"{model.name}: {', '.join(map(title_of, panels))} by epoch")
+        parts.append(f"<h3>{badge(number, model.name)}</h3>{drawn}")
+    return "".join(parts) or '<p class="note">These runs kept no history.</p>'
 
 
 def settings(source: ReportSource) -> str:
@@ -251,12 +256,9 @@ def _setting(value: Any) -> str:
 
 # Is the score a probability, and what does the threshold cost? Measured on the split of the report.
 
-_RATES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.4)  # ticks of the error trade-off
-_FEW = 50  # minimum number of exemplars for a reliability curve of one bag size
-
 
 def calibration(source: ReportSource) -> str:
-    """Reliability, error trade-off and operating point of every model."""
+    """Operating point and reliability of every model."""
     label = source.exemplars.label
     if not 0 < label.sum() < len(label):
         return '<p class="note">The labels are all the same, so there is nothing to calibrate.</p>'
@@ -279,15 +281,12 @@ def calibration(source: ReportSource) -> str:
             '<p class="note"><code>miv calibrate RUN DATA</code> makes the score a probability and chooses a threshold '
             "for your goal, on validation data. The report then uses it.</p>"
         )
-    charts = [_reliability("Reliability, all bags", source, np.ones(len(label), bool)), _trade_off(source)]
-    names, place = bag_size_classes(source.exemplars.bag_sizes)
-    for number, name in enumerate(names):
-        chosen = place == number
-        if len(names) > 1 and chosen.sum() >= _FEW:
-            charts.append(_reliability(f"Reliability, bags of {name}", source, chosen))
+    styles = line_styles(len(source.models), _COLOURS)
+    lines = {letter(n): (m.probability, styles[n]) for n, m in enumerate(source.models)}
+    words = "Share of positives by probability. On the dotted line, a probability of 80 % is right in 80 of 100 cases."
     made = table(heads, rows, f"Operating points, and their calibration on {source.split}")
-    letters = legend(model.name for model in source.models)
-    return f'{made}{_goals(source)}{note}{letters}<div class="charts">{"".join(charts)}</div>'
+    shown = _charts(source, {words: lambda axes: draw_reliability(axes, "Reliability", label, lines)})
+    return f"{made}{_goals(source)}{note}{shown}"
 
 
 def _goals(source: ReportSource) -> str:
@@ -298,49 +297,3 @@ def _goals(source: ReportSource) -> str:
             mark = ' class="wrong"' if check["missed"] else ""
             items.append(f"<li>{badge(number, model.name)} <span{mark}>{escape(check_words(check))}</span></li>")
     return f'<ul class="note">{"".join(items)}</ul>' if items else ""
-
-
-def _reliability(title: str, source: ReportSource, of: NDArray[np.bool_]) -> str:
-    label = source.exemplars.label[of]
-    lines = [Line("ideal", [(0, 0), (1, 1)])]
-    said = []
-    for number, model in enumerate(source.models):
-        mean, positive_share, _ = reliability_points(label, model.probability[of])
-        pairs = list(zip(mean.tolist(), positive_share.tolist(), strict=True))
-        lines.append(Line(model.name, pairs, number, dots=True))
-        said.append(f"{model.name} {expected_calibration_error(label, model.probability[of]):.3f}")
-    note = (
-        "On the dotted line, a probability of 80 % is right in 80 of 100 cases." if title.endswith("all bags") else ""
-    )
-    summary = f"Calibration error: {', '.join(said)}."
-    return chart(title, summary, Axis("probability of yes"), Axis("truly yes"), lines, note)
-
-
-def _trade_off(source: ReportSource) -> str:
-    """False rejects against false accepts, with normal quantiles on both axes (DET)."""
-    from scipy.special import ndtri
-
-    ticks = [(float(ndtri(rate)), f"{rate:.1%}".replace(".0%", "%")) for rate in _RATES]
-    low, high = float(ndtri(0.0007)), float(ndtri(0.5))
-    lines, said, label = [Line("equal errors", [(low, low), (high, high)])], [], source.exemplars.label == 1
-    for number, model in enumerate(source.models):
-        curve = ErrorCurve.of(model.probability, source.exemplars.label)
-        accepted, rejected = float(model.verdict[~label].mean()), float(model.rejected[label].mean())
-        unsure = f", {model.unsure.mean():.1%} unsure" if model.can_be_unsure else ""
-        place = "thresholds" if model.can_be_unsure else "threshold"
-        here = f"and at its {place} {accepted:.1%} accepted, {rejected:.1%} rejected{unsure}"
-        dot = accepted, float((~model.verdict[label]).mean())
-        mark = (float(ndtri(dot[0])), float(ndtri(dot[1]))) if all(0 < rate < 0.5 for rate in dot) else None
-        accepts, rejects = curve.false_accept_rate, curve.false_reject_rate
-        said.append(f"{model.name} {float(EqualErrors().rate(curve)):.1%}, {here}")
-        inside = (accepts > 0) & (rejects > 0) & (accepts < 0.5) & (rejects < 0.5)  # 0 and 1 are infinitely far away
-        pairs = zip(ndtri(accepts[inside]).tolist(), ndtri(rejects[inside]).tolist(), strict=True)
-        lines.append(Line(model.name, list(pairs), number, mark=mark))
-    return chart(
-        "Error trade-off (DET)",
-        f"False rejects against false accepts as the threshold changes. Equal error rates: {'; '.join(said)}.",
-        Axis("negatives accepted", low, high, ticks),
-        Axis("positives rejected", low, high, ticks),
-        lines,
-        "Closer to the lower left is better; the dot is the threshold.",
-    )

@@ -14,16 +14,16 @@ from miv.data import SPLITS, ExemplarSet, load_split
 from miv.data.folder import is_set
 from miv.errors import MIVError, MIVWarning, unknown_name
 from miv.evaluation.audit_report import AuditReport, audit_models, check_suffix
-from miv.evaluation.calibration import Calibration
+from miv.evaluation.calibration import Calibration, check_point_card, write_point_card
 from miv.evaluation.calibration import calibrate as fit_operating_point
-from miv.evaluation.calibration_output import PICTURE_FILES, check_point_card, write_point_card
 from miv.evaluation.clusters import ClusterBy
+from miv.evaluation.curves import CALIBRATION_FILES
 from miv.evaluation.goals import parse_goal
 from miv.evaluation.out_of_distribution import choose_limit
 from miv.evaluation.predicting import predict, witness_shares
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.report import check_report, write_report
-from miv.evaluation.report_source import open_runs
+from miv.evaluation.report_data import open_runs
 from miv.evaluation.runs import RunFolder, refuse_unfinished
 from miv.files.atomic import refuse_existing, refuse_existing_in
 from miv.files.cache import cache_folder, feature_folder
@@ -87,7 +87,7 @@ def calibrate(
         )
     parsed_goal = parse_goal(goal)
     if plots is not None:
-        refuse_existing_in(Path(plots), PICTURE_FILES, overwrite=overwrite)
+        refuse_existing_in(Path(plots), CALIBRATION_FILES, overwrite=overwrite)
     name = _name_of(exemplars, split)
     if name in _NOT_FOR_CALIBRATION:
         raise MIVError(f"Cannot calibrate on {name}: {_NOT_FOR_CALIBRATION[name]}. Use validation data.")
