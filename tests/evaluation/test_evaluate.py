@@ -1,7 +1,6 @@
 import json
 
 import numpy as np
-import pytest
 
 from miv.evaluation import (
     Predictions,
@@ -83,11 +82,6 @@ def test_the_table() -> None:
         "3              2   1   1   0   0    1.0000",
         "10             1   0   0   1   0    0.0000",
     ]
-
-
-def test_undefined_bags_are_refused_where_asked() -> None:
-    with pytest.raises(ValueError, match="only witnesses"):
-        evaluate(Predictions([1.0], [1], [0, 1], [1.0], [True]), undefined="error")
 
 
 def test_a_calibrated_verifier_is_measured_at_its_operating_point_too() -> None:

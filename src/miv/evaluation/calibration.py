@@ -20,9 +20,16 @@ from miv.evaluation.calibration_fits import (
     resampled_calibration_error,
     shares_of_bags,
 )
-from miv.evaluation.clusters import ClusterBy, chosen_clusters, cluster_words, clusters_of
 from miv.evaluation.curves import write_calibration_curves
-from miv.evaluation.error_curve import CONFIDENCE, ErrorCurve, false_accept_tail
+from miv.evaluation.error_curve import (
+    CONFIDENCE,
+    ClusterBy,
+    ErrorCurve,
+    chosen_clusters,
+    cluster_words,
+    clusters_of,
+    false_accept_tail,
+)
 from miv.evaluation.goals import Goal, interval, parse_goal, point_rates
 from miv.evaluation.out_of_distribution import limit_text
 from miv.evaluation.predictions import Predictions

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from miv.data import csr
 from miv.errors import MIVError, unknown_name
-from miv.evaluation.clusters import clusters_of, draws_of, folds_of
+from miv.evaluation.error_curve import clusters_of, draws_of, folds_of
 from miv.evaluation.predictions import Predictions
 from miv.files.arrays import Floats, Integers, Labels, Mask
 from miv.verifier.decisions import ConformalRule, witness_score

@@ -16,8 +16,8 @@ from miv.errors import MIVError, MIVWarning, unknown_name
 from miv.evaluation.audit_report import AuditReport, audit_models, check_suffix
 from miv.evaluation.calibration import Calibration, check_point_card, write_point_card
 from miv.evaluation.calibration import calibrate as fit_operating_point
-from miv.evaluation.clusters import ClusterBy
 from miv.evaluation.curves import CALIBRATION_FILES
+from miv.evaluation.error_curve import ClusterBy
 from miv.evaluation.goals import parse_goal
 from miv.evaluation.out_of_distribution import choose_limit
 from miv.evaluation.predicting import predict, witness_shares
