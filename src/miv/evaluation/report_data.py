@@ -33,30 +33,17 @@ from miv.verifier.out_of_distribution import LIMIT_NAME
 
 @dataclass(frozen=True, eq=False)
 class ReportModel:
-    """One run's verifier and its answers.
+    """One run's verifier and its answers."""
 
-    Args:
-        name: its name in the report.
-        answers: the answers for every exemplar of the split.
-        point: its operating point, which decides verdicts and witnesses.
-        config: its training settings; empty if unknown.
-        about: seed, versions and time of the run; empty if unknown.
-        history: the CSV file of its metrics by epoch, if any.
-        verifier: its folder, which identifies it in an audit; without it there can be no audit.
-        reference: results of the baselines on the same features; empty if not scored.
-        withheld: ``(E,)``, the exemplars that are unsure because they are out of distribution; ``None`` if the
-            verifier has no such check.
-    """
-
-    name: str
-    answers: Predictions
+    name: str  # in the report
+    answers: Predictions  # for every exemplar of the split
     point: OperatingPoint
-    config: dict[str, Any]
-    about: dict[str, Any]
-    history: Path | None
-    verifier: Path | None = None
-    reference: Mapping[str, Figures] = field(default_factory=dict)
-    withheld: Mask | None = None
+    config: dict[str, Any]  # its training settings; empty if unknown
+    about: dict[str, Any]  # seed, versions and time of the run; empty if unknown
+    history: Path | None  # the CSV file of its metrics by epoch
+    verifier: Path | None = None  # its folder, which identifies it in an audit
+    reference: Mapping[str, Figures] = field(default_factory=dict)  # baselines on the same features
+    withheld: Mask | None = None  # (E,) unsure because out of distribution; None if the verifier has no such check
 
     @property
     def probability(self) -> Floats:
@@ -94,10 +81,10 @@ class ReportModel:
     @property
     def witnesses(self) -> Mask | None:
         """Its witnesses ``(T,)`` by attention; ``None`` without attention, or if it uses other shares."""
-        rule = self.point.witness_rule
-        if self.answers.attention is None or (isinstance(rule, ConformalRule) and rule.by != "attention"):
+        answers, rule = self.answers, self.point.witness_rule
+        if answers.attention is None or (isinstance(rule, ConformalRule) and rule.by != "attention"):
             return None
-        return self.point.witnesses(self.probability, self.answers.attention, self.answers.ptr)
+        return self.point.witnesses(self.probability, answers.attention, answers.ptr)
 
 
 @dataclass(frozen=True, eq=False)

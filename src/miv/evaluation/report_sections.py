@@ -23,19 +23,13 @@ from miv.evaluation.curves import (
     svg_of,
 )
 from miv.evaluation.evaluation import TITLES, Evaluation, check_words, evaluate, goal_checks
-from miv.evaluation.metrics import auroc, classification_metrics, group_table
+from miv.evaluation.metrics import auroc, classification_metrics
 from miv.evaluation.page import NONE, badge, legend, letter, picture, table
 from miv.evaluation.report_data import ReportModel, ReportSource
 from miv.evaluation.witnesses import RANKED_BY, WITNESS_METRICS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-MOST_GROUPS = 60
-_BASELINE_NOTE = (
-    " Rows marked plain are simple methods on the same data. They give a score, not a verdict, and a model should "
-    "beat them. The letters name the models that provided the features."
-)
 
 
 def _baseline_rows(source: ReportSource) -> list[tuple[str, dict[str, float]]]:
@@ -67,65 +61,63 @@ def thresholds_of(model: ReportModel) -> str:
 
 def results(source: ReportSource) -> str:
     """The metrics of every model, the best of each in bold, and the errors at its threshold."""
-    evaluations = [_at_threshold(model) for model in source.models]
+    models, label = source.models, source.exemplars.label == 1
+    evaluations = [_at_threshold(model) for model in models]
     plain = _baseline_rows(source)
     measured = [evaluation.metrics for evaluation in evaluations] + [figures for _, figures in plain]
     shown = ("auroc", "accuracy", "f1", *WITNESS_METRICS)
     names = [name for name in shown if any(name in figures for figures in measured)]
-    two = any(model.can_be_unsure for model in source.models)
-    heads = ["Model", *(escape(title_of(name)) for name in names), "False accepts", "False rejects"]
-    heads += ["Unsure"] if two else []
     best = {
         name: max(round(float(np.nan_to_num(figures.get(name, -1.0))), 3) for figures in measured)
         for name in names
         if sum(name in figures for figures in measured) > 1
     }
+    unsure = any(model.can_be_unsure for model in models)
+    heads = ["Model", *(escape(title_of(name)) for name in names), "False accepts", "False rejects"]
+    heads += ["Unsure"] * unsure
     rows = []
-    label = source.exemplars.label == 1
-    for number, (model, evaluation) in enumerate(zip(source.models, evaluations, strict=True)):
-        cells = [_metric(evaluation.metrics, name, best.get(name)) for name in names]
+    for number, (model, figures) in enumerate(zip(models, measured, strict=False)):
         wrong = [_share(int((model.wrong & of).sum()), int(of.sum())) for of in (~label, label)]
-        wrong += [_share(int(model.unsure.sum()), len(label))] if two else []
-        rows.append([badge(number, model.name), *cells, *wrong])
-    rows += [
-        [head, *(_metric(figures, n, best.get(n)) for n in names), *([NONE] * (3 if two else 2))]
-        for head, figures in plain
-    ]
+        wrong += [_share(int(model.unsure.sum()), len(label))] * unsure
+        rows.append([badge(number, model.name), *(_metric(figures, n, best.get(n)) for n in names), *wrong])
+    for head, figures in plain:
+        rows.append([head, *(_metric(figures, n, best.get(n)) for n in names), *([NONE] * (2 + unsure))])
     caption = f"How well the models verify ({source.split}, {len(source.exemplars):,} exemplars)"
-    chance = next((evaluation.witnesses for evaluation in evaluations if evaluation.witnesses), None)
-    words = (
-        "AUROC: how often a bag that holds the query’s class scores above one that does not; 0.5 is chance. "
-        "Accuracy, F1, false accepts and false rejects are those of the verdicts at each model’s threshold ("
-        + ", ".join(f"{letter(n)}: {thresholds_of(m)}" for n, m in enumerate(source.models))
-        + ")."
-    )
-    if two:
-        words += (
-            " Between two thresholds a model is unsure, which is neither a false accept nor a false reject; accuracy "
+    thresholds = ", ".join(f"{letter(n)}: {thresholds_of(m)}" for n, m in enumerate(models))
+    words = [
+        "AUROC: how often a bag that holds the query’s class scores above one that does not; 0.5 is chance. Accuracy, "
+        f"F1, false accepts and false rejects are those of the verdicts at each model’s threshold ({thresholds})."
+    ]
+    if unsure:
+        words.append(
+            "Between two thresholds a model is unsure, which is neither a false accept nor a false reject; accuracy "
             "and F1 count it as no."
         )
-    for number, model in enumerate(source.models):
+    for number, model in enumerate(models):
         if model.withheld is not None:
             count = int(model.withheld.sum())
-            words += f" {letter(number)} is unsure on {count:,} out-of-distribution exemplar{'s' * (count != 1)}."
+            words.append(f"{letter(number)} is unsure on {count:,} out-of-distribution exemplar{'s' * (count != 1)}.")
+    chance = next((evaluation.witnesses for evaluation in evaluations if evaluation.witnesses), None)
     if chance is not None:
-        words += (
-            " i-AUROC, i-AP, i-MRR and i-top1: does the attention rank true witnesses above the rest of their bag? "
+        words.append(
+            "i-AUROC, i-AP, i-MRR and i-top1: does the attention rank true witnesses above the rest of their bag? "
             f"A random order gives 0.5, {chance['i_ap_chance']:.3f}, {chance['i_mrr_chance']:.3f} and "
             f"{chance['i_top1_chance']:.3f}."
         )
-    words += _BASELINE_NOTE if plain else ""
-    below = _rankings(evaluations, source.models) + _groups(evaluations, source.models)
-    return table(heads, rows, caption) + f'<p class="note">{escape(words)}</p>' + below
+    if plain:
+        words.append(
+            "Rows marked plain are simple methods on the same data. They give a score, not a verdict, and a model "
+            "should beat them. The letters name the models that provided the features."
+        )
+    note = f'<p class="note">{escape(" ".join(words))}</p>'
+    return table(heads, rows, caption) + note + _rankings(evaluations, models)
 
 
 def _at_threshold(model: ReportModel) -> Evaluation:
     """All metrics. Those that need a verdict use the model's own, so that the page has one decision rule."""
-    answers, verdict = model.answers, model.verdict.astype(np.float64)
-    evaluation = evaluate(answers)
-    decided = classification_metrics(answers.label, verdict) | {"auroc": evaluation.classification["auroc"]}
-    groups = None if answers.group is None else group_table(answers.label, verdict, answers.group)
-    return replace(evaluation, classification=decided, groups=groups)
+    evaluation = evaluate(model.answers)
+    decided = classification_metrics(model.answers.label, model.verdict.astype(np.float64))
+    return replace(evaluation, classification=decided | {"auroc": evaluation.classification["auroc"]})
 
 
 def _metric(figures: dict[str, float], name: str, best: float | None = None) -> str:
@@ -157,21 +149,6 @@ def _rankings(evaluations: list[Evaluation], models: list[ReportModel]) -> str:
     )
     inner = table(heads, rows, title, wide=False)
     return f'<details><summary>{title}</summary>{inner}<p class="note">{words}</p></details>'
-
-
-def _groups(evaluations: list[Evaluation], models: list[ReportModel]) -> str:
-    if any(evaluation.groups is None for evaluation in evaluations):
-        return ""
-    by_group = {row.group: row.exemplars for row in evaluations[0].groups or []}
-    if not 1 < len(by_group) <= MOST_GROUPS:
-        return ""
-    rows = []
-    for group, exemplars in by_group.items():
-        accuracies = [next(r.accuracy for r in e.groups or [] if r.group == group) for e in evaluations]
-        rows.append([escape(group), f"{exemplars:,}", *(f"{accuracy:.3f}" for accuracy in accuracies)])
-    heads = ["Group", "Exemplars", *(badge(n, model.name) for n, model in enumerate(models))]
-    inner = table(heads, rows, "Accuracy by group, at each model’s threshold", wide=False)
-    return f"<details><summary>Accuracy by group ({len(by_group)} groups)</summary>{inner}</details>"
 
 
 # The curves, drawn by Matplotlib.
@@ -228,26 +205,21 @@ def history(source: ReportSource) -> str:
 
 
 def settings(source: ReportSource) -> str:
-    """The settings of the runs: first those that differ, then those they share."""
-    names = list(dict.fromkeys(name for model in source.models for name in model.config))
-    differing = [n for n in names if any(m.config.get(n) != source.models[0].config.get(n) for m in source.models)]
-    heads = ["Setting", *(badge(n, model.name) for n, model in enumerate(source.models))]
-    facts = [
-        ["seed", *(escape(str(m.about.get("seed", "–"))) for m in source.models)],
-        ["seconds of training", *(escape(str(m.about.get("seconds", "–"))) for m in source.models)],
-        ["operating point", *(escape(m.point.goal) for m in source.models)],
+    """The settings that differ between the runs; of one run, all."""
+    models = source.models
+    names = list(dict.fromkeys(name for model in models for name in model.config))
+    if len(models) > 1:
+        names = [n for n in names if any(m.config.get(n) != models[0].config.get(n) for m in models)]
+    heads = ["Setting", *(badge(n, model.name) for n, model in enumerate(models))]
+    rows = [
+        ["seed", *(escape(str(m.about.get("seed", "–"))) for m in models)],
+        ["seconds of training", *(escape(str(m.about.get("seconds", "–"))) for m in models)],
+        ["operating point", *(escape(m.point.goal) for m in models)],
+        *([escape(n), *(_setting(m.config.get(n)) for m in models)] for n in names),
     ]
-    rows = [[escape(n), *(_setting(m.config.get(n)) for m in source.models)] for n in differing]
-    shared = [[escape(n), _setting(source.models[0].config.get(n))] for n in names if n not in differing]
-    versions = source.models[0].about.get("versions") or {}
-    libraries = ", ".join(f"{name} {version}" for name, version in versions.items())
-    parts = [table(heads, [*facts, *rows], "The runs and their differences", wide=False)]
-    if shared:
-        inner = table(["Setting", "Value"], shared, "Settings that all runs share", wide=False)
-        parts.append(f"<details><summary>Settings that all runs share ({len(shared)})</summary>{inner}</details>")
-    if libraries:
-        parts.append(f'<p class="note">Trained with {escape(libraries)}.</p>')
-    return "".join(parts)
+    libraries = ", ".join(f"{name} {version}" for name, version in (models[0].about.get("versions") or {}).items())
+    below = f'<p class="note">Trained with {escape(libraries)}.</p>' if libraries else ""
+    return table(heads, rows, "The runs and their differences", wide=False) + below
 
 
 def _setting(value: Any) -> str:

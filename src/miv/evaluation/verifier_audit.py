@@ -32,22 +32,22 @@ def keep_members(exemplars: ExemplarSet, mask: Mask) -> ExemplarSet:
     return replace(exemplars, bag_ptr=ptr, bag_index=exemplars.bag_index[mask], witness=witness)
 
 
-def add_members(exemplars: ExemplarSet, added: Sequence[Integers]) -> ExemplarSet:
-    """Append instances that are not witnesses to each bag."""
+def add_members(exemplars: ExemplarSet, added: Sequence[Integers], witness: Mask | None = None) -> ExemplarSet:
+    """Append instances to each bag; ``witness`` says which are witnesses, by default none."""
     ptr = csr.borders([len(instances) for instances in added])
     order = np.argsort(np.concatenate([exemplars.owner, csr.owners(ptr)]), kind="stable")
-    witness = exemplars.witness
-    witness = None if witness is None else np.concatenate([witness, np.zeros(ptr[-1], bool)])[order]
+    new = np.zeros(ptr[-1], bool) if witness is None else witness
+    known = None if exemplars.witness is None else np.concatenate([exemplars.witness, new])[order]
     index = np.concatenate([exemplars.bag_index, *added])[order]
-    return replace(exemplars, bag_ptr=exemplars.bag_ptr + ptr, bag_index=index, witness=witness)
+    return replace(exemplars, bag_ptr=exemplars.bag_ptr + ptr, bag_index=index, witness=known)
 
 
 def repeat_members(exemplars: ExemplarSet, times: int) -> ExemplarSet:
     """Repeat every bag: a larger bag with the same content."""
-    rows = np.tile(np.arange(len(exemplars.bag_index)), times)
-    rows = rows[np.argsort(exemplars.owner[rows], kind="stable")]
-    witness = None if exemplars.witness is None else exemplars.witness[rows]
-    return replace(exemplars, bag_ptr=exemplars.bag_ptr * times, bag_index=exemplars.bag_index[rows], witness=witness)
+    bags = exemplars
+    for _ in range(times - 1):
+        bags = add_members(bags, [exemplars.bag(number) for number in range(len(exemplars))], exemplars.witness)
+    return bags
 
 
 def delete_as_many_others(exemplars: ExemplarSet, witness: Mask, random: Random) -> ExemplarSet:
@@ -179,8 +179,8 @@ class _Subject:
 
     def answers(self, exemplars: ExemplarSet) -> tuple[Predictions, Mask]:
         """The answers, and ``(E,)`` where the verdict is yes, at the verifier's own operating point."""
-        answers = predict(self.verifier, exemplars, self.features)
-        return answers, self.verifier.operating_point.verdict(self.verifier.operating_point.probability(answers.logit))
+        answers, point = predict(self.verifier, exemplars, self.features), self.verifier.operating_point
+        return answers, point.verdict(point.probability(answers.logit))
 
 
 # Name, factor and kind of the changes that make bags larger.
@@ -251,12 +251,11 @@ def _delete(subject: _Subject, answers: Predictions, positives: Integers, random
         return {"delete_witnesses": None, "delete_others": None}
     subset = subject.exemplars.subset(chosen)
     witness = np.asarray(subset.witness)
-    changes = {
-        "delete_witnesses": keep_members(subset, ~witness),
-        "delete_others": delete_as_many_others(subset, witness, random),
-    }
     document = {}
-    for name, changed in changes.items():
+    for name, changed in (
+        ("delete_witnesses", keep_members(subset, ~witness)),
+        ("delete_others", delete_as_many_others(subset, witness, random)),
+    ):
         now, yes = subject.answers(changed)
         change = float((now.logit - answers.logit[chosen]).mean())
         document[name] = {"turned_to_no": _share(~yes), "logit_change": change}
