@@ -51,39 +51,6 @@ def test_what_is_undefined_is_null_in_json_and_a_dash_in_the_table() -> None:
     assert "nan" not in found.text()
 
 
-def test_the_table() -> None:
-    answers = Predictions(
-        [2.0, -1.0, 1.0], [1, 0, 0], [0, 2, 4, 5], [0.9, 0.1, 0.5, 0.5, 1.0], [True] + [False] * 4, ["3", "3", "10"]
-    )
-    assert evaluate(answers).text().splitlines() == [
-        "3 exemplars, 1 positive (33.3%)",
-        "",
-        " AUROC  accuracy  precision  recall      F1  i-AUROC    i-AP   i-MRR  i-top1",
-        "────────────────────────────────────────────────────────────────────────────",
-        "1.0000    0.6667     0.7500  0.7500  0.6667   1.0000  1.0000  1.0000  1.0000",
-        "",
-        "i-AUROC, i-AP, i-MRR and i-top1 over 1 positive exemplars; a random order gives 0.5000, 0.7500, 0.7500 and "
-        "0.5000.",
-        "",
-        "witnesses ranked by          i-AUROC    i-AP   i-MRR  i-top1",
-        "────────────────────────────────────────────────────────────",
-        "attention, as in the paper    1.0000  1.0000  1.0000  1.0000",
-        "its own score                 1.0000  1.0000  1.0000  1.0000",
-        "first choice only (one-hot)   1.0000  1.0000  1.0000  1.0000",
-        "",
-        "attention  exemplars  entropy   log N  evenness",
-        "───────────────────────────────────────────────",
-        "all                2   0.5091  0.6931    0.7345",
-        "positive           1   0.3251  0.6931    0.4690",
-        "negative           1   0.6931  0.6931    1.0000",
-        "",
-        "group  exemplars  TP  TN  FP  FN  accuracy",
-        "──────────────────────────────────────────",
-        "3              2   1   1   0   0    1.0000",
-        "10             1   0   0   1   0    0.0000",
-    ]
-
-
 def test_a_calibrated_verifier_is_measured_at_its_operating_point_too() -> None:
     # Probabilities 0.88, 0.62, 0.73, 0.27: at 0.7 the second positive is rejected and the first negative accepted.
     answers = Predictions([2.0, 0.5, 1.0, -1.0], label=[1, 1, 0, 0], ptr=[0, 1, 2, 3, 4])

@@ -1,4 +1,4 @@
-"""Metrics of bags, of attention and by group, against naive counts and scikit-learn."""
+"""Metrics of bags, of attention and by group, against naive counts."""
 
 import math
 import warnings
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn import metrics as sklearn
 
 from miv import MIVError
 from miv.evaluation import (
@@ -46,19 +45,16 @@ def naive_macro(label: Any, answer: Any) -> dict[str, float]:
 
 
 @given(st.integers(2, 40), st.data())
-def test_agrees_with_a_count_and_with_sklearn(size: int, data: st.DataObject) -> None:
+def test_agrees_with_a_count(size: int, data: st.DataObject) -> None:
     score = data.draw(scores(size))
     label = np.array(data.draw(st.lists(st.integers(0, 1), min_size=size, max_size=size)))
     found = classification_metrics(label, score)
     answer = (score >= 0.5).astype(int)
     for name, value in naive_macro(label.tolist(), answer.tolist()).items():
         assert found[name] == pytest.approx(value, abs=1e-9)
-        theirs = getattr(sklearn, f"{name}_score")(label, answer, average="macro", zero_division=0)
-        assert found[name] == pytest.approx(theirs, abs=1e-9)
-    assert found["accuracy"] == pytest.approx(sklearn.accuracy_score(label, answer), abs=1e-9)
+    assert found["accuracy"] == pytest.approx((label == answer).mean(), abs=1e-9)
     if 0 < label.sum() < size:
         assert found["auroc"] == pytest.approx(naive_auroc(label, score), abs=1e-9)
-        assert found["auroc"] == pytest.approx(sklearn.roc_auc_score(label, score), abs=1e-9)
 
 
 def test_at_the_threshold_the_answer_is_yes_as_that_of_an_operating_point() -> None:

@@ -88,7 +88,7 @@ def test_every_part_can_be_reached_and_has_a_name(tmp_path: Path) -> None:
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
     links = {a["href"] or "" for tag, a in page.tags if tag == "a"}
-    assert links == {"#results", "#exemplars", "#reasons", "#curves", "#calibration", "#training", "#runs"}
+    assert links == {"#results", "#exemplars", "#reasons", "#curves", "#calibration", "#runs"}
     assert {link[1:] for link in links} <= set(ids)
     assert next(a for tag, a in page.tags if tag == "html")["lang"] == "en"
     assert all(a.get("alt") for tag, a in page.tags if tag == "img")
@@ -142,7 +142,7 @@ def test_of_a_long_bag_witnesses_and_the_highest_attention_are_shown() -> None:
     witness[-1] = True
     bag = ExemplarSet.from_lists(given.exemplars.pool, [0], [[1] * size], [1], [witness])
     attention = np.linspace(2, 0, size) / size
-    model = ReportModel("one", Predictions.of(bag, [1.0], attention), OperatingPoint(), {}, {}, None)
+    model = ReportModel("one", Predictions.of(bag, [1.0], attention), OperatingPoint(), {}, {})
     long = ReportSource("data", "test", bag, [model])
     assert shown_members(long, 0).tolist() == [*range(SHOWN_MEMBERS - 1), size - 1]
     assert gallery(long, 5)["size"] == [size]
@@ -157,7 +157,7 @@ def test_a_page_that_cannot_show_all_witnesses_still_knows_them_and_where_each_m
     for top in (48, 49):
         attention = np.full(50, 0.9 / 49)
         attention[top] = 0.1
-        models.append(ReportModel(str(top), Predictions.of(bag, [1.0], attention), OperatingPoint(), {}, {}, None))
+        models.append(ReportModel(str(top), Predictions.of(bag, [1.0], attention), OperatingPoint(), {}, {}))
     data = gallery(ReportSource("data", "test", bag, models), 5)
     assert data["place"] == [*range(SHOWN_MEMBERS - 2), 48, 49]
     assert (data["witnesses"], sum(data["witness"])) == ([40], SHOWN_MEMBERS - 2)
@@ -173,7 +173,7 @@ def test_the_gallery_judges_reasons_as_the_table_does() -> None:
     given = ExemplarSet.from_lists(pool, [0] * exemplars, [[1] * 20] * exemplars, [1] * exemplars, list(witness))
     attention = random.dirichlet(np.full(20, 200.0), exemplars).ravel()
     answers = Predictions.of(given, random.normal(size=exemplars), attention)
-    one = ReportSource("data", "test", given, [ReportModel("one", answers, OperatingPoint(), {}, {}, None)])
+    one = ReportSource("data", "test", given, [ReportModel("one", answers, OperatingPoint(), {}, {})])
     model = gallery(one, exemplars)["models"][0]
     shown = sum(yes and looked == 1 for yes, looked in zip(model["verdict"], model["looked_right"], strict=True))
     assert shown == reasons(answers, one.models[0].verdict, witness.ravel(), attention)["verdict_right_witness_right"]
@@ -189,39 +189,40 @@ def test_one_page_has_one_decision_rule(logits: list[float], threshold: float) -
     """Only the first of the labels 1, 0, 1, 0 gets a yes: one false reject, so three of four are right."""
     exemplars = source().exemplars
     answers = Predictions.of(exemplars, logits)
-    model = ReportModel("one", answers, OperatingPoint(threshold=threshold), {}, {}, None)
+    model = ReportModel("one", answers, OperatingPoint(threshold=threshold), {}, {})
     page = results(ReportSource("data", "test", exemplars, [model]))
     cells = [re.sub("<.*?>", "", cell) for cell in re.findall("<td>(.*?)</td>", page)]
     assert cells[1:] == ["0.750", "0.733", "0.0% (0 of 2)", "50.0% (1 of 2)"]  # accuracy, F1 and the errors
 
 
-def test_a_page_tells_unsure_from_wrong(tmp_path: Path) -> None:
-    """Probabilities 0.88, 0.27, 0.05, 0.73 of the labels 1, 0, 1, 0: yes, unsure, no, unsure."""
+TWO_THRESHOLDS = OperatingPoint(threshold=0.8, lower_threshold=0.2, goal="two rates")
+
+
+@pytest.mark.parametrize(
+    ("change", "shares", "unsure"),
+    [
+        ({"point": TWO_THRESHOLDS}, ["0.0% (0 of 2)", "50.0% (1 of 2)", "50.0% (2 of 4)"], [0, 1, 0, 1]),
+        # The last, a false accept, is out of distribution.
+        ({"withheld": np.arange(4) == 3}, ["0.0% (0 of 2)", "50.0% (1 of 2)", "25.0% (1 of 4)"], [0, 0, 0, 1]),
+    ],
+)
+def test_unsure_is_neither_right_nor_wrong(
+    change: dict[str, Any], shares: list[str], unsure: list[int], tmp_path: Path
+) -> None:
+    """Probabilities 0.88, 0.27, 0.05, 0.73 of the labels 1, 0, 1, 0."""
     given = source(models=1)
-    two = replace(given.models[0], point=OperatingPoint(threshold=0.8, lower_threshold=0.2, goal="two rates"))
-    given = replace(given, models=[two])
+    given = replace(given, models=[replace(given.models[0], **change)])
     shown = results(given)
     cells = [re.sub("<.*?>", "", cell) for cell in re.findall("<td>(.*?)</td>", shown)]
-    assert [cell for cell in cells if " of " in cell] == ["0.0% (0 of 2)", "50.0% (1 of 2)", "50.0% (2 of 4)"]
-    assert "0.2 and 0.8" in calibration(given)
+    assert [cell for cell in cells if " of " in cell] == shares
     data = json.loads(written(given, tmp_path).content["script"][0])
     model = data["models"][0]
-    assert [model["unsure"][data["exemplar"].index(e)] for e in range(4)] == [0, 1, 0, 1]
+    assert [model["unsure"][data["exemplar"].index(e)] for e in range(4)] == unsure
     assert data["exemplar"][0] == 2  # the only error
-
-
-def test_a_page_withholds_verdicts_on_what_is_unlike_the_training_data(tmp_path: Path) -> None:
-    """Probabilities 0.88, 0.27, 0.05, 0.73 of the labels 1, 0, 1, 0; the last, a false accept, is withheld."""
-    given = source(models=1)
-    model = replace(given.models[0], withheld=np.array([False, False, False, True]))
-    given = replace(given, models=[model])
-    shown = results(given)
-    cells = [re.sub("<.*?>", "", cell) for cell in re.findall("<td>(.*?)</td>", shown)]
-    assert [cell for cell in cells if " of " in cell] == ["0.0% (0 of 2)", "50.0% (1 of 2)", "25.0% (1 of 4)"]
-    assert "unsure on 1 out-of-distribution exemplar." in shown
-    data = json.loads(written(given, tmp_path).content["script"][0])
-    assert [data["models"][0]["unlike"][data["exemplar"].index(e)] for e in range(4)] == [0, 0, 0, 1]
-    assert data["models"][0]["unsure"] == data["models"][0]["unlike"]
+    withheld = "withheld" in change
+    assert ("unsure on 1 out-of-distribution exemplar." in shown) == withheld
+    assert model["unlike"] == (model["unsure"] if withheld else None)
+    assert ("0.2 and 0.8" in calibration(given)) == (not withheld)
 
 
 def test_a_page_says_whether_promised_rates_hold() -> None:
@@ -341,7 +342,7 @@ def test_the_gallery_has_the_references() -> None:
     exemplars = ExemplarSet.from_lists(
         pool, [0, 1], [[3, 4, 5], [6, 7]], [1, 0], references=[[1, 2], []], query_ids=["anna", "bo"]
     )
-    model = ReportModel("one", Predictions.of(exemplars, [1.0, -1.0]), OperatingPoint(), {}, {}, None)
+    model = ReportModel("one", Predictions.of(exemplars, [1.0, -1.0]), OperatingPoint(), {}, {})
     of_references = ReportSource("data", "test", exemplars, [model])
     found = gallery(of_references, 10)
     order = found["exemplar"].index(0), found["exemplar"].index(1)

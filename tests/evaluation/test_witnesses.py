@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from miv import MIVError
-from miv.evaluation import Predictions, evaluate, rank_instances, witness_metrics, witness_rankings, witness_scores
+from miv.evaluation import Predictions, rank_instances, witness_metrics, witness_rankings, witness_scores
 from miv.evaluation.witnesses import influence
 from tests.evaluation.examples import example_predictions, ragged
 
@@ -168,11 +168,3 @@ def test_contributions_rank_too_and_stay_with_their_exemplars() -> None:
         *range(answers.ptr[3], answers.ptr[4]),
         *range(answers.ptr[1], answers.ptr[2]),
     ]
-
-
-def test_an_evaluation_has_all_rankings_and_the_papers_first() -> None:
-    found = evaluate(of_the_baseline(SIMILARITY))
-    assert found.witnesses == (found.rankings or {})["attention"]
-    assert found.document()["rankings"]["score"]["i_ap"] == pytest.approx(0.75)
-    assert "attention, as in the paper" in found.text()
-    assert evaluate(Predictions([1.0], [1], [0, 2])).document()["rankings"] is None

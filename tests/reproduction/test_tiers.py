@@ -10,9 +10,8 @@ from miv.errors import MIVError
 from miv.evaluation.runs import RunFolder
 from miv.reproduction.cells import compute
 from miv.reproduction.grids import EXPERIMENTS, Cell, Setup
-from miv.reproduction.jobs import Job, JobFolders
+from miv.reproduction.jobs import Job, JobFolders, find_tier
 from miv.reproduction.results import find_result, write_result
-from miv.reproduction.tiers import find_tier
 from miv.runtime import SilentProgress
 from miv.verifier.network import Verifier
 from tests.cli.running import run_command

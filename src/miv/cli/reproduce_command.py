@@ -51,8 +51,7 @@ def reproduce(
 
     Example: miv reproduce qmnist classification --tier cpu --raw data/qmnist --parallel 2
     """
-    from miv.reproduction.jobs import Job, JobFolders
-    from miv.reproduction.tiers import find_tier
+    from miv.reproduction.jobs import Job, JobFolders, find_tier
 
     budget, numbers = find_tier(tier), parse_rounds(rounds)
     if ray is not None:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from miv.evaluation.calibration import calibrate as calibrate
     from miv.evaluation.calibration_fits import expected_calibration_error as expected_calibration_error
     from miv.evaluation.curves import write_curves as write_curves
-    from miv.evaluation.curves import write_learning_curves as write_learning_curves
     from miv.evaluation.evaluation import Evaluation as Evaluation
     from miv.evaluation.evaluation import evaluate as evaluate
     from miv.evaluation.goals import parse_goal as parse_goal
@@ -42,7 +41,7 @@ _NAMES = {
     "baselines": "Baselines Figures",
     "calibration": "Calibration calibrate",
     "calibration_fits": "expected_calibration_error",
-    "curves": "write_curves write_learning_curves",
+    "curves": "write_curves",
     "evaluation": "Evaluation evaluate",
     "goals": "parse_goal",
     "metrics": "GroupRow attention_entropy auroc classification_metrics entropy_metrics group_table",

@@ -1,9 +1,6 @@
-"""Pictures: ROC, precision–recall, error trade-off and reliability of models, and the metrics of a run by epoch."""
+"""Pictures: ROC, precision–recall, error trade-off and reliability of models."""
 
-import csv
 import io
-import math
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from miv.data import SPLITS
 from miv.errors import MIVError, needs_extra
 from miv.evaluation.calibration_fits import bag_size_classes, expected_calibration_error, reliability_points
-from miv.evaluation.evaluation import TITLES
 from miv.evaluation.metrics import auroc
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.runs import RunFolder
@@ -277,91 +272,6 @@ def write_calibration_curves(point: OperatingPoint, answers: Predictions, held_o
     return [folder / name for name in CALIBRATION_FILES]
 
 
-# Learning curves: the metrics of a run by epoch, from its CSV file.
-
-Points = list[Point]  # epoch and value
-
-
-def write_learning_curves(metrics: Path | str, folder: Path | str) -> list[Path]:
-    """Draw the metrics of a run and return the paths of ``learning_curves.png`` and ``.svg``.
-
-    ``metrics`` is a CSV file with a column ``epoch``, and for each split and metric a column such as ``train_loss`` or
-    ``validation/accuracy``; a cell may be empty. If there is a column ``stage``, a line marks each change.
-    """
-    panels, changes = read_history(Path(metrics))
-    path = Path(folder) / "learning_curves"
-    with picture(path, panels=len(panels), size=(4.6, 3.6)) as axes:
-        draw_history(axes, panels, changes)
-    return [path.with_name(f"{path.name}.{suffix}") for suffix in ("png", "svg")]
-
-
-def read_history(path: Path) -> tuple[dict[str, dict[str, Points]], dict[float, str]]:
-    """Return the points of each metric and split, and the stages after the first with their first epochs."""
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            names = reader.fieldnames or []
-            rows = list(reader)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise MIVError(f"{path} cannot be read as CSV: {error}. Expected the metrics of a run.") from error
-    prefixes = [f"{split}{mark}" for split in SPLITS for mark in "_/"]
-    pairs = ((name, prefix) for name in names for prefix in prefixes if name.startswith(prefix))
-    columns = {name: (prefix[:-1], name[len(prefix) :]) for name, prefix in pairs}
-    if "epoch" not in names or not columns:
-        listing = ", ".join(names) or "none"
-        raise MIVError(f"{path} has the columns {listing}. Expected epoch, and others such as train_loss.")
-    panels: dict[str, dict[str, Points]] = defaultdict(dict)
-    changes: dict[float, str] = {}
-    stage = None
-    for line, row in enumerate(rows, start=2):
-        epoch = _number(path, line, "epoch", row["epoch"])
-        if epoch is None:
-            continue
-        if row.get("stage") and row["stage"] != stage:
-            if stage is not None:
-                changes[epoch] = row["stage"]
-            stage = row["stage"]
-        for name, (split, metric) in columns.items():
-            value = _number(path, line, name, row[name])
-            if value is not None:
-                panels[metric].setdefault(split, []).append((epoch, value))
-    if not panels:
-        raise MIVError(f"{path} has no figures yet. Expected at least one epoch.")
-    return panels, changes
-
-
-def _number(path: Path, line: int, name: str, cell: str | None) -> float | None:
-    """Return the number in a cell; ``None`` if it is empty or the metric was undefined."""
-    if not cell:
-        return None
-    try:
-        value = float(cell)
-    except ValueError:
-        raise MIVError(f"{path}, line {line}: {name} is {cell[:40]!r}. Expected a number.") from None
-    return value if math.isfinite(value) else None
-
-
-def draw_history(axes: "Sequence[Axes]", panels: Mapping[str, dict[str, Points]], changes: dict[float, str]) -> None:
-    """Draw what ``read_history`` returns, one panel per metric."""
-    from matplotlib.ticker import MaxNLocator
-
-    styles = dict(zip(SPLITS, line_styles(len(SPLITS)), strict=True))  # a split looks the same in every panel
-    for panel, (metric, lines) in zip(axes, panels.items(), strict=True):
-        for split in SPLITS:
-            if split in lines:
-                points = lines[split]
-                marker = "o" if len(points) < 30 else None
-                panel.plot(*zip(*points, strict=True), **styles[split], marker=marker, markersize=4, label=split)
-        for epoch, stage in changes.items():
-            panel.axvline(epoch, color=QUIET, linewidth=1, linestyle=":")
-            panel.annotate(f"stage {stage}", (epoch, 1), (4, -2), xycoords=("data", "axes fraction"),
-                           textcoords="offset points", va="top", fontsize=8, color=QUIET)  # fmt: skip
-        panel.set_title(TITLES.get(metric, metric.replace("_", " ")))
-        panel.set_xlabel("epoch")
-        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-        panel.legend()
-
-
 # The curves of a finished run, from the files in its folder.
 
 
@@ -372,11 +282,10 @@ def check_drawing() -> None:
 
 
 def draw_run(run: RunFolder) -> list[Path]:
-    """Plot metrics by epoch, ROC and precision-recall in ``curves/``, and return the paths.
+    """Plot ROC and precision-recall by split in ``curves/``, and return the paths.
 
     A split with only one label has no ROC.
     """
-    drawn = write_learning_curves(run.metrics, run.curves)
     answers = {split: Predictions.load(run.predictions(split)) for split in run.read_evaluation()}
     both = {split: part for split, part in answers.items() if 0 < part.label.sum() < len(part)}
-    return [*drawn, *(write_curves(both, run.curves) if both else [])]
+    return write_curves(both, run.curves) if both else []

@@ -53,7 +53,6 @@ def render(source: ReportSource, exemplars: int, title: str, audit: Path | None 
         ("reasons", "Right for the right reason?", audit_section(source, audit)),
         ("curves", "Curves", report_sections.curves(source)),
         ("calibration", "Calibration", report_sections.calibration(source)),
-        ("training", "Training", report_sections.history(source)),
         ("runs", "Runs", report_sections.settings(source)),
     ]
     navigation = "".join(f'<li><a href="#{name}">{escape(name.capitalize())}</a></li>' for name, _, _ in parts)

@@ -40,7 +40,6 @@ class ReportModel:
     point: OperatingPoint
     config: dict[str, Any]  # its training settings; empty if unknown
     about: dict[str, Any]  # seed, versions and time of the run; empty if unknown
-    history: Path | None  # the CSV file of its metrics by epoch
     verifier: Path | None = None  # its folder, which identifies it in an audit
     reference: Mapping[str, Figures] = field(default_factory=dict)  # baselines on the same features
     withheld: Mask | None = None  # (E,) unsure because out of distribution; None if the verifier has no such check
@@ -152,7 +151,6 @@ def open_runs(
             OperatingPoint.load(run.verifier),
             run.read_config(),
             about,
-            run.metrics if run.metrics.is_file() else None,
             run.verifier,
             Baselines.load(run.reference).splits.get(split, {}) if run.reference.is_file() else {},
             _withheld(run.verifier, exemplars, cache, progress),

@@ -12,14 +12,12 @@ from miv.evaluation.baselines import Figures
 from miv.evaluation.calibration_fits import expected_calibration_error
 from miv.evaluation.curves import (
     PlottedModel,
-    draw_history,
     draw_precision_recall,
     draw_reliability,
     draw_roc,
     draw_trade_off,
     figure_of,
     line_styles,
-    read_history,
     svg_of,
 )
 from miv.evaluation.evaluation import TITLES, Evaluation, check_words, evaluate, goal_checks
@@ -188,20 +186,6 @@ def _charts(source: ReportSource, drawn: Mapping[str, Callable[["Axes"], None]])
             draw(axes)
             parts.append(picture(svg_of(figure), words))
     return f'{legend(model.name for model in source.models)}<div class="charts">{"".join(parts)}</div>'
-
-
-def history(source: ReportSource) -> str:
-    """The metrics of every model by epoch."""
-    parts = []
-    for number, model in enumerate(source.models):
-        if model.history is None:
-            continue
-        panels, changes = read_history(model.history)
-        with figure_of(len(panels), (4.6, 3.6)) as (figure, axes):
-            draw_history(axes, panels, changes)
-            drawn = picture(svg_of(figure), f"{model.name}: {', '.join(map(title_of, panels))} by epoch")
-        parts.append(f"<h3>{badge(number, model.name)}</h3>{drawn}")
-    return "".join(parts) or '<p class="note">These runs kept no history.</p>'
 
 
 def settings(source: ReportSource) -> str:

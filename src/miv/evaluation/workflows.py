@@ -122,8 +122,7 @@ def calibrate(
     result = fit_operating_point(
         answers, parsed_goal, scaling, epsilon, shares=shares, witnesses_by=method, cluster_by=cluster_by
     )
-    path = str(exemplars) if isinstance(exemplars, str | PathLike) else "exemplars in memory"
-    data = {"name": name, "path": path, "fingerprint": chosen.fingerprint, **_sizes(chosen)}
+    data = {"name": name, "path": _where(exemplars), "fingerprint": chosen.fingerprint, **_sizes(chosen)}
     result = replace(result, point=replace(result.point, measured={"data": data, **result.point.measured}), limit=limit)
 
     if plots is not None:
@@ -151,13 +150,8 @@ def _saved_predictions(model: Path, exemplars: ExemplarSet) -> "tuple[Prediction
     try:
         fingerprints: dict[str, Any] = run.read().get("data", {}).get("fingerprints", {})
     except MIVError as error:  # the verifier itself is intact, and `miv evaluate` and `miv verify` use it too
-        warnings.warn(
-            MIVWarning(
-                f"{error} Calibrating anyway, but miv cannot tell whether these data are a train or test split of the "
-                "run. Make sure that they are not."
-            ),
-            stacklevel=3,
-        )
+        doubt = "Calibrating anyway. Make sure that these data are not a train or test split of the run."
+        warnings.warn(MIVWarning(f"{error} {doubt}"), stacklevel=3)
         return None, []
     for split, fingerprint in fingerprints.items():
         if fingerprint != exemplars.fingerprint:
@@ -231,17 +225,10 @@ def audit(
     else:
         names = [str(model) for model in ([models] if isinstance(models, str | PathLike) else models)]
         verifiers = _load(names)
-    where = str(exemplars) if isinstance(exemplars, str | PathLike) else "exemplars in memory"
-    report = audit_models(
-        verifiers,
-        chosen,
-        {"data": where, "split": split, "models": names},
-        witnesses=witnesses,
-        most=most,
-        seed=seed,
-        cache=feature_folder(None if cache is None else Path(cache)),
-        progress=_progress(verbose),
-    )
+    about = {"data": _where(exemplars), "split": split, "models": names}
+    folder = feature_folder(None if cache is None else Path(cache))
+    options: dict[str, Any] = {"witnesses": witnesses, "most": most, "seed": seed, "cache": folder}
+    report = audit_models(verifiers, chosen, about, **options, progress=_progress(verbose))
     for file in files:
         report.save(file)
     return report
@@ -299,6 +286,10 @@ def report(
     return out
 
 
+def _where(exemplars: Exemplars) -> str:
+    return str(exemplars) if isinstance(exemplars, str | PathLike) else "exemplars in memory"
+
+
 def _name_of(exemplars: Exemplars, split: str) -> str:
     single = isinstance(exemplars, str | PathLike) and is_set(Path(exemplars))
     return Path(exemplars).resolve().name if single else split  # type: ignore[arg-type]
@@ -337,8 +328,7 @@ def _train_split(exemplars: Exemplars) -> ExemplarSet:
         return exemplars["train"]
     if isinstance(exemplars, str | PathLike) and not is_set(Path(exemplars)):
         return load_split(Path(exemplars), "train")
-    where = exemplars if isinstance(exemplars, str | PathLike) else "The data"
-    raise MIVError(f"{where} is a single set, without the train split that the limit is fitted on.")
+    raise MIVError(f"There is no train split in {_where(exemplars)}. The limit is fitted on it.")
 
 
 def _progress(verbose: bool) -> Progress:

@@ -21,8 +21,7 @@ from miv.files.atomic import whole_file
 from miv.files.json import read_json_object
 from miv.files.tables import read_json_lines
 from miv.reproduction.grids import EXPERIMENTS
-from miv.reproduction.jobs import Job, default_options
-from miv.reproduction.tiers import TIERS
+from miv.reproduction.jobs import TIERS, Job, default_options
 from miv.training.config import TrainingConfig
 
 FORMAT, VERSION = "miv-result", 2

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from miv.evaluation.evaluation import TITLES
+from miv.evaluation.page import page_part, whole_page
 from miv.reproduction.claims import Verdict, claims_of, judge, judge_claims
 from miv.reproduction.comparison import (
     CellEvidence,
@@ -20,8 +21,7 @@ from miv.reproduction.comparison import (
     paired_tests,
     rankings,
 )
-from miv.reproduction.grids import FOUR, SIZES, WITNESSES, Experiment, Row
-from miv.reproduction.published import STANDS_IN, published_digit, published_step
+from miv.reproduction.grids import FOUR, SIZES, STANDS_IN, WITNESSES, Experiment, Row, published_digit, published_step
 from miv.reproduction.results import Result
 
 NOTHING = "–"  # where there is no figure
@@ -333,19 +333,6 @@ def html_page(sections: Sequence[Section], plots: Mapping[str, Sequence[Path]]) 
     reader.validateLink = lambda url: True  # type: ignore[method-assign]  # our own pictures
     parts = [section.markdown([inside(path) for path in plots.get(section.key, ())]) for section in sections]
     body = reader.render("\n".join(parts))
-    return _PAGE.format(title=sections[0].title if sections else "Nothing to report", body=body)
-
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem; }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; display: block; overflow-x: auto; }}
-th, td {{ padding: .3rem .8rem; text-align: right; border-bottom: 1px solid #8884; vertical-align: top; }}
-th:first-child, td:first-child {{ text-align: left; }}
-img {{ max-width: 100%; background: white; margin: 1rem 0; }}
-</style></head>
-<body>
-{body}</body></html>
-"""
+    title = sections[0].title if sections else "Nothing to report"
+    style = page_part("report.css") + "img { max-width: 100%; background: white; }"
+    return whole_page(title, f"<main>{body}</main>", style)
