@@ -168,15 +168,16 @@ def _calibration_error(label: Labels, probability: Floats, cluster: Integers, ro
 def _by_bag_size(predictions: Predictions, held_out: Floats, accepted: Mask, rejected: Mask) -> list[dict[str, Any]]:
     names, place = bag_size_classes(predictions.bag_sizes)
     rows = []
+    label = predictions.label
     for number, name in enumerate(names):
-        of, label = place == number, predictions.label
-        positive, negative = of & (label == 1), of & (label == 0)
+        of = place == number
+        accepts, rejects = accepted[of & (label == 0)], rejected[of & (label == 1)]
         rows.append(
             {
                 "bag_size": name,
                 "exemplars": int(of.sum()),
-                "false_accept_rate": float(accepted[negative].mean()) if negative.any() else None,
-                "false_reject_rate": float(rejected[positive].mean()) if positive.any() else None,
+                "false_accept_rate": float(accepts.mean()) if len(accepts) else None,
+                "false_reject_rate": float(rejects.mean()) if len(rejects) else None,
                 "ece_before": expected_calibration_error(label[of], predictions.probability[of]),
                 "ece_after": expected_calibration_error(label[of], held_out[of]),
             }
@@ -267,17 +268,18 @@ def _rates(m: dict[str, Any], sure: str) -> list[str]:
 
 def _clusters(m: dict[str, Any]) -> str:
     """On how many independent clusters everything rests."""
-    by, count = m["clusters"]["by"], m["clusters"]["count"]
+    clusters = m["clusters"]
+    by, words = clusters["by"], cluster_words(clusters["by"])
     if by is None:
         return "queries    unknown: all exemplars count as independent"
     if by == "query":
         return (
-            f"queries    {count:,}; every figure treats the exemplars of a query as one cluster. Classes are unknown: "
-            "if queries share them, nothing is promised for new classes"
+            f"queries    {clusters['count']:,}; every figure treats the exemplars of a query as one cluster. Classes "
+            "are unknown: if queries share them, nothing is promised for new classes"
         )
     return (
-        f"clusters   {count:,} {cluster_words(by)}, {m['clusters']['negatives']:,} with negatives and "
-        f"{m['clusters']['positives']:,} with positives; rates are promised for new {cluster_words(by)}"
+        f"clusters   {clusters['count']:,} {words}, {clusters['negatives']:,} with negatives and "
+        f"{clusters['positives']:,} with positives; rates are promised for new {words}"
     )
 
 

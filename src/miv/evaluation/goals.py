@@ -56,7 +56,7 @@ class Goal(ABC):
 
 
 _FEWEST = 3  # clusters
-_MODEL_SHARE = 0.5  # least product of the rate and the number of clusters; chosen with benchmarks/promises.py
+_MODEL_SHARE = 0.5  # least product of the rate and the number of clusters (benchmarks/promises.py)
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,7 @@ class RateAtMost(Goal):
 
     @property
     def _labels(self) -> str:
-        """The exemplars with this kind of error."""
-        return "negatives" if self.kind == "accept" else "positives"
+        return "negatives" if self.kind == "accept" else "positives"  # the exemplars with this kind of error
 
     @property
     def _needed(self) -> int:
@@ -364,14 +363,13 @@ def point_rates(curve: ErrorCurve, goal: Goal, resampled: Iterator[ErrorCurve]) 
     exemplars = int(curve.negatives + curve.positives)
     rates["accuracy"] = 1 - int(curve.false_accepts[place] + curve.false_rejects[place]) / exemplars
     if two:
-        unsure = _unsure(curve, place, lower)
-        wrong = int(curve.false_accepts[place] + curve.false_rejects[lower])
+        negatives, positives = (int(count) for count in _unsure(curve, place, lower))
         rates["unsure"] |= {
-            "exemplars": int(sum(unsure)),
-            "of_negatives": float(unsure[0] / curve.negatives),
-            "of_positives": float(unsure[1] / curve.positives),
+            "exemplars": negatives + positives,
+            "of_negatives": float(negatives / curve.negatives),
+            "of_positives": float(positives / curve.positives),
         }
-        decided = exemplars - int(sum(unsure))
+        wrong, decided = int(curve.false_accepts[place] + curve.false_rejects[lower]), exemplars - negatives - positives
         rates["accuracy_of_decided"] = 1 - wrong / decided if decided else None
     return rates
 

@@ -207,17 +207,17 @@ def error_confidence(source: ReportSource) -> NDArray[np.float64]:
     Confidence is the distance from the nearer threshold as a share of the distance to the end of the scale. Among
     exemplars that all models get right, the one closest to an error has the highest value.
     """
-    surest_wrong = np.full(len(source.exemplars), -np.inf)
-    least_sure = np.full(len(source.exemplars), np.inf)
-    for model in source.models:
-        probability, threshold = model.probability, model.point.threshold
-        lower = threshold if model.point.lower_threshold is None else model.point.lower_threshold
-        above = (probability - threshold) / max(1 - threshold, 1e-12)
-        below = (lower - probability) / max(lower, 1e-12)
-        sure = np.where(model.verdict, above, below).clip(0, 1)  # 0 between two thresholds
-        surest_wrong = np.maximum(surest_wrong, np.where(model.wrong, sure, -np.inf))
-        least_sure = np.minimum(least_sure, sure)
-    return np.where(np.isfinite(surest_wrong), surest_wrong, -1e-6 - least_sure)
+    sure = np.stack([_confidence(model) for model in source.models])  # (M, E)
+    wrong = np.stack([model.wrong for model in source.models])
+    return np.where(wrong.any(axis=0), np.where(wrong, sure, 0).max(axis=0), -1e-6 - sure.min(axis=0))
+
+
+def _confidence(model: ReportModel) -> Floats:
+    threshold, lower = model.point.threshold, model.point.lower_threshold
+    lower = threshold if lower is None else lower
+    above = (model.probability - threshold) / max(1 - threshold, 1e-12)
+    below = (lower - model.probability) / max(lower, 1e-12)
+    return np.where(model.verdict, above, below).clip(0, 1)  # 0 between two thresholds
 
 
 def choose_exemplars(source: ReportSource, most: int) -> NDArray[np.int64]:
@@ -246,20 +246,16 @@ def shown_members(source: ReportSource, exemplar: int) -> NDArray[np.int64]:
     For a long bag, these are first the place where each model looks most (on ties, a place without a witness, so that
     the page can show why a reason is wrong), then witnesses, then the places where any model looks most.
     """
-    rows = slice(int(source.exemplars.bag_ptr[exemplar]), int(source.exemplars.bag_ptr[exemplar + 1]))
-    size = rows.stop - rows.start
+    start, end = source.exemplars.bag_ptr[exemplar : exemplar + 2]
+    size = int(end - start)
     if size <= SHOWN_MEMBERS:
         return np.arange(size)
-    witness = np.zeros(size, bool) if source.exemplars.witness is None else source.exemplars.witness[rows]
-    looked = np.zeros(size)
-    tops: list[int] = []
-    for model in source.models:
-        if model.answers.attention is not None:
-            attention = model.answers.attention[rows]
-            looked = np.maximum(looked, attention)
-            tops.append(int(np.lexsort((witness, -attention))[0]))
-    places = np.lexsort((-looked, ~witness, ~np.isin(np.arange(size), tops)))  # the last key is the primary one
-    return np.sort(places[: max(SHOWN_MEMBERS, len(set(tops)))])
+    witness = np.zeros(size, bool) if source.exemplars.witness is None else source.exemplars.witness[start:end]
+    by_model = [m.answers.attention[start:end] for m in source.models if m.answers.attention is not None]
+    tops = {int(np.lexsort((witness, -attention))[0]) for attention in by_model}
+    looked = np.max([np.zeros(size), *by_model], axis=0)
+    places = np.lexsort((-looked, ~witness, ~np.isin(np.arange(size), list(tops))))  # the last key is the primary one
+    return np.sort(places[: max(SHOWN_MEMBERS, len(tops))])
 
 
 # Combine many small pictures into a few large sheets, which a browser decodes on demand.

@@ -65,23 +65,16 @@ def swap_queries(exemplars: ExemplarSet, chosen: Integers, random: Random) -> Ex
     If classes are unknown, use any other query of the group that is not in the bag. A query of several references is
     swapped as a whole. Exemplars without such a query are dropped; ``None`` if none is left.
     """
-    group, classes = _groups(exemplars), exemplars.pool.classes
-    by_group = {}
-    for name in np.unique(group[chosen]):
-        members = np.flatnonzero(group == name)
-        by_group[name] = members[np.unique(exemplars.query[members], return_index=True)[1]]  # one exemplar per query
+    group, identity = _groups(exemplars), _identities(exemplars)
     receivers, donors = [], []
     for exemplar in chosen:
-        candidates, bag = by_group[group[exemplar]], exemplars.bag(exemplar)
-        if classes is None:
-            taken = {*bag.tolist(), *exemplars.references(exemplar).tolist()}
-            allowed = [taken.isdisjoint(exemplars.references(other).tolist()) for other in candidates]
-        else:
-            taken = {*classes[bag], classes[exemplars.query[exemplar]]}
-            allowed = [taken.isdisjoint(classes[exemplars.references(other)]) for other in candidates]
+        others = np.flatnonzero(group == group[exemplar])
+        others = others[np.unique(exemplars.query[others], return_index=True)[1]]  # one exemplar per query
+        taken = {*identity[exemplars.bag(exemplar)], *identity[exemplars.references(exemplar)]}
+        allowed = [taken.isdisjoint(identity[exemplars.references(other)]) for other in others]
         if any(allowed):
             receivers.append(exemplar)
-            donors.append(random.choice(candidates[np.array(allowed)]))
+            donors.append(random.choice(others[np.array(allowed)]))
     if not receivers:
         return None
     bags = exemplars.subset(np.array(receivers))
@@ -97,7 +90,7 @@ def add_distractors(
     They are never of the query's class, if classes are known, and never already in the bag. Exemplars without
     candidates are dropped: the second result ``(E',)`` has the numbers of the others. ``None`` if none is left.
     """
-    group, classes = _groups(exemplars), exemplars.pool.classes
+    group, identity = _groups(exemplars), _identities(exemplars)
     negative = exemplars.label[exemplars.owner] == 0
     by_group = {
         name: np.unique(exemplars.bag_index[negative & ((group[exemplars.owner] == name) != other_groups)])
@@ -105,16 +98,20 @@ def add_distractors(
     }
     numbers, added = [], []
     for exemplar in range(len(exemplars)):
-        candidates = by_group[group[exemplar]]
-        allowed = ~np.isin(candidates, [*exemplars.bag(exemplar), *exemplars.references(exemplar)])
-        if classes is not None:
-            allowed &= classes[candidates] != classes[exemplars.query[exemplar]]
+        candidates, own = by_group[group[exemplar]], exemplars.references(exemplar)
+        allowed = ~np.isin(candidates, exemplars.bag(exemplar)) & ~np.isin(identity[candidates], identity[own])
         candidates = candidates[allowed]
         count = int(exemplars.bag_sizes[exemplar]) * (times - 1)
         if len(candidates):
             numbers.append(exemplar)
             added.append(random.choice(candidates, count, replace=count > len(candidates)))
     return (add_members(exemplars.subset(np.array(numbers)), added), np.array(numbers)) if numbers else None
+
+
+def _identities(exemplars: ExemplarSet) -> NDArray[Any]:
+    """What may not come twice, ``(P,)``: the class of each instance, or itself if classes are unknown."""
+    classes = exemplars.pool.classes
+    return np.arange(len(exemplars.pool)) if classes is None else np.unique(classes.astype(str), return_inverse=True)[1]
 
 
 def _groups(exemplars: ExemplarSet) -> NDArray[np.object_]:

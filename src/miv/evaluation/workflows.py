@@ -145,23 +145,19 @@ def calibrate(
 def _saved_predictions(model: Path, exemplars: ExemplarSet) -> "tuple[Predictions | None, list[str]]":
     """The predictions saved by the verifier's run, if they are on the same data, and a note about them."""
     run = RunFolder(model)
-    if not run.exists():
-        return None, []
     try:
-        fingerprints: dict[str, Any] = run.read().get("data", {}).get("fingerprints", {})
+        fingerprints: dict[str, str] = run.read()["data"]["fingerprints"] if run.exists() else {}
     except MIVError as error:  # the verifier itself is intact, and `miv evaluate` and `miv verify` use it too
         doubt = "Calibrating anyway. Make sure that these data are not a train or test split of the run."
         warnings.warn(MIVWarning(f"{error} {doubt}"), stacklevel=3)
         return None, []
-    for split, fingerprint in fingerprints.items():
-        if fingerprint != exemplars.fingerprint:
-            continue
+    splits = [split for split, fingerprint in fingerprints.items() if fingerprint == exemplars.fingerprint]
+    for split in splits:
         if split in _NOT_FOR_CALIBRATION:
             raise MIVError(f"This is the {split} split of {model}: {_NOT_FOR_CALIBRATION[split]}.")
         file = run.predictions(split)
         if file.is_file():
-            saved = Predictions.load(file)
-            answers = Predictions.of(exemplars, saved.logit, saved.attention)  # older files do not name the queries
+            answers = Predictions.load(file).with_queries_of(exemplars)  # older files do not name the queries
             return answers, [f"Used the run's saved predictions, {file}."]
     return None, []
 
@@ -203,7 +199,7 @@ def audit(
         witnesses: how to rank witnesses: ``attention``, ``alone``, ``leave_one_out``, ``shapley`` or ``rollout``. By
             default attention, or leave-one-out if the pooling has no attention.
         most: maximum number of exemplars; larger splits are sampled.
-        unit_tests: no longer has an effect.
+        unit_tests: has no effect any more.
         seed: random seed.
         out: .md, .json or .txt files to write; optional.
         cache: folder of cached features, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
@@ -220,11 +216,10 @@ def audit(
         check_suffix(file)
         refuse_existing(file, overwrite=overwrite)
     chosen = open_one(exemplars, split)
-    if isinstance(models, Mapping):
-        names, verifiers = list(models), dict(models)
-    else:
-        names = [str(model) for model in ([models] if isinstance(models, str | PathLike) else models)]
-        verifiers = _load(names)
+    if not isinstance(models, Mapping):
+        models = [models] if isinstance(models, str | PathLike) else models
+    names = list(map(str, models))
+    verifiers = dict(models) if isinstance(models, Mapping) else _load(names)
     about = {"data": _where(exemplars), "split": split, "models": names}
     folder = feature_folder(None if cache is None else Path(cache))
     options: dict[str, Any] = {"witnesses": witnesses, "most": most, "seed": seed, "cache": folder}
@@ -305,10 +300,8 @@ def open_one(exemplars: Exemplars, split: str) -> ExemplarSet:
             raise unknown_name("split", split, sets)
         return sets[split]
     if not isinstance(exemplars, str | PathLike):
-        raise MIVError(
-            f"The exemplars are a {type(exemplars).__name__}. Expected an ExemplarSet, a dict of them by split, or the "
-            "path of a folder."
-        )
+        kind = type(exemplars).__name__
+        raise MIVError(f"The exemplars are a {kind}. Expected an ExemplarSet, a dict of them by split, or a folder.")
     return load_split(Path(exemplars), split, verify=True)
 
 
