@@ -198,11 +198,9 @@ def find_experiments(task: str, name: str | None = None) -> list[Experiment]:
     if task not in EXPERIMENTS:
         raise unknown_name("task with experiments", task, EXPERIMENTS)
     known = EXPERIMENTS[task]
-    if name is None:
-        return list(known.values())
-    if name not in known:
+    if name is not None and name not in known:
         raise unknown_name(f"experiment of {task}", name, known)
-    return [known[name]]
+    return [experiment for experiment in known.values() if name in (None, experiment.name)]
 
 
 @cache

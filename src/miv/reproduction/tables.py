@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from miv.evaluation.evaluation import TITLES
@@ -244,16 +245,12 @@ def _digit_table(results: Sequence[Result], *, with_paper: bool) -> list[Table]:
             shares.setdefault(digit, []).append([count / sum(counts) for count in counts])
     rows = []
     for digit, some in shares.items():
-        ours = [sum(column) / len(some) for column in zip(*some, strict=True)]
-        figures = [*ours, ours[0] + ours[1]]
-        beside = [""] * len(figures)
-        if with_paper:
-            paper = [published_digit(digit, kind) or 0.0 for kind in KINDS]
-            beside = [f" ({share:.3f})" for share in (*paper, paper[0] + paper[1])]
-        rows.append([digit, *(f"{share:.3f}{text}" for share, text in zip(figures, beside, strict=True))])
-    headings = ["digit", *(kind.upper() for kind in KINDS), "accuracy"]
+        ours = [fmean(column) for column in zip(*some, strict=True)]
+        paper = [published_digit(digit, kind) or 0.0 for kind in KINDS]
+        pairs = zip([*ours, ours[0] + ours[1]], [*paper, paper[0] + paper[1]], strict=True)
+        rows.append([digit, *(f"{our:.3f}" + (f" ({their:.3f})" if with_paper else "") for our, their in pairs)])
     title = "Shares by digit" + (", with the paper's in brackets" if with_paper else "")
-    return [Table(title, headings, rows)] if rows else []
+    return [Table(title, ["digit", *(kind.upper() for kind in KINDS), "accuracy"], rows)] if rows else []
 
 
 def _order_table(orders: Sequence[Ranking]) -> Table:
@@ -275,16 +272,17 @@ def _remarks(experiment: Experiment, evidence: CellEvidence) -> list[str]:
 
 def _figure_document(figure: Comparison) -> dict[str, Any]:
     ours, paper = figure.ours, figure.paper
+    over = None if ours is None else "exemplars" if ours.over_rounds is None else "rounds"
     document = {
         "model": figure.row.model,
         "variant": figure.row.variant,
         "metric": figure.metric,
-        "ours": None if ours is None else ours.value,
-        "standard_error": None if ours is None else ours.standard_error,
-        "error_over": None if ours is None else "exemplars" if ours.over_rounds is None else "rounds",
+        "ours": ours and ours.value,
+        "standard_error": ours and ours.standard_error,
+        "error_over": over,
         "rounds": 0 if ours is None else ours.rounds,
-        "paper": None if paper is None else paper.mean,
-        "paper_standard_error": None if paper is None else paper.standard_error,
+        "paper": paper and paper.mean,
+        "paper_standard_error": paper and paper.standard_error,
         "difference": None if ours is None or paper is None else ours.value - paper.mean,
         "verdict": figure.word or None,
     }
