@@ -88,7 +88,7 @@ def reproduce(
         show_list(jobs, places, json)
         return
     if plots is not None:
-        from miv.reproduction.plots import plot_files
+        from miv.reproduction.tables import plot_files
 
         names = [name for table in chosen for name in plot_files(tier, table.task, table.name)]
         refuse_existing_in(plots, names, overwrite=overwrite)

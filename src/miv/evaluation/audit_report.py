@@ -223,10 +223,12 @@ class AuditReport:
     def save(self, path: Path) -> None:
         """Write JSON, Markdown or text, depending on the suffix, atomically."""
         check_suffix(path)
-        as_json = {"ensure_ascii": False, "indent": 2, "allow_nan": False}
-        made = {".json": lambda: json.dumps(self.document(), **as_json), ".md": self.markdown, ".txt": self.text}
+        if path.suffix == ".json":
+            text = json.dumps(self.document(), ensure_ascii=False, indent=2, allow_nan=False)
+        else:
+            text = self.markdown() if path.suffix == ".md" else self.text()
         with whole_file(path) as temporary:
-            temporary.write_text(made[path.suffix]().rstrip("\n") + "\n", encoding="utf-8")
+            temporary.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
 
 
 def heading(about: dict[str, Any], models: Models) -> str:

@@ -306,9 +306,7 @@ def _witnesses(point: OperatingPoint) -> list[str]:
         f"at least {100 * (1 - rule.epsilon):.4g}% of true witnesses are inside (conformal). Measured on held-out "
         "halves:",
     ]
-    measured = sets["held_out"]
-    warning = witness_warning(point)
-    notes = [warning] if warning else []
+    measured, notes = sets["held_out"], [warning] if (warning := witness_warning(point)) else []
     if measured is None:
         return [*lines, "too few witnesses to fit to one half and measure on the other.", *notes]
     names = ("coverage", "precision", "mean_size_positive", "mean_size_negative", "empty_positive", "empty_negative")

@@ -40,19 +40,16 @@ def chosen_clusters(predictions: Predictions, by: str | None = None) -> str | No
     That is the class of the query if there are several classes, else its id, else the query; ``None`` if none of them
     is known, so that exemplars count as independent.
     """
+    known = [name for name, (column, _) in _COLUMNS.items() if getattr(predictions, column) is not None]
     if by is None:
-        known = {name: getattr(predictions, _COLUMNS[name][0]) for name in _BY_DEFAULT}
-        several = (name for name, column in known.items() if column is not None and len(set(column.tolist())) > 1)
-        return next(several, "query" if predictions.query is not None else None)
+        columns = {name: getattr(predictions, _COLUMNS[name][0]) for name in _BY_DEFAULT if name in known}
+        several = (name for name, column in columns.items() if len(set(column.tolist())) > 1)
+        return next(several, "query" if "query" in known else None)
     if by not in get_args(ClusterBy):
         raise unknown_name("kind of clusters", by, get_args(ClusterBy))
-    column, words = _COLUMNS[by]
-    if getattr(predictions, column) is None:
-        others = [name for name, (other, _) in _COLUMNS.items() if getattr(predictions, other) is not None]
-        raise MIVError(
-            f"Cannot cluster by {by}: the data do not have the {words} of the queries. "
-            + (f"Expected one of {', '.join(others)}." if others else "They have no clusters at all.")
-        )
+    if by not in known:
+        others = f"Expected one of {', '.join(known)}." if known else "They have no clusters at all."
+        raise MIVError(f"Cannot cluster by {by}: the data do not have the {_COLUMNS[by][1]} of the queries. {others}")
     return by
 
 

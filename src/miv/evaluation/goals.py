@@ -261,10 +261,9 @@ class LeastCost(Goal):
 
 @dataclass(frozen=True)
 class BothAtMost(Goal):
-    """Two thresholds: few negatives are accepted above the upper one, and few positives rejected below the lower one.
+    """Two thresholds: few negatives are accepted above the upper one, few positives rejected below the lower one.
 
-    The decision is unsure between them. If one threshold keeps both rates, there is no unsure: of those thresholds we
-    take the one with the most equal errors.
+    The decision is unsure between them. If thresholds keep both rates, we take the one with the most equal errors.
     """
 
     far: RateAtMost
@@ -351,14 +350,13 @@ def point_rates(curve: ErrorCurve, goal: Goal, resampled: Iterator[ErrorCurve]) 
         name: interval(float(value), np.concatenate([drawn[name] for drawn in draws])) for name, value in values.items()
     }
     # Resampling zero errors always gives zero; the exact bound says how high the true rate may be.
-    for name, errors, evidence in (
-        ("false_accept_rate", curve.false_accepts[place], curve.of_negatives),
-        ("false_reject_rate", curve.false_rejects[lower], curve.of_positives),
-    ):
+    accepts, rejects, promised = curve.false_accepts[place], curve.false_rejects[lower], goal.promised()
+    counted = {"false_accept_rate": (accepts, curve.of_negatives), "false_reject_rate": (rejects, curve.of_positives)}
+    for name, (errors, evidence) in counted.items():
         rates[name] |= {
             "errors": int(errors),
             "effective_exemplars": float(evidence.effective(errors)),
-            "at_most": min(float(evidence.upper_bound(errors)), goal.promised().get(name, 1.0)),
+            "at_most": min(float(evidence.upper_bound(errors)), promised.get(name, 1.0)),
         }
     exemplars = int(curve.negatives + curve.positives)
     rates["accuracy"] = 1 - int(curve.false_accepts[place] + curve.false_rejects[place]) / exemplars
@@ -369,8 +367,8 @@ def point_rates(curve: ErrorCurve, goal: Goal, resampled: Iterator[ErrorCurve]) 
             "of_negatives": float(negatives / curve.negatives),
             "of_positives": float(positives / curve.positives),
         }
-        wrong, decided = int(curve.false_accepts[place] + curve.false_rejects[lower]), exemplars - negatives - positives
-        rates["accuracy_of_decided"] = 1 - wrong / decided if decided else None
+        decided = exemplars - negatives - positives
+        rates["accuracy_of_decided"] = 1 - int(accepts + rejects) / decided if decided else None
     return rates
 
 

@@ -67,11 +67,11 @@ def swap_queries(exemplars: ExemplarSet, chosen: Integers, random: Random) -> Ex
     """
     group, identity = _groups(exemplars), _identities(exemplars)
     receivers, donors = [], []
-    for exemplar in chosen:
+    for exemplar in chosen.tolist():
         others = np.flatnonzero(group == group[exemplar])
         others = others[np.unique(exemplars.query[others], return_index=True)[1]]  # one exemplar per query
         taken = {*identity[exemplars.bag(exemplar)], *identity[exemplars.references(exemplar)]}
-        allowed = [taken.isdisjoint(identity[exemplars.references(other)]) for other in others]
+        allowed = [taken.isdisjoint(identity[exemplars.references(other)]) for other in others.tolist()]
         if any(allowed):
             receivers.append(exemplar)
             donors.append(random.choice(others[np.array(allowed)]))

@@ -236,8 +236,8 @@ def _load(models: list[str]) -> dict[str, Verifier]:
     for model in models:
         refuse_unfinished(Path(model))
     short = [Path(model).name for model in models]
-    names = [model if short.count(name) > 1 else name for model, name in zip(models, short, strict=True)]
-    return {name: Verifier.from_pretrained(model) for name, model in zip(names, models, strict=True)}
+    names = (model if short.count(name) > 1 else name for model, name in zip(models, short, strict=True))
+    return dict(zip(names, map(Verifier.from_pretrained, models), strict=True))
 
 
 def report(
