@@ -177,11 +177,6 @@ def test_the_gallery_judges_reasons_as_the_table_does() -> None:
     model = gallery(one, exemplars)["models"][0]
     shown = sum(yes and looked == 1 for yes, looked in zip(model["verdict"], model["looked_right"], strict=True))
     assert shown == reasons(answers, one.models[0].verdict, witness.ravel(), attention)["verdict_right_witness_right"]
-    by_hand = 0
-    for number in range(exemplars):
-        row = attention[20 * number : 20 * number + 20]
-        by_hand += bool(answers.logit[number] >= 0 and witness[number][row.argmax()])
-    assert shown == by_hand
 
 
 @pytest.mark.parametrize(("logits", "threshold"), [([2.0, -1.0, -3.0, 1.0], 0.8), ([0.0, -1.0, -3.0, -1.0], 0.5)])

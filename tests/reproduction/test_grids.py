@@ -7,7 +7,6 @@ from miv.poolings import create_pooling
 from miv.reproduction.grids import (
     EXPERIMENTS,
     LADDER,
-    MODELS,
     STANDS_IN,
     UNTRAINED,
     Setup,
@@ -25,8 +24,6 @@ def test_every_task_has_every_table_and_figure() -> None:
     everywhere = {"classification", "key_instance", "ablation", "headed", "layernorm"}
     for task, some in EXPERIMENTS.items():
         assert set(some) - everywhere == ({"per_digit", "size_study"} if task == "qmnist" else set())
-    assert [row.model for row in find_experiments("qmnist", "classification")[0].rows] == [*MODELS, UNTRAINED]
-    assert len(find_experiments("qmnist", "classification")[0].cells()) == 10 * 3
 
 
 @pytest.mark.parametrize("task", EXPERIMENTS)
@@ -77,7 +74,6 @@ def test_every_published_figure_is_in_a_table_of_ours() -> None:
         ("per_digit", "qmnist", "cap_vema", f"digit_{d}", kind) for d in range(10) for kind in ["tp", "tn", "fp", "fn"]
     }
     assert set(read_published()) <= used
-    assert len(read_published()) == 365
 
 
 def test_published_figures_by_eye() -> None:
