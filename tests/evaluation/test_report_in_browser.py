@@ -71,7 +71,7 @@ def test_filters_and_keys(browser: Any, tmp_path: Path) -> None:
     assert headings.all_inner_texts() == ["Exemplar 3"]
     page.fill("input[name=low]", "2")
     assert headings.count() == 0
-    assert "No exemplar fits" in page.locator("#count").inner_text()
+    assert "No exemplar matches" in page.locator("#count").inner_text()
     page.click("button[type=reset]")
     page.wait_for_function("document.querySelectorAll('#cards article').length === 4")
     page.reload()
