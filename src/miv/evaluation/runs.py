@@ -172,7 +172,8 @@ class RunFolder:
             and not (path == self.config and (settings is None or self._is_begun(settings)))
         )
         if foreign:
-            raise MIVError(f"{self.path} is not a run, and contains {foreign[0]!r}. Choose another folder for --out.")
+            words = f"{self.path} is not empty and is not a run: it contains {foreign[0]!r}."
+            raise MIVError(f"{words} Choose another folder for --out.")
 
     def _is_begun(self, settings: Settings) -> bool:
         try:
