@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from miv.runtime import SilentProgress
-from miv.tasks.wiki import read_pages
+from miv.tasks.fever import read_pages
 
 BYTES_A_FILE = 64 << 20
 WANTED_ONE_IN = 300

@@ -28,7 +28,6 @@ from miv.data import load_splits
 from miv.data.sources import FromTable, Shares
 from miv.evaluation import Predictions
 from miv.evaluation.baselines import Baselines
-from miv.evaluation.curves import read_history
 from miv.files.images import read_image
 from miv.runtime import SilentProgress
 from miv.training.config import read_settings
@@ -135,8 +134,6 @@ def all_targets() -> list[Target]:
     """Every target; ``weight`` says how often it is drawn."""
     json_only, last = (damage_json,), "one/checkpoints/frozen/last.ckpt"
     runs_list, compare = command("runs", "list", "{folder}"), command("runs", "compare", "{folder}/one", "{folder}/one")
-    curves = lambda folder: read_history(folder / "one" / "metrics.csv")  # noqa: E731
-    curves.__name__ = "read_history"
     settings = lambda folder: read_settings(folder / "one" / "config.json")  # noqa: E731
     settings.__name__ = "read_settings"
     reference = lambda folder: Baselines.load(folder / "one" / "reference.json").document()  # noqa: E731
@@ -153,7 +150,6 @@ def all_targets() -> list[Target]:
         Target("runs", "one/config.json", compare, json_only, 2),
         Target("runs", "one/config.json", settings, json_only, 4),
         Target("runs", "one/evaluation.json", runs_list, json_only, 4),
-        Target("runs", "one/metrics.csv", curves, (damage_csv,), 4),
         Target("runs", "one/reference.json", reference, json_only, 4),
         Target("runs", "one/predictions/test.parquet", predictions, (damage_parquet,), 4),
         Target("stopped", last, read_checkpoint, (damage_checkpoint,), 6),

@@ -42,8 +42,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--goal", default="far=0.1,frr=0.1")
     given = parser.parse_args()
-    fever = Claims(given.data / "fever-dev", validation_file="validation.jsonl", page_field="").read(SilentProgress())
-    fm2 = Claims(given.data / "fm2", train_file="dev.jsonl", missing_gold="add").read(SilentProgress())
+    fever = Claims(given.data / "fever-dev", validation_file="validation.jsonl", page_field="").read()
+    fm2 = Claims(given.data / "fm2", train_file="dev.jsonl", missing_gold="add").read()
     verifier = Verifier("maxsim", "tokens:minilm", pooling_options={"width": 128})
     assert isinstance(verifier.backbone, TokenEncoder)
     bags = [*fever["train"], *fm2["train"]]

@@ -56,18 +56,18 @@ class MissingLibrary(MIVError):  # noqa: N818 - named after what is wrong
     """A library of an extra is not installed; what was given may be all right."""
 
 
-def unknown_name(what: str, given: str, known: Iterable[str]) -> MIVError:
+def unknown_name(what: str, name: str, known: Iterable[str]) -> MIVError:
     """Return the error for an unknown name, with the nearest known one as a suggestion.
 
     >>> print(unknown_name("pooling", "cap_vena", ["cap_vema", "gabmil"]))
     There is no pooling 'cap_vena'. Did you mean 'cap_vema'? Known: cap_vema, gabmil.
     """
     names = sorted(known)
-    near = get_close_matches(given, names, n=1, cutoff=0.5)
+    near = get_close_matches(name, names, n=1, cutoff=0.5)
     suggestion = f" Did you mean {near[0]!r}?" if near else ""
     listing = ", ".join(names) if names else "none"
-    shown = given if len(given) <= 80 else f"{given[:80]}…"
-    return MIVError(f"There is no {what} {shown!r}.{suggestion} Known: {listing}.")
+    short = name if len(name) <= 80 else f"{name[:80]}…"
+    return MIVError(f"There is no {what} {short!r}.{suggestion} Known: {listing}.")
 
 
 @contextmanager

@@ -79,7 +79,7 @@ class Registry(Generic[T]):
     def create(self, name: str, /, **options: Any) -> T:
         """Create an object by name; the error for an unknown name or option suggests the nearest one."""
         entry = self[name]
-        takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in entry.options.values())
+        takes_any = any(option.kind is inspect.Parameter.VAR_KEYWORD for option in entry.options.values())
         for option in options:
             if option not in entry.options and not takes_any:
                 raise unknown_name(f"option of {name}", option, entry.options)

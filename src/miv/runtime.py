@@ -338,10 +338,10 @@ def options_of_class(options: type[Any]) -> dict[str, Option]:
     return known
 
 
-def from_options(options: type[Made], given: Mapping[str, Any]) -> Made:
+def from_options(options: type[Made], by_name: Mapping[str, Any]) -> Made:
     """Make a dataclass, and the dataclasses in it, from options by name; an unknown name is an error."""
     known = options_of_class(options)
-    for name in given:
+    for name in by_name:
         if name not in known:
             raise unknown_name("option", name, known)
     types = get_type_hints(options)
@@ -349,10 +349,10 @@ def from_options(options: type[Made], given: Mapping[str, Any]) -> Made:
     for part in fields(options):  # type: ignore[arg-type]  # checked above
         name = part.metadata.get("name", part.name)
         if is_dataclass(types[part.name]):
-            own = options_of_class(types[part.name])
-            values[part.name] = from_options(types[part.name], {key: given[key] for key in given if key in own})
-        elif name in given:
-            values[part.name] = given[name]
+            own = by_name.keys() & options_of_class(types[part.name])
+            values[part.name] = from_options(types[part.name], {key: by_name[key] for key in own})
+        elif name in by_name:
+            values[part.name] = by_name[name]
     return options(**values)
 
 

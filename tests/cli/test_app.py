@@ -1,4 +1,8 @@
+"""The frame of all commands: version, warnings and errors in one line, output to odd terminals, and quick imports."""
+
+import io
 import json
+import os
 import subprocess
 import sys
 import warnings
@@ -9,79 +13,90 @@ import pytest
 import miv
 from miv.cli import main
 from miv.errors import MIVWarning
+from tests.fence.interface import run_miv
+
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
-def run(*arguments: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> tuple[int, str, str]:
-    monkeypatch.setattr(sys, "argv", ["miv", *arguments])
-    with pytest.raises(SystemExit) as exit_:
-        main()
-    captured = capsys.readouterr()
-    return int(exit_.value.code or 0), captured.out, captured.err
-
-
-def test_our_own_warnings_are_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_own_warnings_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def warn() -> None:
         warnings.warn("2 of 6 texts are long.", MIVWarning, stacklevel=2)
         warnings.warn("of a library", UserWarning, stacklevel=2)
-        raise SystemExit(0)
 
     monkeypatch.setattr("miv.cli.app.app", warn)
-    _, _, shown = run(capsys=capsys, monkeypatch=monkeypatch)
-    assert shown.splitlines()[0] == "Warning: 2 of 6 texts are long."
+    assert run_miv()[2].splitlines()[0] == "Warning: 2 of 6 texts are long."
 
 
-def test_version(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run("--version", capsys=capsys, monkeypatch=monkeypatch) == (0, f"miv {miv.__version__}\n", "")
+def test_version() -> None:
+    assert run_miv("--version") == (0, f"miv {miv.__version__}\n", "")
 
 
-def test_poolings_lists_the_registry(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    code, out, _ = run("poolings", capsys=capsys, monkeypatch=monkeypatch)
+def test_poolings_lists_the_registry() -> None:
+    code, out, _ = run_miv("poolings")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()[2:]] == miv.list_poolings()  # after headings and rule
-    code, out, _ = run("poolings", "--json", capsys=capsys, monkeypatch=monkeypatch)
-    rows = {row["name"]: row for row in json.loads(out)}
+    rows = {row["name"]: row for row in json.loads(run_miv("poolings", "--json")[1])}
     assert list(rows) == miv.list_poolings()
     # By hand for C = 512: LayerNorm 2 C and similarity C; W, J and M of C² + C each; β C; LN_j 2 C.
     assert rows["cap_dba_l2"]["parameters"] == 3 * 512 + 3 * (512**2 + 512) + 512 + 2 * 512
     assert rows["msa"]["has_attention"] is False
 
 
-def test_a_wrong_command_has_a_message_and_a_code(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code, _, error = run("poolins", capsys=capsys, monkeypatch=monkeypatch)
-    assert code != 0
-    assert "poolings" in error
+QUICK = f"""
+import sys
+from miv.cli import main
+for arguments in (["--help"], ["runs", "list", {str(GOLDEN)!r}]):
+    assert "numpy" not in sys.modules, "slow imports"
+    sys.argv = ["miv", *arguments]
+    try: main()
+    except SystemExit: pass
+import miv.data.inspection, miv.tasks
+miv.tasks.list_tasks()
+assert "torch" not in sys.modules, "slow imports"
+"""
 
 
-def test_help_and_version_do_not_import_torch() -> None:
-    script = (
-        "import sys; sys.argv = ['miv', '--help']\n"
-        "from miv.cli import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules, 'slow imports'"
-    )
-    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
-
-
-def test_runs_are_listed_without_torch() -> None:
-    script = (
-        f"import sys; sys.argv = ['miv', 'runs', 'list', {str(Path(__file__).parents[1] / 'golden')!r}]\n"
-        "from miv.cli import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        "assert 'torch' not in sys.modules, 'slow imports'"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+def test_what_needs_no_verifier_does_not_import_torch() -> None:
+    done = subprocess.run([sys.executable, "-c", QUICK], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "cap_dba_l2" in done.stdout
 
 
-def test_an_error_is_one_message_without_traceback(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "from miv.cli import main; main()", "data", "inspect", str(tmp_path / "nothing")]
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert process.returncode == 1
-    assert process.stderr.startswith("Error: ")
-    assert "Traceback" not in process.stderr
-    assert process.stdout == ""
+def test_control_characters_and_odd_bytes_in_names_are_escaped_in_errors() -> None:
+    code, out, error = run_miv("runs", "list", os.fsdecode(b"no\x1b[2Jpe\xff"))
+    assert (code, out) == (1, "")
+    assert error.startswith("Error: There is no folder no\\x1b[2Jpe\\udcff.")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_a_table_and_json_on_a_terminal_without_utf8(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    run = tmp_path / "süß ﬁ"
+    run.mkdir()
+    about = {"format": "miv-run", "data": {"name": "d", "fingerprints": {}}, "seed": 0, "done": False}
+    (run / "run.json").write_text(json.dumps(about))
+    (run / "config.json").write_text("{}")
+    shown = []
+    for more in ([], ["--json"]):
+        terminal = io.BytesIO()
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(terminal, encoding=encoding))
+        monkeypatch.setattr(sys, "argv", ["miv", "runs", "list", str(tmp_path), *more])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert not ended.value.code
+        shown.append(terminal.getvalue().decode(encoding))
+    assert json.loads(shown[1])[0]["run"] == str(run)
+
+
+def test_a_reader_that_is_gone_and_an_output_name_that_is_not_utf8(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "miv"]
+    done = subprocess.run([*command, "runs", "list", GOLDEN], stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert done.stderr == b""
+    code, _, error = run_miv("data", "build", "digits-twin", "--out", f"{tmp_path}/{os.fsdecode(b'a' + bytes([255]))}")
+    assert code == 1
+    assert "is not UTF-8. Choose another name." in error
+    assert not list(tmp_path.iterdir())

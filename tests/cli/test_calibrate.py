@@ -11,7 +11,7 @@ from miv.cli.app import app
 from miv.data import load_split, save_splits
 from miv.errors import MIVError, MIVWarning
 from miv.evaluation import Predictions
-from miv.evaluation.calibration_output import BEGIN
+from miv.evaluation.calibration import BEGIN
 from miv.evaluation.predicting import predict
 from miv.files.json import VERIFIER_NAME
 from miv.training.model_card import write_card

@@ -1,20 +1,22 @@
+"""``miv data``: building sets from tasks and from your own files, and inspecting them."""
+
 import json
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from miv.cli import main
 from miv.data import load_splits, save_splits
 from miv.tasks import base, list_tasks, register_task
 from tests.data.example_sets import example_set
+from tests.fence.interface import run_miv
 from tests.tasks.test_base import Coins
 
-Run = Callable[..., tuple[int, str, str]]
+
+def run(*words: object) -> tuple[int, str, str]:
+    """The exit code, standard output and standard error of a command."""
+    return run_miv(*map(str, words))
 
 
 @pytest.fixture(autouse=True)
@@ -24,33 +26,15 @@ def _coins(monkeypatch: pytest.MonkeyPatch) -> None:
     register_task("coins", help="Tosses of a coin.")(Coins)
 
 
-@pytest.fixture
-def miv(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the command; give its exit code, standard output and standard error."""
-
-    def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["miv", *map(str, words)])
-        code: object = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        shown = capsys.readouterr()
-        assert isinstance(code, int)
-        return code, shown.out, shown.err
-
-    return run
-
-
-def test_build_makes_what_inspect_reads(miv: Run, tmp_path: Path) -> None:
-    code, out, err = miv("data", "build", "coins", "--out", tmp_path / "c", "--tosses", 4, "--seed", 3)
+def test_build_makes_what_inspect_reads(tmp_path: Path) -> None:
+    code, out, err = run("data", "build", "coins", "--out", tmp_path / "c", "--tosses", 4, "--seed", 3)
     assert code == 0
     assert out == "train               1 exemplars          1 positive          2 instances  mean bag 4.0\n"
     assert err.endswith(
         f"Wrote {tmp_path / 'c'}. To look at it: miv data inspect {tmp_path / 'c'} --sheet sheet.html\n"
     )
     assert load_splits(tmp_path / "c")["train"].bag_sizes.tolist() == [4]
-    code, out, _ = miv("data", "inspect", tmp_path / "c", "--json")
+    code, out, _ = run("data", "inspect", tmp_path / "c", "--json")
     document = json.loads(out)
     assert code == 0
     assert document["sets"]["train"]["builder"] == "coins"
@@ -58,20 +42,20 @@ def test_build_makes_what_inspect_reads(miv: Run, tmp_path: Path) -> None:
     assert document["sets"]["train"]["bag_size"]["mean"] == 4
 
 
-def test_build_refuses_in_one_line(miv: Run, tmp_path: Path) -> None:
-    code, out, err = miv("data", "build", "coin", "--out", tmp_path / "c")
+def test_build_refuses_in_one_line(tmp_path: Path) -> None:
+    code, out, err = run("data", "build", "coin", "--out", tmp_path / "c")
     assert (code, out) == (1, "")
     assert err.startswith("Error: There is no task 'coin'. Did you mean 'coins'? Known: ")
     assert err.count("\n") == 1
-    assert miv("data", "build", "coins", "--out", tmp_path / "c", "--draw", "loded")[0] == 1
-    assert miv("data", "build", "coins")[0] == 2
+    assert run("data", "build", "coins", "--out", tmp_path / "c", "--draw", "loded")[0] == 1
+    assert run("data", "build", "coins")[0] == 2
     assert not (tmp_path / "c").exists()
-    assert miv("data", "build", "coins", "--out", tmp_path / "c")[0] == 0
-    code, _, err = miv("data", "build", "coins", "--out", tmp_path / "c")
+    assert run("data", "build", "coins", "--out", tmp_path / "c")[0] == 0
+    code, _, err = run("data", "build", "coins", "--out", tmp_path / "c")
     assert code == 1
     assert "already contains a set" in err
     assert "Tossing" not in err  # it is refused before the work
-    code, out, _ = miv("data", "build", "coins", "--out", tmp_path / "c", "--overwrite", "--json")
+    code, out, _ = run("data", "build", "coins", "--out", tmp_path / "c", "--overwrite", "--json")
     assert code == 0
     assert json.loads(out) == {
         "folder": str(tmp_path / "c"),
@@ -90,13 +74,13 @@ def test_build_refuses_in_one_line(miv: Run, tmp_path: Path) -> None:
     ],
 )
 def test_trouble_of_the_machine_is_one_message(
-    miv: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
 ) -> None:
     def build(self: Coins, progress: object) -> None:
         raise error
 
     monkeypatch.setattr(Coins, "build", build)
-    assert miv("data", "build", "coins", "--out", tmp_path / "c") == (1, "", f"Error: {message}\n")
+    assert run("data", "build", "coins", "--out", tmp_path / "c") == (1, "", f"Error: {message}\n")
 
 
 @pytest.mark.parametrize(
@@ -109,19 +93,19 @@ def test_trouble_of_the_machine_is_one_message(
     ],
 )
 def test_whatever_is_asked_for_there_is_no_traceback(
-    miv: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[object, ...]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[object, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code, out, err = miv("data", "build", *words)
+    code, out, err = run("data", "build", *words)
     assert (code, out) == (1, "")
     assert err.startswith("Error: ") or "\nError: " in err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_inspect_prints_statistics_and_findings(miv: Run, tmp_path: Path) -> None:
+def test_inspect_prints_statistics_and_findings(tmp_path: Path) -> None:
     sets = {"train": example_set("grey"), "test": example_set("grey", bare=True)}
     save_splits(sets, tmp_path / "é", builder="test", options={}, seed=None)
-    code, out, _ = miv("data", "inspect", tmp_path / "é")
+    code, out, _ = run("data", "inspect", tmp_path / "é")
     assert code == 0
     lines = [line for line in out.splitlines() if line and not line.startswith(" ")]
     rows = {line.split("  ")[0]: line.split() for line in lines}
@@ -130,52 +114,30 @@ def test_inspect_prints_statistics_and_findings(miv: Run, tmp_path: Path) -> Non
     assert rows["witnesses"] == ["witnesses", "3", "-"]
     assert "- instance_in_two_sets (train, test), 6 times" in out
     assert "- class_in_two_sets (train, test), 4 times" in out
-    assert miv("data", "inspect", tmp_path / "é", "--strict")[0] == 1
-    code, out, _ = miv("data", "inspect", tmp_path / "é" / "train", "--strict")
+    assert run("data", "inspect", tmp_path / "é", "--strict")[0] == 1
+    code, out, _ = run("data", "inspect", tmp_path / "é" / "train", "--strict")
     assert code == 0
     assert out.endswith("Leakage audit: nothing found.\n")
 
 
-def test_inspect_writes_a_contact_sheet(miv: Run, tmp_path: Path) -> None:
+def test_inspect_writes_a_contact_sheet(tmp_path: Path) -> None:
     example_set("grey").save(tmp_path / "set", builder="test", options={}, seed=None)
-    code, _, err = miv("data", "inspect", tmp_path / "set", "--sheet", tmp_path / "sheet.html")
+    code, _, err = run("data", "inspect", tmp_path / "set", "--sheet", tmp_path / "sheet.html")
     assert code == 0
     assert "sheet.html" in err
     assert (tmp_path / "sheet.html").stat().st_size > 1000
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_ctrl_c_stops_without_a_trace(tmp_path: Path, number: int, code: int) -> None:
-    """A real process and a real signal, half-way through writing the pool."""
-    script = f"""
-import sys, time, numpy as np
-sys.path.insert(0, {str(Path(__file__).parents[2])!r})
-from miv.cli import main
-from miv.tasks import register_task
-from tests.tasks.test_base import Coins
-register_task("coins", help="")(Coins)
-import pyarrow.parquet
-def slow(table, path, **options):
-    path.write_bytes(b"half")
-    print("writing", flush=True)
-    time.sleep(30)
-pyarrow.parquet.write_table = slow
-sys.argv = ["miv", "data", "build", "coins", "--out", {str(tmp_path / "c")!r}]
-main()
-"""
-    process = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "writing\n"
-    process.send_signal(number)
-    _, err = process.communicate(timeout=20)
-    assert process.returncode == code
-    assert "Traceback" not in err
+def test_ctrl_c_stops_without_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, code: int) -> None:
+    """A real signal, half-way through writing the pool."""
+
+    def stop(table: object, path: Path, **options: object) -> None:
+        path.write_bytes(b"half")
+        os.kill(os.getpid(), number)
+
+    monkeypatch.setattr("pyarrow.parquet.write_table", stop)
+    ended, _, error = run("data", "build", "coins", "--out", tmp_path / "c")
+    assert ended == code
+    assert "Traceback" not in error
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_data_part_does_not_wait_for_torch() -> None:
-    script = "import sys, miv.cli, miv.data.inspection, miv.tasks; miv.tasks.list_tasks(); "
-    script += "sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", script], env=os.environ).returncode == 0

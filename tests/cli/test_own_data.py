@@ -4,26 +4,21 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
-from typer.testing import CliRunner
 
 import miv
-from miv.cli.app import app
 from miv.data import load_splits
+from tests.fence.interface import run_miv
 
-MIV = [sys.executable, "-c", "from miv.cli import main; main()"]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(miv.__file__).parents[1]), "COLUMNS": "200"}
 SMALL = ["--exemplars", "40", "--bag-mean", "3", "--bag-max", "5"]
 
 
-def run(*arguments: str | Path, limit: Callable[[], None] | None = None) -> subprocess.CompletedProcess[str]:
-    command = [*MIV, *map(str, arguments)]
-    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, preexec_fn=limit)
+def run(*arguments: str | Path) -> tuple[int, str, str]:
+    return run_miv(*map(str, arguments))
 
 
 @pytest.fixture
@@ -39,8 +34,8 @@ def pictures(tmp_path: Path) -> Path:
 
 def older_set(folder: Path, pictures: Path) -> dict[str, str]:
     """Put a set at ``folder`` and return what must not change."""
-    done = CliRunner().invoke(app, ["data", "from-folder", str(pictures), "--out", str(folder), *SMALL])
-    assert done.exit_code == 0, done.output
+    code, _, error = run("data", "from-folder", pictures, "--out", folder, *SMALL)
+    assert code == 0, error
     return content(folder)
 
 
@@ -48,40 +43,37 @@ def content(folder: Path) -> dict[str, str]:
     return {split: exemplars.fingerprint for split, exemplars in load_splits(folder, verify=True).items()}
 
 
-def assert_one_message(done: subprocess.CompletedProcess[str], *words: str) -> None:
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert "Traceback" not in done.stderr
-    [message] = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+def assert_one_message(done: tuple[int, str, str], *words: str) -> None:
+    code, out, error = done
+    assert (code, out) == (1, "")
+    assert "Traceback" not in error
+    [message] = [line for line in error.splitlines() if line.startswith("Error: ")]
     for word in words:
         assert word in message
 
 
 def test_a_folder_becomes_sets_that_pass_the_audit(tmp_path: Path, pictures: Path) -> None:
     out = tmp_path / "выход"
-    done = run("data", "from-folder", pictures, "--out", out, "--size", "8x9", "--json", *SMALL)
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
+    code, printed, error = run("data", "from-folder", pictures, "--out", out, "--size", "8x9", "--json", *SMALL)
+    assert code == 0, error
+    report = json.loads(printed)
     assert report["folder"] == str(out)
-    assert {split: figures["exemplars"] for split, figures in report["sets"].items()} == {
-        "train": 32,
-        "validation": 4,
-        "test": 4,
-    }
+    counts = {split: figures["exemplars"] for split, figures in report["sets"].items()}
+    assert counts == {"train": 32, "validation": 4, "test": 4}
     assert report["options"]["drawing"]["bag_mean"] == 3
     sets = load_splits(out, verify=True)
     assert sets["train"].pool.values.shape[1:] == (8, 9)
-    assert CliRunner().invoke(app, ["data", "inspect", str(out), "--strict"]).exit_code == 0
+    assert run("data", "inspect", out, "--strict")[0] == 0
 
 
 def test_a_table_becomes_sets(tmp_path: Path) -> None:
     table = tmp_path / "täble.csv"
     table.write_text("claim,bag,label\n" + "".join(f"q{row},a{row}|b{row},{row % 2}\n" for row in range(20)))
     out = tmp_path / "out"
-    done = run("data", "from-table", table, "--out", out, "--query-column", "claim", "--test", "0.2")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[0].split()[:3] == ["train", "14", "exemplars"]
-    assert "split by instances: 14 train, 2 validation, 4 test" in done.stderr
+    code, printed, error = run("data", "from-table", table, "--out", out, "--query-column", "claim", "--test", "0.2")
+    assert code == 0, error
+    assert printed.splitlines()[0].split()[:3] == ["train", "14", "exemplars"]
+    assert "split by instances: 14 train, 2 validation, 4 test" in error
     assert {split: len(found) for split, found in load_splits(out).items()} == {"train": 14, "validation": 2, "test": 4}
 
 
@@ -110,7 +102,15 @@ def test_a_file_that_may_not_grow_is_told_plainly(tmp_path: Path, pictures: Path
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
     large = ["--size", "64x64", "--overwrite", *SMALL]
-    done = run("data", "from-folder", pictures, "--out", out, *large, limit=limit)
+    process = subprocess.run(
+        [sys.executable, "-m", "miv", "data", "from-folder", pictures, "--out", out, *large],
+        env={**os.environ, "PYTHONPATH": str(Path(miv.__file__).parents[1]), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        preexec_fn=limit,
+    )
+    done = process.returncode, process.stdout, process.stderr
     assert_one_message(done, "Could not write", str(out), "check free disk space")
     assert content(out) == before
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["out", pictures.name]

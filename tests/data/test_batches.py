@@ -42,13 +42,13 @@ def test_what_fills_a_batch_up_changes_neither_features_nor_gradients() -> None:
     torch.manual_seed(0)
     backbone = create_backbone("compact_cnn")
     images = torch.rand(5, 1, 12, 12)
-    found = {}
+    results = {}
     for bucket in (1, 8):
         backbone.zero_grad()
         features = embed(backbone, images, bucket)
         features.square().sum().backward()
-        found[bucket] = [features, *(weight.grad for weight in backbone.parameters())]
-    for plain, filled in zip(found[1], found[8], strict=True):
+        results[bucket] = [features, *(weight.grad for weight in backbone.parameters())]
+    for plain, filled in zip(results[1], results[8], strict=True):
         torch.testing.assert_close(plain, filled, rtol=1e-4, atol=1e-5)
 
 
@@ -67,7 +67,7 @@ def test_a_batch_is_not_filled_up_where_batch_norm_learns_from_it() -> None:
     instances = torch.rand(5, 3)
     alone, filled = Normed().train(), Normed().train()
     assert torch.equal(embed(alone, instances, 1), embed(filled, instances, 8))
-    assert torch.equal(alone.norm.running_mean, filled.norm.running_mean)  # type: ignore[arg-type]
+    assert torch.equal(alone.norm.running_mean, filled.norm.running_mean)
 
 
 # Weights of exemplars: kept, saved and used.
@@ -81,18 +81,16 @@ def weighted(weight: object) -> ExemplarSet:
 
 def test_weights_follow_their_exemplars_and_are_saved(tmp_path: Path) -> None:
     exemplars = weighted(np.array([1, 2, 6]))
-    assert exemplars.weight is not None
-    assert exemplars.subset([2, 0]).weight.tolist() == [6.0, 1.0]  # type: ignore[union-attr]
-    assert exemplars.subset([0]).compact().weight.tolist() == [1.0]  # type: ignore[union-attr]
+    assert exemplars.subset([2, 0]).weight.tolist() == [6.0, 1.0]
+    assert exemplars.subset([0]).compact().weight.tolist() == [1.0]
     exemplars.save(tmp_path / "set", builder="test", options={}, seed=None)
-    assert ExemplarSet.load(tmp_path / "set").weight.tolist() == [1.0, 2.0, 6.0]  # type: ignore[union-attr]
+    assert ExemplarSet.load(tmp_path / "set").weight.tolist() == [1.0, 2.0, 6.0]
     assert ExemplarSet.load(tmp_path / "set").fingerprint == exemplars.fingerprint != weighted(None).fingerprint
 
 
 def test_a_batch_has_them_with_a_mean_of_1_over_the_set() -> None:
     exemplars = weighted(np.array([1.0, 2.0, 6.0]))
     batch = make_batch(exemplars, np.array([2, 1]), lambda rows: torch.zeros(len(rows), 4)).to("cpu")
-    assert batch.weight is not None
     assert batch.weight.tolist() == pytest.approx([2.0, 2 / 3])
 
 

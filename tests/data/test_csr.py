@@ -22,9 +22,9 @@ def flat(bags: list[list[float]]) -> tuple[np.ndarray, np.ndarray]:
 def test_borders_owners_and_places_count_the_rows_of_each_bag(bags: list[list[float]]) -> None:
     _, ptr = flat(bags)
     rows = [(number, place) for number, bag in enumerate(bags) for place in range(len(bag))]
-    found = csr.borders([len(bag) for bag in bags])
-    assert found.dtype == np.int64
-    assert found.tolist() == ptr.tolist()
+    borders = csr.borders([len(bag) for bag in bags])
+    assert borders.dtype == np.int64
+    assert borders.tolist() == ptr.tolist()
     assert list(zip(csr.owners(ptr).tolist(), csr.places(ptr).tolist(), strict=True)) == rows
 
 

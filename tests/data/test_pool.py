@@ -3,9 +3,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
-from miv import InstancePool, MIVError
+from miv import Bags, ExemplarSet, InstancePool, MIVError, Verifier
 from miv.data import pool as pool_module
 
 
@@ -42,19 +43,6 @@ def test_names_the_first_instance_that_is_not_finite(bad: Any, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    ("classes", "message"),
-    [
-        (np.array(["a"]), "classes has 1 entries. Expected 2"),
-        (np.array([1, 2]), "Expected an array of strings"),
-        (np.array(["a", None], dtype=object), r"classes\[1\] is nothing. Expected a string"),
-    ],
-)
-def test_refuses_classes_that_do_not_fit(classes: Any, message: str) -> None:
-    with pytest.raises(MIVError, match=message):
-        InstancePool("text", texts("a", "b"), classes)
-
-
-@pytest.mark.parametrize(
     ("kind", "values"),
     [
         ("text", texts("a", "b", "a", "c", "b")),
@@ -79,5 +67,24 @@ def test_fingerprint_tells_content_from_content_but_not_from_where_it_lies(tmp_p
 def test_take_keeps_the_order_asked_for() -> None:
     taken = InstancePool("text", texts("a", "b", "c"), np.array(["x", "y", "z"])).take([2, 0])
     assert taken.values.tolist() == ["c", "a"]
-    assert taken.classes is not None
     assert taken.classes.tolist() == ["z", "x"]
+
+
+# Arrays and tensors that would silently lose something, or have no numbers at all.
+
+
+def test_a_mask_is_not_dropped() -> None:
+    masked = np.ma.masked_greater(np.array([[1.0, 9.0], [1.0, 2.0]], np.float32), 5)
+    with pytest.raises(MIVError, match=r"1 masked entries. Fill them"):
+        InstancePool("features", masked)
+    with pytest.raises(MIVError, match=r"1 masked entries. Fill them"):
+        ExemplarSet.from_arrays([masked[0]], [[masked[1]]], [1])
+    with pytest.raises(MIVError, match=r"1 masked entries. Fill them"):
+        Verifier("baseline", channels=2).verify([1.0, 0.0], masked)
+    assert len(InstancePool("features", np.ma.array(np.ones((2, 2), np.float32)))) == 2  # nothing is masked
+
+
+@pytest.mark.parametrize("values", [torch.eye(2).to_sparse(), torch.empty(2, 2, device="meta")])
+def test_tensors_without_dense_numbers_are_refused(values: torch.Tensor) -> None:
+    with pytest.raises(MIVError, match="Expected a dense tensor"):
+        Bags(values, torch.tensor([0, 2]))

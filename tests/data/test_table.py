@@ -25,7 +25,6 @@ def small_set(**changes: Any) -> ExemplarSet:
 
 
 def list_of(array: NDArray[Any] | None) -> list[Any]:
-    assert array is not None
     return array.tolist()
 
 

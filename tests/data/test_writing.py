@@ -68,26 +68,6 @@ def test_what_goes_wrong_half_way_leaves_nothing_and_damages_nothing(
     assert [path.name for path in tmp_path.iterdir()] == (["set"] if older else [])
 
 
-def test_splits_are_replaced_together_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "splits"
-    save_splits({"train": example_set("text"), "test": example_set("text")}, folder, **ORIGIN)
-    before = content(folder)
-    write, calls = Manifest.write, []
-
-    def fail_second(self: Any, path: Path) -> None:
-        calls.append(path)
-        if len(calls) == 2:
-            raise FULL
-        write(self, path)
-
-    monkeypatch.setattr(Manifest, "write", fail_second)
-    with pytest.raises(MIVError, match="No space left"):
-        save_splits({"train": example_set("grey"), "test": example_set("grey")}, folder, **ORIGIN, overwrite=True)
-    assert len(calls) == 2
-    assert content(folder) == before
-    assert [path.name for path in tmp_path.iterdir()] == ["splits"]
-
-
 def test_a_rename_that_fails_brings_the_older_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     example_set("text").save(tmp_path / "set", **ORIGIN)
     before = content(tmp_path)
@@ -98,7 +78,6 @@ def test_a_rename_that_fails_brings_the_older_set_back(tmp_path: Path, monkeypat
             raise FULL
         return rename(self, target)
 
-    monkeypatch.setattr("miv.files.atomic.exchange", lambda one, other: False)  # as on systems that cannot
     monkeypatch.setattr(Path, "rename", fail_for_the_new)
     with pytest.raises(MIVError, match="No space left"):
         example_set("grey").save(tmp_path / "set", **ORIGIN, overwrite=True)

@@ -34,8 +34,8 @@ def source(kind: str = "image", hostile: str = "", witnesses: bool = True, model
     first = Predictions.of(exemplars, [2.0, -1.0, -3.0, 1.0], [0.9, 0.1, 0.2, 0.3, 0.5, 0.4, 0.6, 1.0])
     second = Predictions.of(exemplars, [-1.0, 4.0, 1.0, -2.0])
     made = [
-        ReportModel(f"cap {hostile}", first, OperatingPoint(), {"pooling": "cap_dba_l2", "note": hostile}, {}, None),
-        ReportModel(f"bi_lstm {hostile}", second, OperatingPoint(), {"pooling": "bi_lstm"}, {"seed": 3}, None),
+        ReportModel(f"cap {hostile}", first, OperatingPoint(), {"pooling": "cap_dba_l2", "note": hostile}, {}),
+        ReportModel(f"bi_lstm {hostile}", second, OperatingPoint(), {"pooling": "bi_lstm"}, {"seed": 3}),
     ]
     return ReportSource(f"data {hostile}", "test", exemplars, made[:models])
 
@@ -50,7 +50,7 @@ def audited(folder: Path, hostile: str = "") -> tuple[ReportSource, AuditReport]
         verifier.save_pretrained(folder / pooling)
         answers = predict(verifier, given.exemplars, given.exemplars.pool.values)
         name = f"{pooling} {hostile}"
-        models.append(ReportModel(name, answers, OperatingPoint(), {}, {}, None, folder / pooling))
+        models.append(ReportModel(name, answers, OperatingPoint(), {}, {}, folder / pooling))
         verifiers[f"runs/{pooling} {hostile}"] = verifier
     about = {"data": f"sets/tiny {hostile}", "split": "test"}
     report = audit_models(dict(reversed(verifiers.items())), given.exemplars, about)

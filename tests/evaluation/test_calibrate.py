@@ -6,7 +6,7 @@ import pytest
 from sklearn.metrics import roc_curve
 
 from miv.evaluation import Predictions, calibrate, expected_calibration_error
-from miv.evaluation.calibration_fits import bag_size_classes, reliability_points
+from miv.evaluation.calibration_fits import reliability_points
 from miv.verifier.decisions import ConformalRule, StatedRule
 from tests.evaluation.examples import example_predictions
 
@@ -74,11 +74,6 @@ def test_reliability_points_hold_every_exemplar_once() -> None:
     probability = np.array([0.1, 0.1, 0.1, 0.5, 0.9, 0.9])
     mean, share, exemplars = reliability_points(np.array([0, 0, 1, 1, 1, 1], np.int8), probability, bins=3)
     assert (exemplars.sum(), mean @ exemplars, share @ exemplars) == pytest.approx((6, probability.sum(), 4))
-
-
-def test_bags_of_one_size_are_one_class() -> None:
-    names, place = bag_size_classes(np.full(5, 7))
-    assert (names, place.tolist()) == (["7"], [0] * 5)
 
 
 def test_text_and_pictures(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from miv import MIVError
-from miv.evaluation import Predictions, auroc, write_curves, write_learning_curves
+from miv.evaluation import Predictions, auroc, write_curves
 from tests.evaluation.examples import example_predictions
 
 
@@ -55,34 +55,3 @@ def test_curves_need_both_labels(tmp_path: Path) -> None:
     with pytest.raises(MIVError, match="at least one model"):
         write_curves({}, tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_learning_curves(tmp_path: Path) -> None:
-    (tmp_path / "metrics.csv").write_text(
-        "epoch,step,stage,train_loss,validation_loss,validation/auroc,learning_rate\n"
-        "0,10,frozen,0.7,0.8,,1e-4\n1,20,frozen,0.6,,nan,1e-4\n1,20,frozen,,0.7,0.6,\n2,30,all,0.5,0.6,0.7,5e-5\n"
-    )
-    paths = write_learning_curves(tmp_path / "metrics.csv", tmp_path / "curves")
-    assert [path.name for path in paths] == ["learning_curves.png", "learning_curves.svg"]
-    assert_is_a_picture(paths[0])
-    found = words(paths[1])
-    assert {"loss", "AUROC", "train", "validation", "stage all"} <= set(found)
-    assert not any("learning rate" in text for text in found)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (None, "cannot be read"),
-        ("", "has the columns none"),
-        ("epoch,loss\n0,1\n", "has the columns epoch, loss"),
-        ("step,train_loss\n0,1\n", "Expected epoch"),
-        ("epoch,train_loss\n", "no figures yet"),
-        ("epoch,train_loss\n0,much\n", "line 2: train_loss is 'much'"),
-    ],
-)
-def test_a_file_without_metrics_is_refused(text: str | None, message: str, tmp_path: Path) -> None:
-    if text is not None:
-        (tmp_path / "metrics.csv").write_text(text)
-    with pytest.raises(MIVError, match=message):
-        write_learning_curves(tmp_path / "metrics.csv", tmp_path)

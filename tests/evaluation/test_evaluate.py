@@ -1,7 +1,6 @@
 import json
 
 import numpy as np
-import pytest
 
 from miv.evaluation import (
     Predictions,
@@ -50,44 +49,6 @@ def test_what_is_undefined_is_null_in_json_and_a_dash_in_the_table() -> None:
     names = ("i_auroc", "i_ap", "i_mrr", "i_top1", "i_ap_chance", "i_mrr_chance", "i_top1_chance")
     assert document["witnesses"] == {**dict.fromkeys(names), "exemplars": 0, "undefined": 1}
     assert "nan" not in found.text()
-
-
-def test_the_table() -> None:
-    answers = Predictions(
-        [2.0, -1.0, 1.0], [1, 0, 0], [0, 2, 4, 5], [0.9, 0.1, 0.5, 0.5, 1.0], [True] + [False] * 4, ["3", "3", "10"]
-    )
-    assert evaluate(answers).text().splitlines() == [
-        "3 exemplars, 1 positive (33.3%)",
-        "",
-        " AUROC  accuracy  precision  recall      F1  i-AUROC    i-AP   i-MRR  i-top1",
-        "────────────────────────────────────────────────────────────────────────────",
-        "1.0000    0.6667     0.7500  0.7500  0.6667   1.0000  1.0000  1.0000  1.0000",
-        "",
-        "i-AUROC, i-AP, i-MRR and i-top1 over 1 positive exemplars; a random order gives 0.5000, 0.7500, 0.7500 and "
-        "0.5000.",
-        "",
-        "witnesses ranked by          i-AUROC    i-AP   i-MRR  i-top1",
-        "────────────────────────────────────────────────────────────",
-        "attention, as in the paper    1.0000  1.0000  1.0000  1.0000",
-        "its own score                 1.0000  1.0000  1.0000  1.0000",
-        "first choice only (one-hot)   1.0000  1.0000  1.0000  1.0000",
-        "",
-        "attention  exemplars  entropy   log N  evenness",
-        "───────────────────────────────────────────────",
-        "all                2   0.5091  0.6931    0.7345",
-        "positive           1   0.3251  0.6931    0.4690",
-        "negative           1   0.6931  0.6931    1.0000",
-        "",
-        "group  exemplars  TP  TN  FP  FN  accuracy",
-        "──────────────────────────────────────────",
-        "3              2   1   1   0   0    1.0000",
-        "10             1   0   0   1   0    0.0000",
-    ]
-
-
-def test_undefined_bags_are_refused_where_asked() -> None:
-    with pytest.raises(ValueError, match="only witnesses"):
-        evaluate(Predictions([1.0], [1], [0, 1], [1.0], [True]), undefined="error")
 
 
 def test_a_calibrated_verifier_is_measured_at_its_operating_point_too() -> None:

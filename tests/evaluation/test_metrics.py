@@ -1,4 +1,4 @@
-"""Metrics of bags, of attention and by group, against naive counts and scikit-learn."""
+"""Metrics of bags, of attention and by group, against naive counts."""
 
 import math
 import warnings
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn import metrics as sklearn
 
 from miv import MIVError
 from miv.evaluation import (
@@ -46,19 +45,16 @@ def naive_macro(label: Any, answer: Any) -> dict[str, float]:
 
 
 @given(st.integers(2, 40), st.data())
-def test_agrees_with_a_count_and_with_sklearn(size: int, data: st.DataObject) -> None:
+def test_agrees_with_a_count(size: int, data: st.DataObject) -> None:
     score = data.draw(scores(size))
     label = np.array(data.draw(st.lists(st.integers(0, 1), min_size=size, max_size=size)))
     found = classification_metrics(label, score)
     answer = (score >= 0.5).astype(int)
     for name, value in naive_macro(label.tolist(), answer.tolist()).items():
         assert found[name] == pytest.approx(value, abs=1e-9)
-        theirs = getattr(sklearn, f"{name}_score")(label, answer, average="macro", zero_division=0)
-        assert found[name] == pytest.approx(theirs, abs=1e-9)
-    assert found["accuracy"] == pytest.approx(sklearn.accuracy_score(label, answer), abs=1e-9)
+    assert found["accuracy"] == pytest.approx((label == answer).mean(), abs=1e-9)
     if 0 < label.sum() < size:
         assert found["auroc"] == pytest.approx(naive_auroc(label, score), abs=1e-9)
-        assert found["auroc"] == pytest.approx(sklearn.roc_auc_score(label, score), abs=1e-9)
 
 
 def test_at_the_threshold_the_answer_is_yes_as_that_of_an_operating_point() -> None:
@@ -72,13 +68,10 @@ def test_one_label_only() -> None:
     assert np.isnan(auroc([1, 1], [0.2, 0.9]))
 
 
-@pytest.mark.parametrize(("policy", "precision"), [("zero", 0.25), ("one", 0.75), ("skip", 0.5)])
-def test_a_class_that_was_never_answered(policy: Any, precision: float) -> None:
-    # All are answered yes: the precision of yes is 1/2, that of no has nothing to divide by.
+def test_a_class_that_was_never_answered_has_precision_0() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = classification_metrics([1, 0], [0.9, 0.9], zero_division=policy)
-    assert found["precision"] == pytest.approx(precision)
+        assert classification_metrics([1, 0], [0.9, 0.9])["precision"] == pytest.approx(0.25)
 
 
 def test_a_class_that_neither_occurs_nor_is_answered_is_left_out() -> None:
@@ -93,7 +86,6 @@ def test_a_class_that_neither_occurs_nor_is_answered_is_left_out() -> None:
         (lambda: classification_metrics([1], [0.1, 0.2]), "label has 1 entries. Expected 2"),
         (lambda: classification_metrics([], []), "no exemplar"),
         (lambda: classification_metrics([1, 0], ["a", "b"]), "Expected numbers"),
-        (lambda: classification_metrics([1, 0], [0.1, 0.2], zero_division="nul"), "'zero'|Known: one, skip, zero"),  # type: ignore[arg-type]
     ],
 )
 def test_wrong_input_is_refused(call: Any, message: str) -> None:

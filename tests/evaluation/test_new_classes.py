@@ -134,19 +134,6 @@ def test_the_model_is_fitted_again_in_each_round(goal: str, label: int, side: in
     assert side * math.log(threshold[end] / (1 - threshold[end])) < model.limit(0.05) - 0.1
 
 
-def test_a_model_of_a_resample_is_that_of_its_exemplars() -> None:
-    score, cluster = of_signers(np.random.default_rng(0), 0.5, 4), np.repeat([1, 2, 5, 6], SIZE)
-    model = ClusterModel.of(score, cluster)
-    assert model is not None
-    drawn = np.array([[9, 1, 1, 9, 9, 1, 1], [9, 2, 0, 9, 9, 1, 1], [9, 1, 0, 9, 9, 0, 0]])
-    again = np.concatenate([score[cluster == 1], score[cluster != 2]])  # the second resample
-    refitted = ClusterModel.of(again, np.repeat([0, 1, 2, 3], SIZE))
-    assert refitted is not None
-    found = model.resampled(drawn).limit(0.05)
-    assert found[:2] == pytest.approx([float(model.limit(0.05)), float(refitted.limit(0.05))])
-    assert np.isfinite(found).all()  # also with one cluster
-
-
 @pytest.mark.parametrize(
     ("goal", "side", "does"),
     [("far=0.15", 1, "accepts any of the 72 positives"), ("frr=0.15", -1, "rejects any of the 72 negatives")],

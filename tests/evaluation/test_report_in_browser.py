@@ -12,7 +12,7 @@ import pytest
 from miv.data import ExemplarSet
 from miv.evaluation import Predictions, ReportModel, ReportSource, write_report
 from miv.verifier.decisions import OperatingPoint
-from tests.evaluation.report_examples import HOSTILE, audited, source
+from tests.evaluation.report_examples import HOSTILE, source
 
 playwright = pytest.importorskip("playwright.sync_api")
 CHROMIUM = os.environ.get("MIV_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -71,7 +71,7 @@ def test_filters_and_keys(browser: Any, tmp_path: Path) -> None:
     assert headings.all_inner_texts() == ["Exemplar 3"]
     page.fill("input[name=low]", "2")
     assert headings.count() == 0
-    assert "No exemplar fits" in page.locator("#count").inner_text()
+    assert "No exemplar matches" in page.locator("#count").inner_text()
     page.click("button[type=reset]")
     page.wait_for_function("document.querySelectorAll('#cards article').length === 4")
     page.reload()
@@ -106,23 +106,13 @@ def test_a_table_is_a_stop_of_the_tab_key_while_it_scrolls(browser: Any, width: 
     assert said == []
 
 
-def test_an_audit_fits_the_screen(browser: Any, tmp_path: Path) -> None:
-    given, report = audited(tmp_path, HOSTILE)
-    report.save(tmp_path / "audit.json")
-    write_report(given, tmp_path / "report.html", audit=tmp_path / "audit.json")
-    page, said = opened(browser, tmp_path / "report.html", 390)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert page.locator("#reasons table").count() >= 5
-    assert said == []
-
-
 def test_of_a_long_bag_the_page_says_what_it_does_not_show(browser: Any, tmp_path: Path) -> None:
     """Forty witnesses of fifty instances; the model looks most at one that is none."""
     pool = source("features").exemplars.pool
     exemplars = ExemplarSet.from_lists(pool, [0], [[1] * 50], [1], [np.arange(50) < 40])
     attention = np.where(np.arange(50) == 49, 0.1, 0.9 / 49)
     answers = Predictions.of(exemplars, [1.0], attention)
-    model = ReportModel("one", answers, OperatingPoint(), {}, {}, None)
+    model = ReportModel("one", answers, OperatingPoint(), {}, {})
     write_report(ReportSource("data", "test", exemplars, [model]), tmp_path / "report.html")
     page, said = opened(browser, tmp_path / "report.html")
     card = page.locator("#cards article").first

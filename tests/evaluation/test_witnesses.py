@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from miv import MIVError
-from miv.evaluation import Predictions, evaluate, rank_instances, witness_metrics, witness_rankings, witness_scores
+from miv.evaluation import Predictions, rank_instances, witness_metrics, witness_rankings, witness_scores
 from miv.evaluation.witnesses import influence
 from tests.evaluation.examples import example_predictions, ragged
 
@@ -23,7 +23,7 @@ def over_all_orders(truth: Any, score: Any) -> tuple[float, float]:
 
 
 @settings(deadline=None, max_examples=30)
-@given(ragged(largest=6))
+@given(ragged(largest=5))
 def test_the_first_witness_agrees_with_all_orders_of_the_tied(bags: Any) -> None:
     ptr, witness, attention, _ = bags
     found = witness_scores(ptr, witness, attention)
@@ -89,27 +89,13 @@ ATTENTION = [0.9, 0.1, 0.9, 0.1, 0.9, 0.1, 0.1, 0.9]
 LABEL = [1, 1, 1, 0]
 
 
-def test_undefined_bags_are_left_out_or_make_nan_or_are_refused() -> None:
+def test_undefined_bags_are_left_out() -> None:
     ranks = {"i_auroc": 1.0, "i_ap": 1.0, "i_mrr": 1.0, "i_top1": 1.0}
     chance = {"i_ap_chance": 0.75, "i_mrr_chance": 0.75, "i_top1_chance": 0.5}
     counts = {"exemplars": 1, "undefined": 2}
     assert witness_metrics(PTR, WITNESS, ATTENTION, LABEL) == {**ranks, **chance, **counts}
-    nan = witness_metrics(PTR, WITNESS, ATTENTION, LABEL, undefined="nan")
-    assert {name: None if np.isnan(value) else value for name, value in nan.items()} == {
-        **dict.fromkeys([*ranks, *chance]),
-        **counts,
-    }
-    with pytest.raises(MIVError, match=r"Exemplar 1 is positive.*2 in total"):
-        witness_metrics(PTR, WITNESS, ATTENTION, LABEL, undefined="error")
-    none = witness_metrics([0, 2], [True, False], [0.5, 0.5], [0])
-    assert (np.isnan(none["i_auroc"]), none["exemplars"]) == (True, 0)
-
-
-@pytest.mark.parametrize("policy", ["nan", "error"])
-def test_negative_bags_are_never_undefined(policy: Any) -> None:
-    # A negative bag has no witness as a rule; that is no reason to complain.
-    found = witness_metrics([0, 2, 4], [True, False, False, False], ATTENTION[:4], [1, 0], undefined=policy)
-    assert (found["i_auroc"], found["undefined"]) == (1.0, 0)
+    negative = witness_metrics([0, 2], [False, False], [0.5, 0.5], [0])  # a negative bag has no witness as a rule
+    assert (np.isnan(negative["i_auroc"]), negative["exemplars"], negative["undefined"]) == (True, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +106,6 @@ def test_negative_bags_are_never_undefined(policy: Any) -> None:
         (([0, 2, 2], [True, False], [0.5, 0.5], [1, 1]), "exemplar 1 a bag of 0"),
         (([1, 2], [True, False], [0.5, 0.5], [1]), r"ptr starts with \[1\]"),
         (([0, 2], [True, False], [0.5, float("inf")], [1]), r"attention\[1\] is inf"),
-        (([0, 2], [True, False], [0.5, 0.5], [1], "skipp"), "Did you mean 'skip'"),
     ],
 )
 def test_wrong_input_is_refused(arguments: Any, message: str) -> None:
@@ -183,11 +168,3 @@ def test_contributions_rank_too_and_stay_with_their_exemplars() -> None:
         *range(answers.ptr[3], answers.ptr[4]),
         *range(answers.ptr[1], answers.ptr[2]),
     ]
-
-
-def test_an_evaluation_has_all_rankings_and_the_papers_first() -> None:
-    found = evaluate(of_the_baseline(SIMILARITY))
-    assert found.witnesses == (found.rankings or {})["attention"]
-    assert found.document()["rankings"]["score"]["i_ap"] == pytest.approx(0.75)
-    assert "attention, as in the paper" in found.text()
-    assert evaluate(Predictions([1.0], [1], [0, 2])).document()["rankings"] is None

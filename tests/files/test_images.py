@@ -216,9 +216,9 @@ def test_no_threshold_parts_better(image: np.ndarray) -> None:
     if len(set(levels)) == 1:
         return
     best = max(naive_spread(levels, threshold) for threshold in range(256))
-    found = otsu_threshold(image)
-    assert np.isclose(naive_spread(levels, found), best, rtol=1e-9)
-    lower = [naive_spread(levels, threshold) for threshold in range(found)]
+    threshold = otsu_threshold(image)
+    assert np.isclose(naive_spread(levels, threshold), best, rtol=1e-9)
+    lower = [naive_spread(levels, threshold) for threshold in range(threshold)]
     assert all(spread < best or np.isclose(spread, best, rtol=1e-9) for spread in lower)
 
 

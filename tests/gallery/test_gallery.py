@@ -1,6 +1,5 @@
 """A gallery through its public interface: add, remove, replace, search, reopen."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -171,23 +170,3 @@ def test_replace_changes_the_names_of_the_same_instances(tmp_path: Path) -> None
     before = gallery.info()
     gallery.replace("bag 1", instances, instance_names=["left", "right"])
     assert gallery.info() == before
-
-
-@pytest.mark.parametrize("index", ["index.arrow", "index.usearch"])
-def test_a_gallery_with_an_index_of_an_earlier_version_is_read_and_changed(tmp_path: Path, index: str) -> None:
-    gallery = Gallery.create(tmp_path / "gallery", Verifier("nearest", channels=CHANNELS))
-    gallery.add("a", vectors(3, CHANNELS))
-    path = tmp_path / "gallery" / "gallery.json"
-    manifest = json.loads(path.read_text())
-    [segment] = manifest["segments"]
-    (tmp_path / "gallery" / "segments" / segment["name"] / index).write_bytes(b"codes")
-    segment["bytes"][index] = 5
-    manifest["recall"] = {"recall": 0.7, "top": 10, "queries": 1, "bags": 1, "share": 0.1}
-    path.write_text(json.dumps(manifest))
-    opened = Gallery.open(tmp_path / "gallery")
-    opened.add("b", vectors(2, CHANNELS, seed=1))
-    assert [hit.name for hit in opened.search(vectors(2, CHANNELS, seed=1)[0])] == ["b", "a"]
-    assert json.loads(path.read_text())["recall"] is None  # earlier versions expect the key
-    opened.remove("a")
-    opened.compact()
-    assert not list((tmp_path / "gallery").glob(f"segments/*/{index}"))

@@ -26,7 +26,7 @@ pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
 
 from miv.interop import ExportCheck, export_onnx, onnx_verifier
-from miv.interop.onnx_graph import OneBag, VerifierGraph
+from miv.interop.onnx_export import OneBag, VerifierGraph
 from miv.interop.onnx_verifier import OnnxVerifier, scaled
 
 onnx = pytest.importorskip("onnx")
@@ -55,7 +55,7 @@ def shaken(verifier: Verifier) -> Verifier:
     return verifier.eval()
 
 
-@pytest.mark.parametrize("start", ["paper", "similar"])
+@pytest.mark.parametrize("start", ["similar", pytest.param("paper", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("pooling", list_poolings())
 def test_every_pooling_agrees_with_pytorch_for_bags_of_1_to_200(pooling: str, start: Start, tmp_path: Path) -> None:
     torch.manual_seed(0)  # how far rounding goes depends on the weights
@@ -76,7 +76,6 @@ def test_every_pooling_agrees_with_pytorch_for_bags_of_1_to_200(pooling: str, st
             assert answer.attention is None
             assert answer.witnesses is None
         else:
-            assert answer.attention is not None
             np.testing.assert_allclose(answer.attention, expected.attention, atol=1e-4)
 
 
@@ -125,7 +124,6 @@ def test_the_operating_point_goes_with_the_file(rule: WitnessRule, tmp_path: Pat
     for answer, verdict in zip(answers, verdicts, strict=True):
         assert answer.probability == pytest.approx(float(point.probability(answer.logit)))
         assert (answer.decision, answer.verdict) == (verdict.decision, verdict.verdict)
-        assert answer.witnesses is not None
         assert set(answer.witnesses.tolist()) == {witness.index for witness in verdict.witnesses}
 
 
@@ -269,8 +267,6 @@ def test_instances_unlike_the_training_data_are_told_as_by_the_verifier(pooling:
     mixed = np.concatenate([known[:2], far])
     for query, bag in [(known[0], known[1:3]), (far[0], known[1:3]), (known[0], far), (known[0], mixed)]:
         answer, expected = exported.verify(query, bag), verifier.verify(query, bag)
-        assert expected.unlike is not None
-        assert answer.unlike is not None
         assert (answer.decision, answer.verdict) == (expected.decision, expected.verdict)
         assert (answer.unlike_query, answer.unlike.tolist()) == (expected.unlike.query[0], expected.unlike.places)
         assert answer.withheld == (expected.unlike.reason is not None)
@@ -290,7 +286,6 @@ def test_a_limit_of_the_vectors_of_texts_leaves_their_tokens_out(tmp_path: Path)
     bag[4, :384] *= 40
     bag[5, 384:] *= 40
     answer = OnnxVerifier(tmp_path / "verifier.onnx", threads=1).verify(known[0], bag)
-    assert answer.unlike is not None
     assert answer.unlike.tolist() == np.flatnonzero(verifier.unlike.is_beyond(bag[:, :384])).tolist()
     assert 4 in answer.unlike
 

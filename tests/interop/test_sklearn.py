@@ -21,8 +21,7 @@ from miv import MIVClassifier, MIVError, Verifier
 from miv.backbones.cache import embed_instances
 from miv.data import InstancePool
 from miv.evaluation.out_of_distribution import fit_out_of_distribution
-from miv.interop.sklearn import OnInstances
-from miv.interop.sklearn_pairs import exemplar_set
+from miv.interop.sklearn import OnInstances, exemplar_set
 from miv.training.config import TrainingConfig
 from miv.verifier.decisions import OperatingPoint
 from tests.training.tiny import tiny_sets
@@ -52,7 +51,7 @@ def test_it_learns_from_labels_of_bags_and_finds_the_witnesses(fitted: MIVClassi
     assert predicted.tolist() == (probability[:, 1] >= 0.5).astype(int).tolist()
     truth = tiny_sets("features")["test"]
     found = fitted.witnesses(queries, bags)
-    right = [int(truth.bag_witness(row)[places[0]]) for row, places in enumerate(found) if len(places) and labels[row]]  # type: ignore[index]
+    right = [int(truth.bag_witness(row)[places[0]]) for row, places in enumerate(found) if len(places) and labels[row]]
     assert len(right) > 150
     assert np.mean(right) > 0.9
     assert all(len(places) == 0 for places, yes in zip(found, predicted, strict=True) if not yes)

@@ -120,19 +120,6 @@ def test_a_p_value_by_eye() -> None:
     assert (certain.p, certain.p_above(0.05), certain.p_above(0.1), certain.p_above(0.2)) == (0.0, 0.0, 0.5, 1.0)
 
 
-@pytest.mark.parametrize("rounds", [2, 3, 5])
-@pytest.mark.parametrize("training_noise", [0.0, 1.0, 5.0])
-def test_equal_models_are_called_different_no_more_often_than_the_level(rounds: int, training_noise: float) -> None:
-    """Simulated: each round's difference is 0 plus noise of the exemplars (of size 1) and of the training."""
-    random = np.random.default_rng(0)
-    draws = random.normal(size=(1000, rounds)) + training_noise * random.normal(size=(1000, rounds))
-    called = 0
-    for values in draws:
-        over_rounds = float(np.std(values, ddof=1)) / math.sqrt(rounds)
-        called += Estimate(float(values.mean()), rounds, 1 / math.sqrt(rounds), over_rounds).p < 0.05
-    assert called / len(draws) < 0.07  # 0.05, and three errors of a thousand draws
-
-
 def test_the_same_exemplars_in_all_rounds_are_not_more_exemplars(tmp_path: Path) -> None:
     answers = answers_of([1.0, -1.0, -1.0, 1.0, 1.0], [1, 1, 0, 0, 1])
     apart = [finish(job_of("pma", n), answers, tmp_path) for n in range(3)]

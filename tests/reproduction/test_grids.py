@@ -1,25 +1,29 @@
 """The declared grids: that they are the paper's, and that no cell is there twice."""
 
-from dataclasses import fields
-
 import pytest
 
 from miv.errors import MIVError
 from miv.poolings import create_pooling
-from miv.reproduction.grids import EXPERIMENTS, LADDER, MODELS, UNTRAINED, Setup, find_experiments
-from miv.reproduction.jobs import Job
-from miv.reproduction.published import STANDS_IN, published, published_digit, published_step, read_published
-from miv.reproduction.tiers import TIERS, find_tier
+from miv.reproduction.grids import (
+    EXPERIMENTS,
+    LADDER,
+    STANDS_IN,
+    UNTRAINED,
+    Setup,
+    find_experiments,
+    published,
+    published_digit,
+    published_step,
+    read_published,
+)
+from miv.reproduction.jobs import TIERS, Job, find_tier
 from miv.training.auto import preset
-from miv.training.config import TrainingConfig
 
 
 def test_every_task_has_every_table_and_figure() -> None:
     everywhere = {"classification", "key_instance", "ablation", "headed", "layernorm"}
     for task, some in EXPERIMENTS.items():
         assert set(some) - everywhere == ({"per_digit", "size_study"} if task == "qmnist" else set())
-    assert [row.model for row in find_experiments("qmnist", "classification")[0].rows] == [*MODELS, UNTRAINED]
-    assert len(find_experiments("qmnist", "classification")[0].cells()) == 10 * 3
 
 
 @pytest.mark.parametrize("task", EXPERIMENTS)
@@ -70,7 +74,6 @@ def test_every_published_figure_is_in_a_table_of_ours() -> None:
         ("per_digit", "qmnist", "cap_vema", f"digit_{d}", kind) for d in range(10) for kind in ["tp", "tn", "fp", "fn"]
     }
     assert set(read_published()) <= used
-    assert len(read_published()) == 365
 
 
 def test_published_figures_by_eye() -> None:
@@ -125,20 +128,6 @@ def test_a_job_survives_being_told_to_another_process() -> None:
     again = Job.of(job.document())
     assert (again, again.digest) == (job, job.digest)
     assert job.description["config"]["pooling_options"] == LADDER["+attention"]
-
-
-def test_a_description_holds_every_setting_and_option_also_at_its_default() -> None:
-    described = Job(find_experiments("qmnist", "classification")[0].cells([2])[0], "cpu").description
-    assert described["data"]["options"] == {
-        "draw": "geometric",
-        "mean_bag": None,
-        "exemplars": None,
-        "references_per_query": 1,
-        "round": 2,
-        "seed": 0,
-    }
-    assert described["config"]["contrast_temperature"] == 0.1
-    assert set(described["config"]) == {one.name for one in fields(TrainingConfig)}
 
 
 def test_models_are_chosen_and_a_pooling_of_ones_own_gets_a_row() -> None:

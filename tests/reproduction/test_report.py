@@ -9,11 +9,9 @@ import pytest
 from miv.evaluation import Predictions
 from miv.reproduction.claims import judge_claims
 from miv.reproduction.comparison import CellEvidence, Estimate, compare, rankings
-from miv.reproduction.grids import EXPERIMENTS, Cell, Setup
+from miv.reproduction.grids import EXPERIMENTS, Cell, Published, Setup
 from miv.reproduction.jobs import Job
-from miv.reproduction.plots import write_plots
-from miv.reproduction.published import Published
-from miv.reproduction.tables import build_section, conclude, html_page, markdown
+from miv.reproduction.tables import build_section, conclude, html_page, markdown, write_plots
 from tests.reproduction.examples import answers_of, finish
 
 EXEMPLARS = 200

@@ -48,7 +48,6 @@ def pretend(job: Job, places: JobFolders, folder: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(runner, "command", command)
     monkeypatch.setattr(runner, "_LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(runner, "_BUSY_SECONDS", 0.05)
     return started
 
 
@@ -143,24 +142,15 @@ def test_a_cell_that_another_command_computes_is_waited_for(
     places: JobFolders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = job_of()
-    started = pretend(job, places, tmp_path, monkeypatch)
-    lock = FileLock(job.lock(places.work), thread_local=False)
-    job.lock(places.work).parent.mkdir(parents=True)
-    lock.acquire()
-
-    def finish_elsewhere() -> None:
-        time.sleep(0.3)
-        finish(job, ANSWERS, places.results)
-        lock.release()
-
-    thread = threading.Thread(target=finish_elsewhere)
+    started = pretend(job, places, tmp_path, monkeypatch, baseline=f"import sys; sys.exit({cells.BUSY})")
+    thread = threading.Timer(0.5, finish, (job, ANSWERS, places.results))
     thread.start()
     said: list[str] = []
     assert run_jobs([job], places, 1, said.append) == []
     thread.join()
-    assert started.read_text() == ""
+    assert set(started.read_text().split()) == {"baseline"}
     waiting = f"Waiting for {job}: another process is computing it and holds {job.lock(places.work)}."
-    assert said[1:] == [waiting, f"Done by another command: {job}."]
+    assert said[2:] == [waiting, f"Done by another command: {job}."]
 
 
 def test_the_process_of_a_cell_leaves_one_that_is_done_or_under_way_alone(

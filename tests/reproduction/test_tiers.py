@@ -10,31 +10,12 @@ from miv.errors import MIVError
 from miv.evaluation.runs import RunFolder
 from miv.reproduction.cells import compute
 from miv.reproduction.grids import EXPERIMENTS, Cell, Setup
-from miv.reproduction.jobs import Job, JobFolders
+from miv.reproduction.jobs import Job, JobFolders, find_tier
 from miv.reproduction.results import find_result, write_result
-from miv.reproduction.tiers import find_tier
 from miv.runtime import SilentProgress
 from miv.verifier.network import Verifier
 from tests.cli.running import run_command
 from tests.tasks.test_qmnist import write_raw
-
-CELL = Cell("fever-dev", Setup("cap_vema", "cap_vema"), 1)
-FIRST_STAGE = ["learning_rates", "max_epochs", "batch_size", "optimiser", "weight_decay", "schedule", "heads", "seed"]
-
-
-def test_the_first_stage_of_finetuned_is_that_of_cpu_and_the_second_is_gentle() -> None:
-    tuned, frozen = find_tier("finetuned").settings(CELL), find_tier("cpu").settings(CELL)
-    assert (tuned.full_stage, frozen.full_stage) == (True, False)
-    first, only = tuned.for_stage("frozen"), frozen.for_stage("frozen")
-    for name in FIRST_STAGE:
-        assert getattr(first, name) == getattr(only, name), name
-    assert tuned.frozen_patience == frozen.patience  # the last stage uses the patience of the full one
-    assert tuned.trainable_layers is not None
-    assert isinstance(tuned.backbone_learning_rate, float)
-    assert tuned.backbone_learning_rate < tuned.learning_rates[0][1] < tuned.frozen_learning_rates[0][1]
-    # It does not train the encoder of an untrained pooling.
-    assert not find_tier("finetuned").settings(Cell("fever-dev", Setup("nearest", "nearest"), 0)).full_stage
-    assert any("last 2 layers" in remark for remark in find_tier("finetuned").remarks("fever-dev"))
 
 
 @pytest.mark.parametrize(

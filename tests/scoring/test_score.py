@@ -289,7 +289,7 @@ def test_instances_that_the_verifier_cannot_read_are_told_before_anything_is_wri
     for name, content in tables.items():
         Path(name).write_text(f"{content}\n")
     cases: list[tuple[str, str, dict[str, Any], str]] = [
-        ("verifier", "by_id.jsonl", {"instances": "no_id.csv"}, r"no_id\.csv, line 1: there is no column 'id'"),
+        ("verifier", "by_id.jsonl", {"instances": "no_id.csv"}, r"no_id\.csv, line 1: There is no column 'id'"),
         ("verifier", "by_id.jsonl", {"instances": "longer.csv"}, r"longer\.csv, line 2: .* vectors of 4 numbers"),
         ("verifier", "by_id.jsonl", {"instances": "empty.csv"}, r"empty\.csv: no rows"),
         ("verifier", "longer.jsonl", {}, r"longer\.jsonl, line 1: the bag, instance 0 has the shape \(5,\)"),

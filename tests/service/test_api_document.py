@@ -27,7 +27,7 @@ def test_every_address_documents_its_refusals_and_examples(tmp_path: Path) -> No
     assert "http" not in str(document["paths"])  # nothing is loaded from elsewhere
 
 
-def _try_everything(address: str, cases: int, modes: str = "positive negative") -> int:
+def _try_everything(address: str, cases: int) -> int:
     """Send generated requests, right ones and wrong ones, and check every answer against the document."""
     from schemathesis import checks
     from schemathesis.generation import GenerationMode
@@ -41,7 +41,7 @@ def _try_everything(address: str, cases: int, modes: str = "positive negative") 
         checks.CHECKS.get_one("content_type_conformance"),
         checks.CHECKS.get_one("response_schema_conformance"),
     ]
-    for mode in map(GenerationMode, modes.split()):
+    for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
         for operation in operations:
 
             @settings(
@@ -66,13 +66,6 @@ def _try_everything(address: str, cases: int, modes: str = "positive negative") 
             with suppress(Unsatisfiable):  # a request without parameters cannot be wrong
                 tries()
     return sent
-
-
-def test_requests_made_from_the_document_are_answered(tmp_path: Path) -> None:
-    with served(
-        str(vectors_folder(tmp_path, channels=1)), galleries=tmp_path / "galleries", keep=tmp_path / "kept"
-    ) as address:
-        assert _try_everything(address, 8, "positive") >= 10  # thousands, and wrong ones, in the slow test
 
 
 @pytest.mark.slow

@@ -76,23 +76,10 @@ def test_models_with_the_same_backbone_share_a_bag_and_others_refuse_it(client: 
     assert [ask(f"/v1/bags/{name}").status_code for ask in (client.get, client.delete)] == [404, 404]
 
 
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [
-        ({"model": "one", "bag": []}, 422),
-        ({"model": "one"}, 422),
-        ({"model": "none", "bag": [[1, 2, 3, 4]]}, 404),
-        ({"model": "one", "bag": [[1, 2, 3]]}, 422),
-        ({"model": "one", "bag": ["a text"]}, 422),
-        ({"model": "one", "bag": [[1, 2, 3, 4]], "folder": "/tmp"}, 422),
-        ({"model": "one", "bag": [[0, 0, 0, 1]] * 2001}, 413),
-    ],
-)
-def test_a_wrong_bag_is_refused(client: TestClient, kept: Path, body: Any, status: int) -> None:
+def test_a_wrong_bag_is_refused_and_not_kept(client: TestClient, kept: Path) -> None:
     before = sorted(kept.iterdir())
-    response = client.post("/v1/bags", json=body)
-    assert response.status_code == status
-    assert response.json()["error"]["status"] == status
+    for bag, status in (([], 422), ([[1, 2, 3]], 422), ([[0, 0, 0, 1]] * 2001, 413)):
+        assert client.post("/v1/bags", json={"model": "one", "bag": bag}).status_code == status
     assert sorted(kept.iterdir()) == before
 
 

@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from miv.data import ExemplarSet
 from miv.errors import MIVError
@@ -49,7 +47,6 @@ def build(raw: Path, **options: Any) -> dict[str, ExemplarSet]:
 
 
 def pages_of(exemplars: ExemplarSet) -> set[str]:
-    assert exemplars.pool.classes is not None
     return set(exemplars.pool.classes)
 
 
@@ -61,7 +58,6 @@ def check_properties(sets: dict[str, ExemplarSet]) -> None:
     for exemplars in sets.values():
         for number in range(len(exemplars)):
             bag, witness = exemplars.bag(number), exemplars.bag_witness(number)
-            assert witness is not None
             assert exemplars.pool.values[exemplars.query[number]] not in exemplars.pool.values[bag]
             assert len(set(bag)) == len(bag)
             assert witness.any() == bool(exemplars.label[number])
@@ -184,27 +180,6 @@ def test_bad_files(raw: Path, rows: list[dict[str, Any]], options: dict[str, Any
         build(raw, shared_pages="keep", **options)
 
 
-json_values = st.recursive(
-    st.none() | st.integers() | st.sampled_from(["SUPPORTS", "REFUTES", "a", "\ud800"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["text", "x"]), inner, max_size=2),
-    max_leaves=6,
-)
-
-
-@given(change=st.dictionaries(st.sampled_from(sorted(claim_row("", 0))), json_values, max_size=3))
-@settings(max_examples=150, deadline=None)
-def test_any_row_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, change: dict[str, Any]) -> None:
-    folder = tmp_path_factory.getbasetemp()
-    write_lines(folder / "train.jsonl", [claim_row(f"Page {page}", 0) for page in range(10)])
-    write_lines(folder / "test.jsonl", [claim_row("Test", 0), claim_row("Test", 1, **change)])
-    refusal = "test.jsonl, line 2"
-    try:
-        build(folder)
-    except MIVError as error:
-        refusal = str(error)
-    assert "test.jsonl, line 2" in refusal
-
-
 @real_data
 def test_fool_me_twice() -> None:
     sets = build(SHARED, train_file="dev.jsonl")
@@ -264,7 +239,6 @@ def build_evidence(topics: Path, **options: object) -> dict[str, ExemplarSet]:
 def test_half_of_the_bags_have_lost_their_evidence(topics: Path) -> None:
     test = build_evidence(topics)["test"]
     assert test.label.tolist() == [0, 1] * 6
-    assert test.witness is not None
     assert test.bag_sizes.tolist() == [5] * 12  # the same size, with evidence or without
     for number in range(12):
         texts = set(test.pool.values[test.bag(number)])
@@ -287,7 +261,6 @@ def test_sentences_on_the_topic_come_first(topics: Path) -> None:
 
 def test_claims_of_one_topic_share_a_query_id(topics: Path) -> None:
     test = build_evidence(topics)["test"]
-    assert test.query_id is not None
     names = [str(text).split()[1] for text in test.pool.values[test.query]]
     assert len(set(zip(names, test.query_id.tolist(), strict=True))) == len(set(test.query_id)) == 3
 

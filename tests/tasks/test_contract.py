@@ -81,7 +81,6 @@ def test_splits_share_nothing_and_no_label_is_contradicted(raw: dict[str, Path],
         assert abs(exemplars.label.mean() - 0.5) < 0.01
         for number in range(len(exemplars)):
             bag, witness = exemplars.bag(number), exemplars.bag_witness(number)
-            assert witness is not None
             assert witness.any() == bool(exemplars.label[number])
             assert len(set(bag)) == len(bag)
             assert exemplars.query[number] not in bag
@@ -101,7 +100,6 @@ def test_the_seed_and_the_round_decide(raw: dict[str, Path], name: str, tmp_path
 
 
 def check_references(exemplars: ExemplarSet, most: int) -> None:
-    assert exemplars.pool.classes is not None
     assert max(len(exemplars.references(number)) for number in range(len(exemplars))) == most
     for number in range(len(exemplars)):
         references = exemplars.references(number).tolist()
@@ -126,7 +124,7 @@ def test_a_folder_of_classes_draws_references(tmp_path: Path) -> None:
             Image.fromarray(random.integers(0, 255, (4, 4)).astype(np.uint8)).save(tmp_path / name / f"{number}.png")
     drawn = ExemplarSet.from_folder(tmp_path, exemplars=40, bag_mean=3, references_per_query=4)
     check_references(drawn, 4)
-    small = [len(drawn.references(n)) for n in range(40) if drawn.pool.names[drawn.query[n]].startswith("a/")]  # type: ignore[index]
+    small = [len(drawn.references(n)) for n in range(40) if drawn.pool.names[drawn.query[n]].startswith("a/")]
     assert small == [1] * len(small) != []  # the other one is the witness
     # Both bags of a query ask with the same references, so that these do not reveal the label.
     for number in range(0, 40, 2):

@@ -65,7 +65,6 @@ def texts(exemplars: ExemplarSet, number: int) -> list[str]:
 
 def witness_texts(exemplars: ExemplarSet, number: int) -> list[str]:
     witness = exemplars.bag_witness(number)
-    assert witness is not None
     return [text for text, shown in zip(texts(exemplars, number), witness, strict=True) if shown]
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from miv.errors import MIVError
 from miv.runtime import SilentProgress
-from miv.tasks.wiki import parse_sentences, read_pages
+from miv.tasks.fever import read_pages
 
 SNOW = {"id": "Snow", "text": "Snow is white .", "lines": "0\tSnow is white .\tWhite\twhite\n1\t\n2\tIt melts ."}
 ACCENTED = {"id": "Beyonce\u0301", "text": "", "lines": "0\tBeyoncé -LRB- born 1981 -RRB- sings ."}
@@ -73,7 +73,7 @@ def test_the_first_of_two_pages_is_kept(tmp_path: Path, caplog: pytest.LogCaptur
         (b'{"id": "Snow", "lines": 5}', "line 3: the page has no field 'lines'"),
         (b'{"id": "Snow", "lines": "\xff"}', "line 3: not UTF-8 text"),
         (b'{"id": "Snow", "lines": "0\\t\\ud800"}', "line 3: .*surrogate"),
-        (b'{"id": "\\"}', "line 3: the title has no end"),
+        (b'{"id": "\\"}', "line 3: broken JSON"),
     ],
 )
 def test_a_broken_line_is_named(tmp_path: Path, line: bytes, message: str) -> None:
@@ -116,17 +116,6 @@ def test_nothing_there(tmp_path: Path) -> None:
         read(tmp_path, "Snow")
     with pytest.raises(MIVError, match="There is no wiki dump"):
         read(tmp_path / "none", "Snow")
-
-
-@given(
-    sentences=st.dictionaries(
-        st.integers(0, 300), st.text(st.characters(exclude_characters="\t\n-", codec="utf-8")), max_size=8
-    ),
-    links=st.text(st.characters(exclude_characters="\n", codec="utf-8"), max_size=10),
-)
-def test_sentences_written_are_read(sentences: dict[int, str], links: str) -> None:
-    lines = "\n".join(f"{number}\t{text}\t{links}" for number, text in sentences.items())
-    assert parse_sentences(lines) == {number: text.strip() for number, text in sentences.items() if text.strip()}
 
 
 @given(content=st.binary(max_size=100), start=st.sampled_from([b"", b'{"id": "', b'{"id": "Snow", "lines": "']))

@@ -22,7 +22,7 @@ def report(
 ) -> None:
     """Write the results of runs as one self-contained HTML page that works offline.
 
-    Shows metrics, curves, calibration, training, and a gallery that compares the models on exemplars, the most
+    Shows metrics, curves, calibration, and a gallery that compares the models on exemplars, the most
     confident errors first.
 
     Example: miv report runs/cap runs/baseline --out report.html

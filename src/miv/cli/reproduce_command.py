@@ -51,8 +51,7 @@ def reproduce(
 
     Example: miv reproduce qmnist classification --tier cpu --raw data/qmnist --parallel 2
     """
-    from miv.reproduction.jobs import Job, JobFolders
-    from miv.reproduction.tiers import find_tier
+    from miv.reproduction.jobs import Job, JobFolders, find_tier
 
     budget, numbers = find_tier(tier), parse_rounds(rounds)
     if ray is not None:
@@ -89,7 +88,7 @@ def reproduce(
         show_list(jobs, places, json)
         return
     if plots is not None:
-        from miv.reproduction.plots import plot_files
+        from miv.reproduction.tables import plot_files
 
         names = [name for table in chosen for name in plot_files(tier, table.task, table.name)]
         refuse_existing_in(plots, names, overwrite=overwrite)

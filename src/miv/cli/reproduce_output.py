@@ -16,7 +16,7 @@ from miv.files.atomic import whole_file
 from miv.reproduction.grids import Experiment
 from miv.reproduction.jobs import Job, JobFolders, raw_folder
 from miv.reproduction.results import find_result
-from miv.reproduction.tables import Section, html_page, markdown
+from miv.reproduction.tables import Section, html_page, markdown, write_plots
 from miv.runtime import table_of
 
 
@@ -25,8 +25,6 @@ def write_report(sections: Sequence[Section], form: str, out: Path | None, plots
     with TemporaryDirectory() as temporary:
         drawn, folder = {}, plots or (Path(temporary) if form == "html" else None)
         if folder is not None:
-            from miv.reproduction.plots import write_plots
-
             drawn = {section.key: write_plots(section, folder) for section in sections}
         if form == "json":
             text = dumps([section.document for section in sections], ensure_ascii=False, indent=2) + "\n"

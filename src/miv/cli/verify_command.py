@@ -2,7 +2,6 @@
 
 import shlex
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,6 +13,7 @@ from miv.errors import MIVError
 
 if TYPE_CHECKING:
     from miv.verifier.decisions import OperatingPoint
+    from miv.verifier.network import Verifier
     from miv.verifier.table_writing import Scored
 
 
@@ -122,50 +122,68 @@ def verify(
         raise MIVError("--top needs --stream, which names the leading instances of one bag that is read in chunks.")
 
     from miv.evaluation.runs import refuse_unfinished
-    from miv.files.instances import is_file, is_folder, is_text_file
-    from miv.runtime import RichProgress
-    from miv.verifier.decisions import threshold_words
-    from miv.verifier.display import as_text, in_a_line
     from miv.verifier.network import Verifier
-    from miv.verifier.table_reading import named_bag, named_query
-    from miv.verifier.table_writing import check_output, score_table
+    from miv.verifier.table_writing import check_output
 
     if bags is not None:
         if out is None:
             raise MIVError("--out is missing. Give a file for the verdicts, such as --out verdicts.parquet.")
         check_output(out, overwrite=overwrite)
     refuse_unfinished(Path(model))
-    verifier = Verifier.from_pretrained(model)
+    verifier, queries = Verifier.from_pretrained(model), query or []
     if bags is not None and out is not None:
-        score = partial(score_table, instances=instances, by_instance=by_instance, resize=resize, witnesses=witnesses)
-        scored = score(verifier, bags, out, progress=RichProgress())
-        threshold = threshold_words(scored.threshold, scored.lower_threshold)
-        print_json({**asdict(scored), "out": str(out)}) if json else print(f"{counts_of(scored)} ({threshold})")
-        warn_of_odd_label(scored)
-        point = verifier.operating_point.for_witnesses_by(scored.witnesses_by)
-        if bare := scored.yes_without_witness:
-            _hint_to_calibrate(point, f"In {bare:,} accepted bag{'s' * (bare != 1)},")
-        if point.nearly_whole_sets is not None and witnesses != "none":
-            share = f"{point.nearly_whole_sets:.0%}"
-            say(f"The witness sets are not informative: they contain {share} of a bag on average.")
-        say(f"Wrote {out}.")
-        return
-    queries = query or []
+        options = {"instances": instances, "by_instance": by_instance, "resize": resize, "witnesses": witnesses}
+        _verify_table(verifier, bags, out, json, **options)
+    elif stream:
+        _verify_stream(verifier, queries, names[0], json, top=10 if top is None else top, resize=resize)
+    else:
+        _verify_bag(verifier, queries, names, json, resize=resize, witnesses=witnesses)
+
+
+def _verify_table(verifier: "Verifier", bags: Path, out: Path, json: bool, **options: Any) -> None:
+    from miv.runtime import RichProgress
+    from miv.verifier.decisions import threshold_words
+    from miv.verifier.table_writing import score_table
+
+    scored = score_table(verifier, bags, out, progress=RichProgress(), **options)
+    threshold = threshold_words(scored.threshold, scored.lower_threshold)
+    print_json({**asdict(scored), "out": str(out)}) if json else print(f"{counts_of(scored)} ({threshold})")
+    warn_of_odd_label(scored)
+    point = verifier.operating_point.for_witnesses_by(scored.witnesses_by)
+    if bare := scored.yes_without_witness:
+        _hint_to_calibrate(point, f"In {bare:,} accepted bag{'s' * (bare != 1)},")
+    if point.nearly_whole_sets is not None and options["witnesses"] != "none":
+        share = f"{point.nearly_whole_sets:.0%}"
+        say(f"The witness sets are not informative: they contain {share} of a bag on average.")
+    say(f"Wrote {out}.")
+
+
+def _verify_stream(verifier: "Verifier", queries: list[str], bag: str, json: bool, **options: Any) -> None:
+    """Verify a bag in chunks, with one verdict per query."""
+    from miv.runtime import RichProgress
+    from miv.verifier.table_reading import named_query
+
     references = [named_query(name, verifier.backbone.kind) for name in queries]
-    if stream:
-        limit = 10 if top is None else top
-        verdicts = verifier.verify_stream(references, names[0], top=limit, resize=resize, progress=RichProgress())
-        if json:
-            rows = [{"query": name, **verdict.document()} for name, verdict in zip(queries, verdicts, strict=True)]
-            print_json({"bag": names[0], "verdicts": rows})
-            return
-        for name, verdict in zip(queries, verdicts, strict=True):
-            print(f"{name}: {verdict}" if len(queries) > 1 else str(verdict))
+    verdicts = verifier.verify_stream(references, bag, progress=RichProgress(), **options)
+    if json:
+        rows = [{"query": name, **verdict.document()} for name, verdict in zip(queries, verdicts, strict=True)]
+        print_json({"bag": bag, "verdicts": rows})
         return
-    members = named_bag(names, verifier.backbone.kind)
+    for name, verdict in zip(queries, verdicts, strict=True):
+        print(f"{name}: {verdict}" if len(queries) > 1 else str(verdict))
+
+
+def _verify_bag(verifier: "Verifier", queries: list[str], names: list[str], json: bool, **options: Any) -> None:
+    from miv.files.instances import is_file, is_folder, is_text_file
+    from miv.verifier.display import as_text, in_a_line
+    from miv.verifier.table_reading import named_bag, named_query
+
+    kind = verifier.backbone.kind
+    references = [named_query(name, kind) for name in queries]
+    members = named_bag(names, kind)
     asked = references[0] if len(references) == 1 else references
-    verdict = verifier.verify(asked, [member.instance for member in members], resize=resize, witnesses=witnesses)
-    if verifier.backbone.kind == "text":
+    verdict = verifier.verify(asked, [member.instance for member in members], **options)
+    if kind == "text":
         if len(names) == 1 and len(members) > 1 and is_text_file(names[0]):
             say(f"Reading {names[0]} as a bag of {len(members)} texts, one per line.")
         for word in (*queries, *names):
@@ -176,7 +194,7 @@ def verify(
         print_json({"query": asked_by, "bag": [member.name for member in members], **verdict.document()})
     else:
         print(as_text(verdict, [in_a_line(member.name) if member.in_place else member.name for member in members]))
-    if verdict.verdict and not verdict.witnesses and witnesses != "none":
+    if verdict.verdict and not verdict.witnesses and options["witnesses"] != "none":
         _hint_to_calibrate(verifier.operating_point.for_witnesses_by(verdict.witnesses_by), "In this accepted bag,")
 
 

@@ -76,25 +76,24 @@ class Batch:
 def make_batch(exemplars: ExemplarSet, chosen: NDArray[np.int64], lookup: InstanceLookup) -> Batch:
     """Gather the exemplars at ``chosen`` ``(B,)`` with each distinct instance once, by its row from ``lookup``."""
     ptr, members = csr.take_bags(exemplars.bag_ptr, chosen)
-    asked, asked_ptr = exemplars.query[chosen], None
-    if exemplars.reference_ptr is not None and exemplars.reference_index is not None:
-        asked_ptr, places = csr.take_bags(exemplars.reference_ptr, chosen)
-        asked = exemplars.reference_index[places]
-    drawn = np.concatenate([asked, exemplars.bag_index[members]])
+    all_ptr, all_references = exemplars.all_references
+    reference_ptr, places = csr.take_bags(all_ptr, chosen)
+    references = all_references[places]
+    drawn = np.concatenate([references, exemplars.bag_index[members]])
     instance, row = np.unique(drawn, return_inverse=True)
-    asked_row, bag_row = torch.from_numpy(row[: len(asked)]), torch.from_numpy(row[len(asked) :])
-    several = asked_ptr is not None and len(asked) > len(chosen)
+    reference_row, bag_row = torch.from_numpy(row[: len(references)]), torch.from_numpy(row[len(references) :])
+    several = len(references) > len(chosen)
     weight = exemplars.weight
     return Batch(
         instances=lookup(instance),
         instance=torch.from_numpy(instance),
-        query=asked_row if asked_ptr is None else asked_row[torch.from_numpy(asked_ptr[:-1])],
+        query=reference_row[torch.from_numpy(reference_ptr[:-1])] if several else reference_row,
         bag=bag_row,
         ptr=torch.from_numpy(ptr),
         label=torch.from_numpy(exemplars.label[chosen].astype(np.float32)),
         weight=None if weight is None else torch.from_numpy((weight[chosen] / weight.mean()).astype(np.float32)),
-        reference=asked_row if several else None,
-        reference_ptr=torch.from_numpy(asked_ptr) if several and asked_ptr is not None else None,
+        reference=reference_row if several else None,
+        reference_ptr=torch.from_numpy(reference_ptr) if several else None,
     )
 
 

@@ -48,6 +48,13 @@ def as_strings(name: str, value: object, length: int | None = None) -> NDArray[A
     return plain
 
 
+def add_strings(digest: Any, strings: NDArray[Any]) -> None:
+    """Add the length and bytes of each string to a hash."""
+    for text in strings:
+        encoded = text.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(8, "little") + encoded)
+
+
 def check_length(name: str, value: NDArray[Any], length: int | None) -> None:
     """Check the length of an array."""
     if length is not None and len(value) != length:
@@ -95,10 +102,10 @@ def as_labels(label: object, length: int) -> NDArray[np.int8]:
     return column.astype(np.int8, copy=False)
 
 
-def as_weights(weight: object, length: int) -> NDArray[np.float64]:
+def as_weights(name: str, weight: object, length: int) -> NDArray[np.float64]:
     """Return weights above 0 as float64; anything else is an error."""
-    column = as_column("weight", weight, "fiu", "float64", length)
-    _check_all(np.isfinite(column) & (column > 0), "weight", column, "a finite number above 0")
+    column = as_column(name, weight, "fiu", "float64", length)
+    _check_all(np.isfinite(column) & (column > 0), name, column, "a finite number above 0")
     return column.astype(np.float64)
 
 
@@ -150,44 +157,3 @@ def joined_references(
         if not joined[-1]:
             raise MIVError(f"Exemplar {number} has no references. Expected at least one; remove the exemplar.")
     return csr.borders([len(members) for members in joined]), np.array(list(chain.from_iterable(joined)), np.int64)
-
-
-# Create the columns of a set from Python lists.
-
-Row = Sequence[int] | NDArray[Any]
-
-
-def columns_from_lists(
-    queries: Row | None,
-    bags: Sequence[Row],
-    labels: Row,
-    witnesses: Sequence[Sequence[bool] | NDArray[Any]] | None,
-    groups: Sequence[str] | NDArray[Any] | None,
-    references: Sequence[Row] | None,
-    query_ids: Sequence[str] | NDArray[Any] | None,
-) -> dict[str, Any]:
-    """The arguments of ``ExemplarSet`` after ``pool``; the lists are those of ``ExemplarSet.from_lists``."""
-    members = [list_of(f"bag {number}", bag, "iu") for number, bag in enumerate(bags)]
-    columns: dict[str, Any] = {
-        "bag_ptr": csr.borders([len(bag) for bag in members]),
-        "bag_index": np.concatenate(members).astype(np.int64) if members else np.zeros(0, np.int64),
-        "label": list_of("labels", labels, "iub"),
-    }
-    query = None if queries is None else list_of("queries", queries, "iu").astype(np.int64)
-    if references is not None:
-        columns["reference_ptr"], columns["reference_index"] = joined_references(query, references)
-        query = columns["reference_index"][columns["reference_ptr"][:-1]]
-    if query is None:
-        raise MIVError("There are neither queries nor references. Expected one of them.")
-    columns["query"] = query
-    if witnesses is not None:
-        shown = [list_of(f"witnesses of bag {number}", row, "b") for number, row in enumerate(witnesses)]
-        if len(shown) != len(members):
-            raise MIVError(f"Got witnesses for {len(shown)} bags. Expected {len(members)}.")
-        for number, (row, bag) in enumerate(zip(shown, members, strict=True)):
-            check_length(f"witnesses of bag {number}", row, len(bag))
-        columns["witness"] = np.concatenate(shown).astype(bool) if shown else np.zeros(0, bool)
-    for name, texts in (("group", groups), ("query_id", query_ids)):
-        if texts is not None:
-            columns[name] = np.array(texts, dtype=object)
-    return columns

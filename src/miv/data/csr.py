@@ -80,6 +80,6 @@ def _reduce(operation: np.ufunc, values: ArrayLike, ptr: Integers, empty: float)
     reduced = operation.reduceat(np.asarray(values), ptr[:-1][filled])
     if filled.all():
         return reduced
-    found = np.full((len(filled), *reduced.shape[1:]), empty, reduced.dtype)
-    found[filled] = reduced
-    return found
+    whole = np.full((len(filled), *reduced.shape[1:]), empty, reduced.dtype)
+    whole[filled] = reduced
+    return whole

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from miv.data import csr
 from miv.data.columns import (
+    add_strings,
     as_column,
     as_integers,
     as_labels,
@@ -21,17 +22,12 @@ from miv.data.columns import (
     check_length,
     check_range,
     checked_references,
-    columns_from_lists,
     describe,
+    joined_references,
+    list_of,
 )
 from miv.data.pool import InstancePool
 from miv.errors import MIVError
-
-
-def _digest_strings(digest: Any, strings: NDArray[Any] | None) -> None:
-    for text in () if strings is None else strings:
-        encoded = text.encode("utf-8", "surrogatepass")
-        digest.update(len(encoded).to_bytes(8, "little") + encoded)
 
 
 class Exemplar(NamedTuple):
@@ -107,12 +103,9 @@ class ExemplarSet:
         checked["label"] = as_labels(self.label, len(query))
         if self.witness is not None:
             as_column("witness", self.witness, "b", "bool, one per bag member,", len(bag_index))
-        if self.group is not None:
-            checked["group"] = as_strings("group", self.group, len(query))
-        if self.weight is not None:
-            checked["weight"] = as_weights(self.weight, len(query))
-        if self.query_id is not None:
-            checked["query_id"] = as_strings("query_id", self.query_id, len(query))
+        for name, check in (("group", as_strings), ("weight", as_weights), ("query_id", as_strings)):
+            if (column := getattr(self, name)) is not None:
+                checked[name] = check(name, column, len(query))
         for name, array in checked.items():
             object.__setattr__(self, name, array)
 
@@ -134,7 +127,29 @@ class ExemplarSet:
         With ``references``, also a list of lists, an exemplar asks with its query and these instances, each once;
         ``queries`` may then be ``None``.
         """
-        return cls(pool, **columns_from_lists(queries, bags, labels, witnesses, groups, references, query_ids))
+        members = [list_of(f"bag {number}", bag, "iu") for number, bag in enumerate(bags)]
+        columns: dict[str, Any] = {
+            "bag_ptr": csr.borders([len(bag) for bag in members]),
+            "bag_index": np.concatenate([np.zeros(0, np.int64), *members]).astype(np.int64),
+            "label": list_of("labels", labels, "iub"),
+            "query": None if queries is None else list_of("queries", queries, "iu").astype(np.int64),
+        }
+        if references is not None:
+            columns["reference_ptr"], columns["reference_index"] = joined_references(columns["query"], references)
+            columns["query"] = columns["reference_index"][columns["reference_ptr"][:-1]]
+        if columns["query"] is None:
+            raise MIVError("There are neither queries nor references. Expected one of them.")
+        if witnesses is not None:
+            if len(witnesses) != len(members):
+                raise MIVError(f"Got witnesses for {len(witnesses)} bags. Expected {len(members)}.")
+            flags = [list_of(f"witnesses of bag {number}", row, "b") for number, row in enumerate(witnesses)]
+            for number, (row, bag) in enumerate(zip(flags, members, strict=True)):
+                check_length(f"witnesses of bag {number}", row, len(bag))
+            columns["witness"] = np.concatenate([np.zeros(0, bool), *flags]).astype(bool)
+        for name, texts in (("group", groups), ("query_id", query_ids)):
+            if texts is not None:
+                columns[name] = np.array(texts, dtype=object)
+        return cls(pool, **columns)
 
     @classmethod
     def from_arrays(
@@ -279,24 +294,15 @@ class ExemplarSet:
             chosen = np.flatnonzero(chosen)
         chosen = as_integers("exemplars", chosen)
         check_range("exemplars", chosen, len(self), "the set")
-        bag_ptr, members = csr.take_bags(self.bag_ptr, chosen)
-        reference_ptr, reference_index = self.reference_ptr, self.reference_index
-        if reference_ptr is not None and reference_index is not None:
-            reference_ptr, places = csr.take_bags(reference_ptr, chosen)
-            reference_index = reference_index[places]
-        columns: dict[str, Any] = {
-            name: None if (column := getattr(self, name)) is None else column[chosen]
-            for name in ("query", "label", "group", "weight", "query_id")
-        }
-        return ExemplarSet(
-            pool=self.pool,
-            bag_ptr=bag_ptr,
-            bag_index=self.bag_index[members],
-            witness=None if self.witness is None else self.witness[members],
-            reference_ptr=reference_ptr,
-            reference_index=reference_index,
-            **columns,
-        )
+        columns: dict[str, Any] = {}
+        columns["bag_ptr"], members = csr.take_bags(self.bag_ptr, chosen)
+        rows = dict.fromkeys(("query", "label", "group", "weight", "query_id"), chosen)
+        rows |= {"bag_index": members, "witness": members}
+        if self.reference_ptr is not None:
+            columns["reference_ptr"], rows["reference_index"] = csr.take_bags(self.reference_ptr, chosen)
+        for name, places in rows.items():
+            columns[name] = None if getattr(self, name) is None else getattr(self, name)[places]
+        return ExemplarSet(self.pool, **columns)
 
     def with_first_reference(self) -> "ExemplarSet":
         """Return the same exemplars, each with its first reference, ``query``, as the only one."""
@@ -329,14 +335,15 @@ class ExemplarSet:
         for array in (self.query, self.bag_ptr, self.bag_index, self.label, self.witness):
             digest.update(b"-" if array is None else np.ascontiguousarray(array).data)
         for strings in (self.group, self.pool.classes):
-            _digest_strings(digest, strings)
+            if strings is not None:
+                add_strings(digest, strings)
             digest.update(b"-" if strings is None else b"+")
         # Sets without what follows keep the fingerprint of older versions.
         if self.weight is not None:
             digest.update(self.weight.tobytes())
         if self.query_id is not None:
             digest.update(b"query_id")
-            _digest_strings(digest, self.query_id)
+            add_strings(digest, self.query_id)
         if self.reference_ptr is not None and self.reference_index is not None:
             digest.update(b"references" + self.reference_ptr.tobytes() + self.reference_index.tobytes())
         return digest.hexdigest()

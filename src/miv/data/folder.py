@@ -18,7 +18,7 @@ import numpy as np
 
 from miv.data.exemplars import ExemplarSet
 from miv.data.kinds import KINDS
-from miv.data.manifest import BUILD_AGAIN, NAME, POOL_ARRAY, POOL_TABLE, TABLE, Manifest
+from miv.data.manifest import BUILD_AGAIN, NAME, POOL_ARRAY, POOL_TABLE, TABLE, Manifest, counts_of
 from miv.data.pool import InstancePool
 from miv.data.splits import SPLITS
 from miv.errors import MIVError, unknown_name
@@ -86,7 +86,11 @@ def load_set(make: type[ExemplarSet], folder: Path, *, verify: bool = False) -> 
         exemplars = make(pool, **table)
     except MIVError as error:
         raise MIVError(f"{folder}: {error}") from error
-    _check_counts(folder, manifest, exemplars)
+    for name, count in counts_of(exemplars).items():
+        if (stated := getattr(manifest, name)) != count:
+            raise MIVError(
+                f"{folder} contains {count} {name.replace('_', ' ')}. The manifest says {stated}. {BUILD_AGAIN}"
+            )
     return exemplars
 
 
@@ -152,22 +156,6 @@ def _map_array(path: Path, manifest: Manifest) -> np.ndarray[Any, Any]:
     return array
 
 
-def _check_counts(folder: Path, manifest: Manifest, exemplars: ExemplarSet) -> None:
-    witness, references = exemplars.witness, exemplars.reference_index
-    counted = {
-        "bag_entries": len(exemplars.bag_index),
-        "positives": int(exemplars.label.sum()),
-        "witnesses": None if witness is None else int(witness.sum()),
-        "references": None if references is None else len(references),
-    }
-    for name, count in counted.items():
-        if getattr(manifest, name) != count:
-            raise MIVError(
-                f"{folder} contains {count} {name.replace('_', ' ')}. The manifest says {getattr(manifest, name)}. "
-                f"{BUILD_AGAIN}"
-            )
-
-
 # A folder of splits: ``train``, ``validation`` and ``test``, each an independent set.
 
 
@@ -197,11 +185,9 @@ def save_splits(
 def load_splits(folder: Path | str, *, verify: bool = False) -> dict[str, ExemplarSet]:
     """Open the splits of a folder, in the order train, validation, test; all that were saved together must be there."""
     folder = Path(folder)
-    found = _splits_in(folder)
-    sets = {split: ExemplarSet.load(folder / split, verify=verify) for split in found}
-    saved = {split for one in found for split in Manifest.read(folder / one).splits or []}
-    missing = [split for split in SPLITS if split in saved - set(found)]
-    if missing:
+    sets = {split: ExemplarSet.load(folder / split, verify=verify) for split in _splits_in(folder)}
+    saved = {name for split in sets for name in Manifest.read(folder / split).splits or []}
+    if missing := [split for split in SPLITS if split in saved - sets.keys()]:
         raise MIVError(
             f"{folder} was saved with the splits {', '.join(split for split in SPLITS if split in saved)}, and "
             f"{', '.join(missing)} is missing. Copy the whole folder again, or build it again."
@@ -214,18 +200,18 @@ def load_split(folder: Path | str, split: str, *, verify: bool = False) -> Exemp
     folder = Path(folder)
     if is_set(folder):
         return ExemplarSet.load(folder, verify=verify)
-    found = _splits_in(folder, or_set=True)
-    if split not in found:
-        raise unknown_name("split", split, found)
+    splits = _splits_in(folder, or_set=True)
+    if split not in splits:
+        raise unknown_name("split", split, splits)
     return ExemplarSet.load(folder / split, verify=verify)
 
 
-def folders_beside(given: Path, *, or_set: bool = False) -> list[str]:
+def folders_beside(missing: Path, *, or_set: bool = False) -> list[str]:
     """The folders of splits in the same place, to suggest one of them; with ``or_set``, single sets too."""
     try:
         return [
             str(path)
-            for path in given.parent.iterdir()
+            for path in missing.parent.iterdir()
             if (or_set and is_set(path)) or any(is_set(path / split) for split in SPLITS)
         ]
     except (OSError, ValueError):  # not a place
@@ -234,8 +220,8 @@ def folders_beside(given: Path, *, or_set: bool = False) -> list[str]:
 
 def _splits_in(folder: Path, *, or_set: bool = False) -> list[str]:
     bring_back(folder)
-    found = [split for split in SPLITS if (folder / split).is_dir()]
-    if not found:
+    splits = [split for split in SPLITS if (folder / split).is_dir()]
+    if not splits:
         if not folder.exists():
             if known := folders_beside(folder, or_set=or_set):
                 raise unknown_name("folder", str(folder), known)
@@ -245,7 +231,7 @@ def _splits_in(folder: Path, *, or_set: bool = False) -> list[str]:
         else:
             hint = "`miv data from-folder` builds them from one folder per class, `miv data from-table` from a table."
         raise MIVError(f"{folder} contains none of the folders {', '.join(SPLITS)}. {hint}")
-    has_classes = any(path.is_dir() for split in found for path in (folder / split).iterdir())
-    if has_classes and not any(is_set(folder / split) for split in found):
+    has_classes = any(path.is_dir() for split in splits for path in (folder / split).iterdir())
+    if has_classes and not any(is_set(folder / split) for split in splits):
         raise MIVError(f"{folder} contains no sets. Build them: miv data from-folder {folder} --out {folder}-sets")
-    return found
+    return splits

@@ -1,6 +1,6 @@
 """The report on a folder: open, measure and audit its sets, and show a table or JSON."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
@@ -27,19 +27,18 @@ def distribution(numbers: NDArray[Any]) -> dict[str, float] | None:
     return dict(zip(("mean", "variance", "minimum", "median", "maximum"), map(float, values), strict=True))
 
 
-def set_statistics(exemplars: ExemplarSet, first_identical: NDArray[np.int64] | None = None) -> dict[str, Any]:
-    """Measure a set; ``first_identical`` is that of its pool, if already known."""
+def set_statistics(exemplars: ExemplarSet) -> dict[str, Any]:
+    """Measure a set."""
     pool, positive = exemplars.pool, exemplars.label == 1
-    first = pool.first_identical() if first_identical is None else first_identical
     statistics: dict[str, Any] = {
         "kind": pool.kind,
         "instances": len(pool),
         "shape": list(pool.values.shape[1:]),
         "unused_instances": len(pool) - len(exemplars.used),
-        "duplicate_instances": int((first != np.arange(len(pool))).sum()),
+        "duplicate_instances": int((pool.first_identical() != np.arange(len(pool))).sum()),
         "classes": None if pool.classes is None else len(set(pool.classes.tolist())),
         "exemplars": len(exemplars),
-        "duplicate_exemplars": int((same_exemplar(exemplars, first) != np.arange(len(exemplars))).sum()),
+        "duplicate_exemplars": int((same_exemplar(exemplars) != np.arange(len(exemplars))).sum()),
         "positives": int(positive.sum()),
         "positive_share": float(exemplars.label.mean()),
         "bag_entries": len(exemplars.bag_index),
@@ -60,11 +59,11 @@ def set_statistics(exemplars: ExemplarSet, first_identical: NDArray[np.int64] | 
     return statistics
 
 
-def same_exemplar(exemplars: ExemplarSet, first_identical: NDArray[np.int64]) -> NDArray[np.int64]:
+def same_exemplar(exemplars: ExemplarSet) -> NDArray[np.int64]:
     """``(E,)`` for each exemplar the first one with the same query or references and bag by content, in any order."""
 
     def contents(ptr: NDArray[np.int64], index: NDArray[np.int64]) -> list[bytes]:
-        members = first_identical[index]
+        members = exemplars.pool.first_identical()[index]
         members = members[np.lexsort((members, csr.owners(ptr)))]  # each bag in rising order
         return [part.tobytes() for part in np.split(members, ptr[1:-1])]
 
@@ -87,6 +86,7 @@ _MEANINGS = {
     "different sets",
     "instance_in_two_sets": "an instance of exactly the same content is used in both sets",
 }
+Leak = tuple[str, str, str, list[tuple[Any, ...]]]  # check, set or sets, how a case is shown, and the cases
 
 
 @dataclass(frozen=True)
@@ -100,58 +100,55 @@ class Finding:
     examples: list[str]
 
 
-def audit(sets: dict[str, ExemplarSet], first_identical: dict[str, NDArray[np.int64]] | None = None) -> list[Finding]:
-    """Look for leaks within each set and between sets; an empty list means that none were found."""
-    first = first_identical or {name: exemplars.pool.first_identical() for name, exemplars in sets.items()}
-    findings = [finding for name, one in sets.items() for finding in _leaks_within(name, one, first[name])]
-    return findings + list(_leaks_between(sets))
+def audit(sets: dict[str, ExemplarSet]) -> list[Finding]:
+    """Look for leaks within each set and between sets; an empty list means that there are none."""
+    leaks = [leak for name, exemplars in sets.items() for leak in _leaks_within(name, exemplars)]
+    return [
+        Finding(check, where, _MEANINGS[check], len(cases), [example.format(*case) for case in cases[:EXAMPLES]])
+        for check, where, example, cases in (*leaks, *_leaks_between(sets))
+        if cases
+    ]
 
 
-def _finding(
-    check: str, where: str, cases: Sequence[Any] | NDArray[Any], say: Callable[[Any], str]
-) -> Iterator[Finding]:
-    if len(cases):
-        yield Finding(check, where, _MEANINGS[check], len(cases), [say(case) for case in cases[:EXAMPLES]])
-
-
-def _leaks_within(where: str, exemplars: ExemplarSet, first_identical: NDArray[np.int64]) -> Iterator[Finding]:
-    number = csr.owners(exemplars.all_references[0])  # of the exemplar of each reference
-    asked = exemplars.by_reference()  # so that every reference is compared with every member
-    query, member = asked.query[asked.owner], asked.bag_index  # (T,) the query of each member's exemplar
+def _leaks_within(where: str, exemplars: ExemplarSet) -> Iterator[Leak]:
+    first_identical = exemplars.pool.first_identical()
+    by_reference = exemplars.by_reference()  # so that every reference is compared with every member
+    exemplar = csr.owners(exemplars.all_references[0])[by_reference.owner]  # (T,) the exemplar of each member
+    query, member = by_reference.query[by_reference.owner], by_reference.bag_index  # (T,)
     same = query == member
     copies = (first_identical[query] == first_identical[member]) & ~same
-    asking = number[asked.owner]  # (T,) the exemplar of each member
-    pair = "exemplar {}: query {} and member {}".format
-    in_bag, copied = np.flatnonzero(same), np.flatnonzero(copies)
-    yield from _finding("query_in_bag", where, in_bag, lambda t: f"exemplar {asking[t]}: instance {query[t]}")
-    yield from _finding("query_copy_in_bag", where, copied, lambda t: pair(asking[t], query[t], member[t]))
+    yield "query_in_bag", where, "exemplar {}: instance {}", _cases(same, exemplar, query)
+    shown = "exemplar {}: query {} and member {}"
+    yield "query_copy_in_bag", where, shown, _cases(copies, exemplar, query, member)
+    number = np.arange(len(exemplars))
     if exemplars.witness is not None:
-        shown = csr.bag_any(exemplars.witness, exemplars.bag_ptr)
-        for label, check in ((1, "positive_without_witness"), (0, "negative_with_witness")):
-            wrong = np.flatnonzero((exemplars.label == label) & (shown != label))
-            yield from _finding(check, where, wrong, lambda e: f"exemplar {e}")
-    earlier = same_exemplar(exemplars, first_identical)
-    differs = np.flatnonzero(exemplars.label != exemplars.label[earlier])
-    yield from _finding("one_exemplar_two_labels", where, differs, lambda e: f"exemplars {earlier[e]} and {e}")
+        has_witness = csr.bag_any(exemplars.witness, exemplars.bag_ptr)
+        contradicted = _cases((exemplars.label == 1) & ~has_witness, number)
+        yield "positive_without_witness", where, "exemplar {}", contradicted
+        yield "negative_with_witness", where, "exemplar {}", _cases((exemplars.label == 0) & has_witness, number)
+    earlier = same_exemplar(exemplars)
+    differs = exemplars.label != exemplars.label[earlier]
+    yield "one_exemplar_two_labels", where, "exemplars {} and {}", _cases(differs, earlier, number)
 
 
-def _leaks_between(sets: dict[str, ExemplarSet]) -> Iterator[Finding]:
+def _cases(mask: NDArray[np.bool_], *columns: NDArray[np.int64]) -> list[tuple[Any, ...]]:
+    return list(zip(*(column[mask].tolist() for column in columns), strict=True))
+
+
+def _leaks_between(sets: dict[str, ExemplarSet]) -> Iterator[Leak]:
     classes = {
         name: set(map(str, exemplars.pool.classes[exemplars.used]))
         for name, exemplars in sets.items()
         if exemplars.pool.classes is not None
     }
-    for pair in combinations(classes, 2):
-        shared = sorted(classes[pair[0]] & classes[pair[1]])
-        yield from _finding("class_in_two_sets", ", ".join(pair), shared, lambda name: f"class {name!r}")
-    sets_of = {one: [name for name in classes if one in classes[name]] for one in set().union(*classes.values())}
-    parted = [pair for pair in twin_names(sets_of) if sets_of[pair[0]] != sets_of[pair[1]]]
-    yield from _finding(
-        "twins_in_two_sets",
-        ", ".join(name for name in sets if any(name in sets_of[one] for pair in parted for one in pair)),
-        parted,
-        lambda pair: " and ".join(f"{one!r} ({', '.join(sorted(sets_of[one]))})" for one in pair),
-    )
+    for one, other in combinations(classes, 2):
+        shared = sorted(classes[one] & classes[other])
+        yield "class_in_two_sets", f"{one}, {other}", "class {!r}", [(label,) for label in shared]
+    names = set().union(*classes.values())
+    splits = {label: ", ".join(sorted(name for name in classes if label in classes[name])) for label in names}
+    parted = [(a, splits[a], b, splits[b]) for a, b in twin_names(names) if splits[a] != splits[b]]
+    where = ", ".join(name for name in classes if any({a, b} & classes[name] for a, _, b, _ in parted))
+    yield "twins_in_two_sets", where, "{!r} ({}) and {!r} ({})", parted
     if len(sets) < 2:
         return
     places: dict[str, dict[bytes, int]] = {}  # the first instance of each content
@@ -160,9 +157,7 @@ def _leaks_between(sets: dict[str, ExemplarSet]) -> Iterator[Finding]:
         places[name] = dict(zip(exemplars.pool.digests(used), used.tolist(), strict=True))
     for one, other in combinations(sets, 2):
         both = sorted((places[one][key], places[other][key]) for key in places[one].keys() & places[other])
-        yield from _finding(
-            "instance_in_two_sets", f"{one}, {other}", both, lambda pair: f"instances {pair[0]} and {pair[1]}"
-        )
+        yield "instance_in_two_sets", f"{one}, {other}", "instances {} and {}", both
 
 
 ONE_SET = "set"  # the name of a single set without splits
@@ -181,8 +176,8 @@ class Inspection:
     def document(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
         described = {
-            name: {"builder": one.builder, "options": one.options, "seed": one.seed, **self.statistics[name]}
-            for name, one in self.manifests.items()
+            name: {key: getattr(manifest, key) for key in ("builder", "options", "seed")} | self.statistics[name]
+            for name, manifest in self.manifests.items()
         }
         findings = [asdict(finding) for finding in self.findings]
         return {"folder": str(self.folder), "sets": described, "findings": findings}
@@ -205,13 +200,12 @@ class Inspection:
 def inspect_folder(folder: Path) -> Inspection:
     """Open a set or a folder of splits, check every hash, and measure and audit it."""
     sets = {ONE_SET: ExemplarSet.load(folder, verify=True)} if is_set(folder) else load_splits(folder, verify=True)
-    first = {name: exemplars.pool.first_identical() for name, exemplars in sets.items()}
     return Inspection(
         folder=folder,
         sets=sets,
         manifests={name: Manifest.read(folder if name == ONE_SET else folder / name) for name in sets},
-        statistics={name: set_statistics(exemplars, first[name]) for name, exemplars in sets.items()},
-        findings=audit(sets, first),
+        statistics={name: set_statistics(exemplars) for name, exemplars in sets.items()},
+        findings=audit(sets),
     )
 
 

@@ -276,9 +276,9 @@ def kind_named(name: object) -> Kind:
     return KINDS[name]
 
 
-def kind_of_suffix(suffix: str) -> str | None:
-    """The kind of instance in files with a suffix; ``None`` if there is none."""
-    return next((name for name, kind in KINDS.items() if suffix.lower() in kind.suffixes), None)
+def kind_of_file(name: str) -> str:
+    """The kind of instance in a file of that name, from its suffix; "" if there is none."""
+    return next((kind.name for kind in KINDS.values() if name.lower().endswith(tuple(kind.suffixes))), "")
 
 
 def guess_kind(cell: Any) -> str:
@@ -289,8 +289,7 @@ def guess_kind(cell: Any) -> str:
     """
     if not isinstance(cell, str) or is_list(cell):
         return "features"
-    text = cell.strip().lower()
-    return next((name for name, kind in KINDS.items() if text.endswith(tuple(kind.suffixes))), "text")
+    return kind_of_file(cell.strip()) or "text"
 
 
 @contextmanager

@@ -29,6 +29,18 @@ _SHAPE = {
 BUILD_AGAIN = "The set is damaged. Build it again."
 
 
+def counts_of(exemplars: ExemplarSet) -> dict[str, Any]:
+    """The counts of a set that its manifest has."""
+    witness, references = exemplars.witness, exemplars.reference_index
+    return {
+        "exemplars": len(exemplars),
+        "bag_entries": len(exemplars.bag_index),
+        "positives": int(exemplars.label.sum()),
+        "witnesses": None if witness is None else int(witness.sum()),
+        "references": None if references is None else len(references),
+    }
+
+
 @dataclass(frozen=True)
 class Manifest:
     """The content of ``manifest.json``: origin, counts, size and hash of each file."""
@@ -57,24 +69,20 @@ class Manifest:
     @classmethod
     def describe(cls, exemplars: ExemplarSet, folder: Path, **origin: Any) -> "Manifest":
         """The manifest of a set whose files are in a folder."""
-        pool, witness, references = exemplars.pool, exemplars.witness, exemplars.reference_index
+        pool = exemplars.pool
         paths = [folder / name for name in (TABLE, POOL_ARRAY, POOL_TABLE) if (folder / name).exists()]
         return cls(
             kind=pool.kind,
             instances=len(pool),
             shape=list(pool.values.shape[1:]),
             has_classes=pool.classes is not None,
-            exemplars=len(exemplars),
-            bag_entries=len(exemplars.bag_index),
-            positives=int(exemplars.label.sum()),
-            witnesses=None if witness is None else int(witness.sum()),
             has_groups=exemplars.group is not None,
             has_weights=exemplars.weight is not None,
             files={path.name: {"bytes": path.stat().st_size, "sha256": sha256_of(path)} for path in paths},
-            references=None if references is None else len(references),
             has_query_ids=exemplars.query_id is not None,
             has_names=pool.names is not None,
             image_steps=None if pool.image_steps is None else list(pool.image_steps),
+            **counts_of(exemplars),
             **origin,
         )
 

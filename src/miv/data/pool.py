@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miv.data.columns import as_strings
+from miv.data.columns import add_strings, as_strings
 from miv.data.kinds import KINDS, kind_named
 from miv.errors import MIVError
-from miv.files.images import ImageForm, Steps, checked_steps
+from miv.files.images import LARGEST_SIDE, ImageForm, Steps, checked_steps
 from miv.files.instances import InstanceKind, refuse_masked
 
 # Values are read in pieces of about this size, so that a mapped pool never has to fit in memory.
@@ -53,10 +53,9 @@ class InstancePool:
         object.__setattr__(self, "values", kind.check_pool(self.values))
         if len(self.values) == 0:
             raise MIVError("The pool is empty. Expected at least one instance.")
-        if self.classes is not None:
-            object.__setattr__(self, "classes", as_strings("classes", self.classes, len(self.values)))
-        if self.names is not None:
-            object.__setattr__(self, "names", as_strings("names", self.names, len(self.values)))
+        for name in ("classes", "names"):
+            if (strings := getattr(self, name)) is not None:
+                object.__setattr__(self, name, as_strings(name, strings, len(self.values)))
         if self.image_steps is not None:
             if not kind.has_form:
                 raise MIVError(f"image_steps is {self.image_steps}. Expected none for {self.kind!r}.")
@@ -99,9 +98,7 @@ class InstancePool:
         digest = hashlib.sha256(self.kind.encode())
         kind = KINDS[self.kind]
         if not kind.is_array:
-            for value in self.values:
-                content = bytes(kind.content(value))
-                digest.update(len(content).to_bytes(8, "little") + content)
+            add_strings(digest, self.values)
         else:
             digest.update(str((self.values.dtype.str, self.values.shape)).encode())
             for _, piece in self._pieces():
@@ -115,6 +112,10 @@ class InstancePool:
 
     def first_identical(self) -> NDArray[np.int64]:
         """``(P,)`` the first instance with the same content as each instance, which may be itself."""
+        return self._first_identical
+
+    @cached_property
+    def _first_identical(self) -> NDArray[np.int64]:
         first: dict[bytes, int] = {}
         rows = (first.setdefault(digest, row) for row, digest in enumerate(self.digests()))
         return np.fromiter(rows, np.int64, len(self))
@@ -126,8 +127,6 @@ class InstancePool:
 
 
 # The form of a verifier's training images, so that other images can be converted the same way or rejected.
-
-_LARGEST_SIDE = 10_000
 
 
 @dataclass(frozen=True)
@@ -166,7 +165,7 @@ class InstanceForm:
         except TypeError:
             form = None
         sides = () if form is None else (form.height, form.width)
-        fits = all(type(side) is int and 1 <= side <= _LARGEST_SIDE for side in sides)
+        fits = all(type(side) is int and 1 <= side <= LARGEST_SIDE for side in sides)
         if form is None or not fits or form.mode not in ("L", "RGB") or form.kind != "image":
             raise MIVError(f"instances is {str(document)[:80]}. Expected an image of mode L or RGB and its size.")
         if form.steps is None:

@@ -29,61 +29,52 @@ def write_table(exemplars: "ExemplarSet", path: Path) -> None:
     """Write ``exemplars.parquet``."""
     if max(len(exemplars.pool), len(exemplars.bag_index), len(exemplars.all_references[1])) > MAX_INDEX:
         raise MIVError(f"A set can have at most {MAX_INDEX} instances, bag entries and references. Save it in parts.")
-    borders = pa.array(exemplars.bag_ptr.astype(np.int32))
     data = {
         "query": pa.array(exemplars.query.astype(np.int32)),
-        "bag": pa.ListArray.from_arrays(borders, pa.array(exemplars.bag_index.astype(np.int32))),
+        "bag": _lists(exemplars.bag_ptr, exemplars.bag_index.astype(np.int32)),
         "label": pa.array(exemplars.label),
     }
     if exemplars.witness is not None:
-        data["witness"] = pa.ListArray.from_arrays(borders, pa.array(exemplars.witness))
+        data["witness"] = _lists(exemplars.bag_ptr, exemplars.witness)
     if exemplars.group is not None:
-        data["group"] = _as_column("group", exemplars.group)
+        data["group"] = _texts("group", exemplars.group)
     if exemplars.weight is not None:
         data["weight"] = pa.array(exemplars.weight)
     if exemplars.query_id is not None:
-        data["query_id"] = _as_column("query_id", exemplars.query_id)
+        data["query_id"] = _texts("query_id", exemplars.query_id)
     if exemplars.reference_ptr is not None and exemplars.reference_index is not None:
-        between = pa.array(exemplars.reference_ptr.astype(np.int32))
-        data["references"] = pa.ListArray.from_arrays(between, pa.array(exemplars.reference_index.astype(np.int32)))
+        data["references"] = _lists(exemplars.reference_ptr, exemplars.reference_index.astype(np.int32))
     _write(data, path)
 
 
 def read_table(path: Path, manifest: Manifest) -> dict[str, Any]:
     """Read ``exemplars.parquet`` as the arguments of ``ExemplarSet`` after ``pool``."""
     rows, entries = manifest.exemplars, manifest.bag_entries
-    found: dict[str, Any] = {}
-    found["bag_ptr"], found["bag_index"] = _read_lists(path, "bag", pa.int32(), rows, entries, np.int64)
-    found["query"] = _read_numbers(path, "query", pa.int32(), rows, np.int64)
-    found["label"] = _read_numbers(path, "label", pa.int8(), rows, np.int8)
+    columns: dict[str, Any] = {}
+    columns["bag_ptr"], columns["bag_index"] = _read_lists(path, "bag", pa.int32(), rows, entries, np.int64)
+    columns["query"] = _read_numbers(path, "query", pa.int32(), rows, np.int64)
+    columns["label"] = _read_numbers(path, "label", pa.int8(), rows, np.int8)
     if manifest.witnesses is not None:
-        borders, found["witness"] = _read_lists(path, "witness", pa.bool_(), rows, entries, np.bool_)
-        if not np.array_equal(borders, found["bag_ptr"]):
-            row = int((borders != found["bag_ptr"]).argmax()) - 1
+        borders, columns["witness"] = _read_lists(path, "witness", pa.bool_(), rows, entries, np.bool_)
+        if not np.array_equal(borders, columns["bag_ptr"]):
+            row = int((borders != columns["bag_ptr"]).argmax()) - 1
             raise MIVError(f"{path}, row {row}: 'witness' and 'bag' have different lengths.")
-    if manifest.has_groups:
-        found["group"] = _read_texts(path, "group", rows)
     if manifest.has_weights:
-        found["weight"] = _read_numbers(path, "weight", pa.float64(), rows, np.float64)
-    if manifest.has_query_ids:
-        found["query_id"] = _read_texts(path, "query_id", rows)
+        columns["weight"] = _read_numbers(path, "weight", pa.float64(), rows, np.float64)
+    for name, known in (("group", manifest.has_groups), ("query_id", manifest.has_query_ids)):
+        if known:
+            columns[name] = _read_texts(path, name, rows)
     if manifest.references is not None:
-        found["reference_ptr"], found["reference_index"] = _read_lists(
-            path, "references", pa.int32(), rows, manifest.references, np.int64
-        )
-    return found
+        references = _read_lists(path, "references", pa.int32(), rows, manifest.references, np.int64)
+        columns["reference_ptr"], columns["reference_index"] = references
+    return columns
 
 
 def write_pool(pool: InstancePool, path: Path) -> None:
     """Write ``pool.parquet``: the texts, the classes and the names, if any."""
-    data = {}
-    if not KINDS[pool.kind].is_array:
-        data["text"] = _as_column("values", pool.values)
-    if pool.classes is not None:
-        data["class"] = _as_column("classes", pool.classes)
-    if pool.names is not None:
-        data["name"] = _as_column("names", pool.names)
-    _write(data, path)
+    texts = None if KINDS[pool.kind].is_array else pool.values
+    columns = [("text", "values", texts), ("class", "classes", pool.classes), ("name", "names", pool.names)]
+    _write({name: _texts(field, strings) for name, field, strings in columns if strings is not None}, path)
 
 
 def read_pool(path: Path, manifest: Manifest) -> dict[str, NDArray[Any]]:
@@ -96,7 +87,11 @@ def read_pool(path: Path, manifest: Manifest) -> dict[str, NDArray[Any]]:
     return {key: _read_texts(path, name, manifest.instances) for key, (name, known) in columns.items() if known}
 
 
-def _as_column(name: str, texts: NDArray[Any]) -> Any:
+def _lists(borders: NDArray[np.int64], members: NDArray[Any]) -> Any:
+    return pa.ListArray.from_arrays(pa.array(borders.astype(np.int32)), pa.array(members))
+
+
+def _texts(name: str, texts: NDArray[Any]) -> Any:
     try:
         return pa.array(texts, pa.string())
     except UnicodeEncodeError:
@@ -112,11 +107,11 @@ def _pieces(path: Path, name: str, kind: Any, rows: int, entries: int = 0) -> It
     """Read one column, one row group at a time, because decoding lists takes several times their size."""
     try:
         with pq.ParquetFile(path) as file:
-            metadata, given = file.metadata, file.schema_arrow
+            metadata, schema = file.metadata, file.schema_arrow
         if metadata.num_rows != rows:
             raise MIVError(f"{path} has {metadata.num_rows} rows. The manifest says {rows}.")
-        if given.names.count(name) != 1 or given.field(name).type != kind:
-            kinds = ", ".join(f"{field.name} ({field.type})" for field in given)
+        if schema.names.count(name) != 1 or schema.field(name).type != kind:
+            kinds = ", ".join(f"{field.name} ({field.type})" for field in schema)
             raise MIVError(f"{path} has the columns {kinds}. Expected one {name!r} of type {kind}.")
         _check_size(path, name, rows, entries)
         form: dict[str, Any] = {"read_dictionary": [name]} if kind == pa.string() else {}
@@ -153,15 +148,15 @@ def _read_lists(
     path: Path, name: str, kind: Any, rows: int, entries: int, dtype: Any
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Read a column of lists as borders ``(E + 1,)`` and entries ``(T,)`` of all rows."""
-    sizes, found = [], []
+    sizes, entries_of = [], []
     for piece in _pieces(path, name, pa.list_(kind), rows, entries):
         borders = _as_array(piece.offsets)
         members = piece.values[int(borders[0]) : int(borders[-1])]
         if members.null_count:
             raise MIVError(f"{path} has {members.null_count} empty entries in {name!r}. Expected none.")
         sizes.append(np.diff(borders))
-        found.append(_as_array(members))
-    return csr.borders(_joined(sizes, np.int64)), _joined(found, dtype)
+        entries_of.append(_as_array(members))
+    return csr.borders(_joined(sizes, np.int64)), _joined(entries_of, dtype)
 
 
 def _read_texts(path: Path, name: str, rows: int) -> NDArray[Any]:

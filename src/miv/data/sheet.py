@@ -2,11 +2,10 @@
 
 import base64
 import io
-from functools import cached_property
+from collections.abc import Callable
 from html import escape
 from math import ceil, sqrt
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,46 +17,7 @@ from miv.data.pool import InstancePool
 from miv.errors import MIVError
 from miv.files.atomic import whole_file
 
-# Small pictures of instances: images unchanged, feature vectors as a square of grey cells.
-
 LARGEST_SIDE = 192  # pixels; enough to recognise a signature while fifty exemplars stay a small file
-
-
-class Thumbnails:
-    """Pictures of a pool's instances of kind ``image`` or ``features``."""
-
-    def __init__(self, pool: InstancePool) -> None:
-        self.pool = pool
-
-    def picture(self, instance: int) -> Image.Image:
-        """The instance as a picture of at most ``LARGEST_SIDE`` pixels per side."""
-        values = np.asarray(self.pool.values[instance])
-        pixels = values if KINDS[self.pool.kind].has_form else self._cells(values)
-        picture = Image.fromarray(np.ascontiguousarray(pixels))
-        picture.thumbnail((LARGEST_SIDE, LARGEST_SIDE))
-        return picture
-
-    def data_address(self, instance: int) -> str:
-        """The picture as a data URI for an HTML image."""
-        file = io.BytesIO()
-        self.picture(instance).save(file, "PNG")
-        return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
-
-    def _cells(self, vector: NDArray[Any]) -> NDArray[np.uint8]:
-        side = ceil(sqrt(len(vector)))
-        low, high = self._range
-        grey = np.zeros(side * side)
-        grey[: len(vector)] = (vector.astype(np.float64) - low) / ((high - low) or 1.0)
-        return (grey.clip(0, 1) * 255).astype(np.uint8).reshape(side, side)
-
-    @cached_property
-    def _range(self) -> tuple[float, float]:
-        """The same black and white levels for all vectors, so that they can be compared by eye."""
-        some = np.asarray(self.pool.values[:1000], dtype=np.float64)
-        low, high = np.quantile(some, [0.01, 0.99])
-        return float(low), float(high)
-
-
 SHOWN_MEMBERS = 24  # of one bag; a longer bag shows how many more there are
 SHOWN_REFERENCES = 12
 SHOWN_LETTERS = 400  # of one text
@@ -72,11 +32,11 @@ def write_contact_sheet(sets: dict[str, ExemplarSet], path: Path, *, exemplars: 
         raise MIVError(f"The sheet {path} ends in {path.suffix!r}. Expected a name that ends in .html.")
     parts = [_HEAD]
     shares = np.array_split(np.arange(exemplars), len(sets))
-    for number, ((name, one), share) in enumerate(zip(sets.items(), shares, strict=True)):
-        chosen = _choose_balanced(one.label, len(share), np.random.default_rng([seed, number]))
-        parts.append(f"<h2>{escape(name)}: {len(chosen)} of {len(one):,} exemplars</h2>")
-        thumbnails = Thumbnails(one.pool) if KINDS[one.pool.kind].is_array else None
-        parts += [_exemplar(one, int(exemplar), thumbnails) for exemplar in chosen]
+    for number, ((name, split), share) in enumerate(zip(sets.items(), shares, strict=True)):
+        chosen = _choose_balanced(split.label, len(share), np.random.default_rng([seed, number]))
+        parts.append(f"<h2>{escape(name)}: {len(chosen)} of {len(split):,} exemplars</h2>")
+        picture = pictures(split.pool) if KINDS[split.pool.kind].is_array else None
+        parts += [_exemplar(split, exemplar, picture) for exemplar in chosen.tolist()]
     with whole_file(path) as temporary:
         temporary.write_text("\n".join([*parts, "</body></html>\n"]), encoding="utf-8", errors="replace")
 
@@ -90,7 +50,28 @@ def _choose_balanced(label: NDArray[np.int8], wanted: int, random: np.random.Gen
     return np.concatenate([np.sort(positives), np.sort(negatives)])
 
 
-def _exemplar(exemplars: ExemplarSet, exemplar: int, thumbnails: Thumbnails | None) -> str:
+def pictures(pool: InstancePool) -> Callable[[int], str]:
+    """Return what makes the picture of an instance, as a data URI: an image, or a vector as a square of grey cells."""
+    is_image = KINDS[pool.kind].has_form
+    # The same black and white levels for all vectors, so that they can be compared by eye.
+    low, high = (0.0, 1.0) if is_image else np.quantile(pool.values[:1000].astype(np.float64), [0.01, 0.99])
+
+    def picture(instance: int) -> str:
+        pixels = np.asarray(pool.values[instance])
+        if not is_image:
+            side = ceil(sqrt(len(pixels)))
+            grey = np.zeros(side * side)
+            grey[: len(pixels)] = (pixels.astype(np.float64) - low) / ((high - low) or 1.0)
+            pixels = (grey.clip(0, 1) * 255).astype(np.uint8).reshape(side, side)
+        image, file = Image.fromarray(np.ascontiguousarray(pixels)), io.BytesIO()
+        image.thumbnail((LARGEST_SIDE, LARGEST_SIDE))
+        image.save(file, "PNG")
+        return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
+
+    return picture
+
+
+def _exemplar(exemplars: ExemplarSet, exemplar: int, picture: Callable[[int], str] | None) -> str:
     """The whole bag; of a long bag the witnesses, then others, in the order of the bag."""
     label = "positive" if exemplars.label[exemplar] else "negative"
     words = [f"exemplar {exemplar}", f'<b class="{label}">{label}</b>']
@@ -100,26 +81,24 @@ def _exemplar(exemplars: ExemplarSet, exemplar: int, thumbnails: Thumbnails | No
     witness = exemplars.bag_witness(exemplar)
     flags = np.zeros(len(bag), bool) if witness is None else witness
     places = np.sort(np.argsort(~flags, kind="stable")[:SHOWN_MEMBERS])
-    members = [_instance(exemplars, bag[place], "witness" * bool(flags[place]), thumbnails) for place in places]
-    asked = [_instance(exemplars, instance, "", thumbnails) for instance in references[:SHOWN_REFERENCES]]
-    for shown, total in ((members, len(bag)), (asked, len(references))):
+    members = [_instance(exemplars.pool, bag[place], "witness" * bool(flags[place]), picture) for place in places]
+    query = [_instance(exemplars.pool, instance, "", picture) for instance in references[:SHOWN_REFERENCES]]
+    for shown, total in ((members, len(bag)), (query, len(references))):
         if total > len(shown):
             shown.append(f'<span class="more">and {total - len(shown)} more</span>')
     return (
-        f'<section class="{"texts" if thumbnails is None else "pictures"}"><p>{" · ".join(words)}</p>'
-        f'<div class="query">{"".join(asked)}</div><div class="bag">{"".join(members)}</div></section>'
+        f'<section class="{"texts" if picture is None else "pictures"}"><p>{" · ".join(words)}</p>'
+        f'<div class="query">{"".join(query)}</div><div class="bag">{"".join(members)}</div></section>'
     )
 
 
-def _instance(exemplars: ExemplarSet, instance: int, mark: str, thumbnails: Thumbnails | None) -> str:
-    classes = exemplars.pool.classes
-    title = f"instance {instance}" + ("" if classes is None else f", class {classes[instance]}")
-    names = exemplars.pool.names
-    title += "" if names is None or not names[instance] else f", {names[instance]}"
+def _instance(pool: InstancePool, instance: int, mark: str, picture: Callable[[int], str] | None) -> str:
+    title = f"instance {instance}" + ("" if pool.classes is None else f", class {pool.classes[instance]}")
+    title += "" if pool.names is None or not pool.names[instance] else f", {pool.names[instance]}"
     attributes = f'class="instance {mark}" title="{escape(title)}"'
-    if thumbnails is not None:
-        return f'<img {attributes} alt="{escape(title)}" src="{thumbnails.data_address(instance)}">'
-    text = str(exemplars.pool.values[instance])
+    if picture is not None:
+        return f'<img {attributes} alt="{escape(title)}" src="{picture(instance)}">'
+    text = str(pool.values[instance])
     shown = text if len(text) <= SHOWN_LETTERS else text[:SHOWN_LETTERS] + "…"
     return f"<span {attributes}>{escape(shown)}</span>"
 

@@ -124,21 +124,15 @@ def possible_query_groups(exemplars: ExemplarSet) -> list[Integers]:
         keys.append(exemplars.pool.classes[exemplars.query].astype(str))
     if exemplars.query_id is not None:
         keys.append(exemplars.query_id.astype(str))
-    linked = _connected(*exemplars.all_references, len(exemplars.pool)) if exemplars.has_references else exemplars.query
+    linked = connected(*exemplars.all_references, len(exemplars.pool)) if exemplars.has_references else exemplars.query
     return [np.unique(key, return_inverse=True)[1] for key in (*keys, linked)]
 
 
-def connected(links: Sequence[Iterable[int]], nodes: int) -> Integers:
-    """Number the connected parts of a graph: exemplar ``e`` connects the nodes ``links[e]``.
+def connected(ptr: Integers, node: Integers, nodes: int) -> Integers:
+    """``(E,)`` the connected part of each exemplar in a graph: ``e`` connects the nodes ``node[ptr[e]:ptr[e + 1]]``.
 
     The number of a part is its smallest node, whatever the order of the links.
     """
-    tied = [list(link) for link in links]
-    ptr = csr.borders([len(link) for link in tied])
-    return _connected(ptr, np.array([one for link in tied for one in link], np.int64), nodes)
-
-
-def _connected(ptr: Integers, node: Integers, nodes: int) -> Integers:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
@@ -180,8 +174,8 @@ def choose_held_out(exemplars: ExemplarSet, fraction: float, random: np.random.G
         shares = [[float(held_out[exemplars.label == label].mean()) for label in (0, 1)] for held_out in drawn]
         fitting = [number for number, of_labels in enumerate(shares) if all(0 < share < 1 for share in of_labels)]
         if fitting:
-            asked = wanted / len(exemplars)
-            return drawn[min(fitting, key=lambda number: sum(abs(share - asked) for share in shares[number]))]
+            target = wanted / len(exemplars)
+            return drawn[min(fitting, key=lambda number: sum(abs(share - target) for share in shares[number]))]
     return None
 
 

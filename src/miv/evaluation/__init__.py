@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from miv.evaluation.calibration import calibrate as calibrate
     from miv.evaluation.calibration_fits import expected_calibration_error as expected_calibration_error
     from miv.evaluation.curves import write_curves as write_curves
-    from miv.evaluation.curves import write_learning_curves as write_learning_curves
     from miv.evaluation.evaluation import Evaluation as Evaluation
     from miv.evaluation.evaluation import evaluate as evaluate
     from miv.evaluation.goals import parse_goal as parse_goal
@@ -27,9 +26,9 @@ if TYPE_CHECKING:
     from miv.evaluation.predicting import predict as predict
     from miv.evaluation.predictions import Predictions as Predictions
     from miv.evaluation.report import write_report as write_report
-    from miv.evaluation.report_source import ReportModel as ReportModel
-    from miv.evaluation.report_source import ReportSource as ReportSource
-    from miv.evaluation.report_source import open_runs as open_runs
+    from miv.evaluation.report_data import ReportModel as ReportModel
+    from miv.evaluation.report_data import ReportSource as ReportSource
+    from miv.evaluation.report_data import open_runs as open_runs
     from miv.evaluation.runs import RunFolder as RunFolder
     from miv.evaluation.verifier_audit import audit as audit
     from miv.evaluation.witnesses import rank_instances as rank_instances
@@ -42,14 +41,14 @@ _NAMES = {
     "baselines": "Baselines Figures",
     "calibration": "Calibration calibrate",
     "calibration_fits": "expected_calibration_error",
-    "curves": "write_curves write_learning_curves",
+    "curves": "write_curves",
     "evaluation": "Evaluation evaluate",
     "goals": "parse_goal",
     "metrics": "GroupRow attention_entropy auroc classification_metrics entropy_metrics group_table",
     "predicting": "explain predict",
     "predictions": "Predictions",
     "report": "write_report",
-    "report_source": "ReportModel ReportSource open_runs",
+    "report_data": "ReportModel ReportSource open_runs",
     "runs": "RunFolder",
     "verifier_audit": "audit",
     "witnesses": "rank_instances witness_metrics witness_rankings witness_scores",

@@ -11,7 +11,7 @@ from miv.errors import MIVError
 from miv.evaluation.verifier_audit import Document, audit
 from miv.files.atomic import whole_file
 from miv.files.weights import hash_of_weights
-from miv.runtime import Progress, SilentProgress, cell_text, table_of
+from miv.runtime import Progress, cell_text, table_of
 from miv.verifier.network import Verifier
 
 Row = dict[str, Any]
@@ -70,12 +70,13 @@ def tables(models: Models) -> list[Table]:
 
 
 def _summary_row(model: Document) -> Row:
-    grown = _four_times(model)
-    row: Row = {"AUROC": model["metrics"]["auroc"], **_right_reason(model)}
-    for title, name in _CHANGES.items():
-        row[f"{title}: no"] = None if model[name] is None else _percent(model[name]["turned_to_no"])
-    row["AUROC, bags ×4 by distractors"] = None if grown is None else _grown(model, grown)
-    return row
+    grown, changes = _four_times(model), {title: model[name] for title, name in _CHANGES.items()}
+    return {
+        "AUROC": model["metrics"]["auroc"],
+        **_right_reason(model),
+        **{f"{title}: no": change and _percent(change["turned_to_no"]) for title, change in changes.items()},
+        "AUROC, bags ×4 by distractors": grown and _grown(model, grown),
+    }
 
 
 def _four_times(model: Document) -> Document | None:
@@ -109,13 +110,12 @@ def _reason_row(model: Document) -> Row:
 def _follow_row(model: Document) -> Row:
     row: Row = {}
     for title, name in _CHANGES.items():
-        change = model[name]
-        row[f"{title}: no"] = None
-        if change is not None:
-            share = change["turned_to_no"]
-            row[f"{title}: no"] = f"{_percent(share)} [{100 * share['low']:.0f}, {100 * share['high']:.0f}]"
-            if "logit_change" in change:
-                row[f"{title}: logit"] = f"{change['logit_change']:+.2f}"
+        change = model[name] or {}
+        share = change.get("turned_to_no")
+        span = share and f"{_percent(share)} [{100 * share['low']:.0f}, {100 * share['high']:.0f}]"
+        row[f"{title}: no"] = span
+        if "logit_change" in change:
+            row[f"{title}: logit"] = f"{change['logit_change']:+.2f}"
     return row
 
 
@@ -149,28 +149,26 @@ def findings(models: Models) -> list[str]:
     right = _shares(models, lambda model: model["reasons"]["right_reason"])
     if right:
         best, worst = _ends(right)
+        other = f"; {worst} does so in {right[worst]:.0%}" if worst != best else ""
         sentences.append(
-            f"When {best} says yes to a positive, it looks first at a witness in {right[best]:.0%} of cases"
-            + (f"; {worst} does so in {right[worst]:.0%}." if worst != best else ".")
+            f"When {best} says yes to a positive, it looks first at a witness in {right[best]:.0%} of cases{other}."
         )
     deleted, control, swapped = (
         _shares(models, lambda model, name=name: (model[name] or {}).get("turned_to_no"))  # type: ignore[misc]
         for name in _CHANGES.values()
     )
     if deleted:
-        for name in dict.fromkeys(_ends({name: deleted[name] - control[name] for name in deleted})):
-            sentences.append(
-                f"{deleted[name]:.0%} of {name}'s positive verdicts flip when the witnesses are deleted "
-                f"({control[name]:.0%} when as many other instances are)."
-            )
+        sentences += [
+            f"{deleted[name]:.0%} of {name}'s positive verdicts flip when the witnesses are deleted "
+            f"({control[name]:.0%} when as many other instances are)."
+            for name in dict.fromkeys(_ends({name: deleted[name] - control[name] for name in deleted}))
+        ]
     if swapped:
         best, worst = _ends(swapped)
         known = all(model["classes_known"] for model in models.values())
         query = "a query of another class" if known else "another query, whose class is not known"
-        sentences.append(
-            f"With {query}, {swapped[best]:.0%} of {best}'s positive verdicts flip"
-            + (f", and {swapped[worst]:.0%} of {worst}'s." if worst != best else ".")
-        )
+        other = f", and {swapped[worst]:.0%} of {worst}'s" if worst != best else ""
+        sentences.append(f"With {query}, {swapped[best]:.0%} of {best}'s positive verdicts flip{other}.")
     grown = {name: row for name, model in models.items() if (row := _four_times(model)) and row["auroc"] is not None}
     if grown:
         worst, best = _ends({name: row["given"]["auroc"] - row["auroc"] for name, row in grown.items()})
@@ -226,11 +224,11 @@ class AuditReport:
         """Write JSON, Markdown or text, depending on the suffix, atomically."""
         check_suffix(path)
         if path.suffix == ".json":
-            text = json.dumps(self.document(), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+            text = json.dumps(self.document(), ensure_ascii=False, indent=2, allow_nan=False)
         else:
-            text = self.markdown() if path.suffix == ".md" else self.text() + "\n"
+            text = self.markdown() if path.suffix == ".md" else self.text()
         with whole_file(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+            temporary.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
 
 
 def heading(about: dict[str, Any], models: Models) -> str:
@@ -267,7 +265,6 @@ def audit_models(
     progress: Progress | None = None,
 ) -> AuditReport:
     """Audit several verifiers, by name, on the same exemplars."""
-    progress = progress or SilentProgress()
     documents: Models = {}
     for name, verifier in models.items():
         point = verifier.operating_point

@@ -1,6 +1,5 @@
-"""Fit an operating point to the answers on validation data, with intervals for its figures."""
+"""Fit an operating point to the answers on validation data, with intervals for its figures, as text and on the card."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,88 +20,24 @@ from miv.evaluation.calibration_fits import (
     resampled_calibration_error,
     shares_of_bags,
 )
-from miv.evaluation.calibration_output import calibration_text, witness_warning, write_pictures
-from miv.evaluation.clusters import ClusterBy, chosen_clusters, cluster_words, clusters_of
-from miv.evaluation.error_curve import CONFIDENCE, ErrorCurve, false_accept_tail
-from miv.evaluation.goals import EqualErrors, Goal, parse_goal
+from miv.evaluation.curves import write_calibration_curves
+from miv.evaluation.error_curve import (
+    CONFIDENCE,
+    ClusterBy,
+    ErrorCurve,
+    chosen_clusters,
+    cluster_words,
+    clusters_of,
+    false_accept_tail,
+)
+from miv.evaluation.goals import Goal, interval, parse_goal, point_rates
 from miv.evaluation.out_of_distribution import limit_text
 from miv.evaluation.predictions import Predictions
 from miv.files.arrays import Floats, Integers, Labels, Mask
+from miv.files.json import check_section, write_section
+from miv.runtime import aligned_table
 from miv.verifier.decisions import ConformalRule, OperatingPoint, StatedRule, WitnessesBy, WitnessRule
 from miv.verifier.out_of_distribution import OutOfDistributionLimit
-
-# The thresholds of a goal and the errors at them, each with its interval.
-
-
-def point_rates(curve: ErrorCurve, goal: Goal, resampled: Iterator[ErrorCurve]) -> dict[str, Any]:
-    """The thresholds, the errors at them, the share of unsure and the equal error rate, each with its interval.
-
-    The thresholds and the equal error rate are recomputed in each round; the errors and the share of unsure are those
-    of the chosen thresholds.
-    """
-    place, lower = goal.pick(curve), goal.pick_lower(curve)
-    two = bool(lower < place)
-    draws: dict[str, list[Floats]] = {}
-    for batch in resampled:
-        drawn = _figures(batch, place, lower, goal.pick(batch), goal.pick_lower(batch), two=two)
-        for name, figures in drawn.items():
-            draws.setdefault(name, []).append(figures)
-    values = _figures(curve, place, lower, place, lower, two=two)
-    rates: dict[str, Any] = {
-        name: interval(float(value), np.concatenate(draws[name])) for name, value in values.items()
-    }
-    # Resampling zero errors always gives zero; the exact bound says how high the true rate may be.
-    for name, errors, evidence in (
-        ("false_accept_rate", curve.false_accepts[place], curve.of_negatives),
-        ("false_reject_rate", curve.false_rejects[lower], curve.of_positives),
-    ):
-        rates[name] |= {
-            "errors": int(errors),
-            "effective_exemplars": float(evidence.effective(errors)),
-            "at_most": min(float(evidence.upper_bound(errors)), goal.promised().get(name, 1.0)),
-        }
-    exemplars = int(curve.negatives + curve.positives)
-    rates["accuracy"] = 1 - int(curve.false_accepts[place] + curve.false_rejects[place]) / exemplars
-    if two:
-        unsure = _unsure(curve, place, lower)
-        wrong = int(curve.false_accepts[place] + curve.false_rejects[lower])
-        rates["unsure"] |= {
-            "exemplars": int(sum(unsure)),
-            "of_negatives": float(unsure[0] / curve.negatives),
-            "of_positives": float(unsure[1] / curve.positives),
-        }
-        decided = exemplars - int(sum(unsure))
-        rates["accuracy_of_decided"] = 1 - wrong / decided if decided else None
-    return rates
-
-
-def interval(value: float, resampled: Floats) -> dict[str, Any]:
-    """A value with the interval of its resamples."""
-    low, high = np.quantile(resampled, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return {"value": value, "low": float(low), "high": float(high)}
-
-
-def _figures(
-    curve: ErrorCurve, place: Integers, lower: Integers, own: Integers, own_lower: Integers, *, two: bool
-) -> dict[str, Floats]:
-    """Figures ``(...)`` at the chosen cuts ``place`` and ``lower``; the thresholds are the curve's own."""
-    figures = {
-        "threshold": curve.cuts[own],
-        "false_accept_rate": curve.false_accept_rate[..., place],
-        "false_reject_rate": curve.false_reject_rate[..., lower],
-        "eer": EqualErrors().rate(curve),
-    }
-    if two:
-        figures["lower_threshold"] = curve.cuts[own_lower]
-        figures["unsure"] = sum(_unsure(curve, place, lower)) / (curve.negatives + curve.positives)
-    return figures
-
-
-def _unsure(curve: ErrorCurve, place: Integers, lower: Integers) -> tuple[Integers, Integers]:
-    """The negatives and positives ``(...)`` between the cuts ``lower`` and ``place``."""
-    negatives = curve.false_accepts[..., lower] - curve.false_accepts[..., place]
-    return np.asarray(negatives), np.asarray(curve.false_rejects[..., place] - curve.false_rejects[..., lower])
-
 
 ROUNDS = 1000  # bootstrap rounds
 
@@ -145,7 +80,7 @@ class Calibration:
 
     def write_pictures(self, folder: Path | str) -> list[Path]:
         """Write ``roc``, ``det`` and ``reliability`` as PNG and SVG, and return the paths."""
-        return write_pictures(self, folder)
+        return write_calibration_curves(self.point, self.predictions, self.held_out, Path(folder))
 
 
 def calibrate(
@@ -233,15 +168,16 @@ def _calibration_error(label: Labels, probability: Floats, cluster: Integers, ro
 def _by_bag_size(predictions: Predictions, held_out: Floats, accepted: Mask, rejected: Mask) -> list[dict[str, Any]]:
     names, place = bag_size_classes(predictions.bag_sizes)
     rows = []
+    label = predictions.label
     for number, name in enumerate(names):
-        of, label = place == number, predictions.label
-        positive, negative = of & (label == 1), of & (label == 0)
+        of = place == number
+        accepts, rejects = accepted[of & (label == 0)], rejected[of & (label == 1)]
         rows.append(
             {
                 "bag_size": name,
                 "exemplars": int(of.sum()),
-                "false_accept_rate": float(accepted[negative].mean()) if negative.any() else None,
-                "false_reject_rate": float(rejected[positive].mean()) if positive.any() else None,
+                "false_accept_rate": float(accepts.mean()) if len(accepts) else None,
+                "false_reject_rate": float(rejects.mean()) if len(rejects) else None,
                 "ece_before": expected_calibration_error(label[of], predictions.probability[of]),
                 "ece_after": expected_calibration_error(label[of], held_out[of]),
             }
@@ -273,3 +209,170 @@ def _witness_rule(
     measured["shares_of_bags"] = shares_of_bags(predictions, decided)
     measured["held_out"] = measure_witness_sets(predictions, held_out)
     return rule, measured
+
+
+# A calibration as text tables, and as a section of the model card.
+
+_FEW = 100  # exemplars; with fewer, an interval of a rate spans twenty points or so
+_FEW_WORDS = "Few exemplars: all figures above are rough. Calibrate on some hundreds before you rely on them."
+
+
+def calibration_text(point: OperatingPoint) -> str:
+    """Return the choice, its errors, how well it is calibrated, and its witness sets."""
+    m = point.measured
+    sure = f"{m['confidence']:.0%}"
+    losses = [["held-out folds", *map(_figure, m["log_loss"].values())]]
+    blocks = [
+        [
+            f"goal       {point.goal}",
+            *_thresholds(point, sure),
+            f"scaling    {_parameters(point.scaling.document())}",
+            f"data       {m['exemplars']:,} exemplars: {m['positives']:,} positive, {m['negatives']:,} negative",
+            _clusters(m),
+        ],
+        [*_rates(m, sure), *m.get("notes", []), *([_FEW_WORDS] if m["exemplars"] < _FEW else [])],
+        [aligned_table(["log loss of", *m["log_loss"]], losses)],
+        [_sizes_table(m)],
+        _witnesses(point),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def _thresholds(point: OperatingPoint, sure: str) -> list[str]:
+    m = point.measured
+    upper = f"{point.threshold:.4f}  ({sure} interval {_span(m['threshold'])})"
+    if point.lower_threshold is None:
+        note = "; it keeps both rates, so no answer is unsure" if point.goal.count("<=") == 2 else ""
+        return [f"threshold  {upper}{note}"]
+    lower, unsure = f"{point.lower_threshold:.4f}  ({sure} interval {_span(m['lower_threshold'])})", m["unsure"]
+    span = f"  ({sure} interval {unsure['low']:.1%} – {unsure['high']:.1%})"
+    return [f"yes from   {upper}", f"no below   {lower}", f"unsure     {_unsure_words(unsure, span)}"]
+
+
+def _rates(m: dict[str, Any], sure: str) -> list[str]:
+    figures = {"false accept": m["false_accept_rate"], "false reject": m["false_reject_rate"], "equal error": m["eer"]}
+    figures |= {f"ECE {when}": m["ece"][when] for when in ("before", "after")}
+    rows = [
+        [title, _figure(row["value"]), _span(row), _figure(row["at_most"]) if "at_most" in row else ""]
+        for title, row in figures.items()
+    ]
+    notes = [f"at most: the true rate is below this with {sure} confidence (Clopper–Pearson, or as promised)."]
+    counts = [round(m[name]["effective_exemplars"]) for name in ("false_accept_rate", "false_reject_rate")]
+    if m["clusters"]["count"] != m["exemplars"] and counts != [m["negatives"], m["positives"]]:
+        notes.append(
+            f"Errors on one {m['clusters']['by']} are correlated: {m['negatives']:,} negatives count as "
+            f"{counts[0]:,}, {m['positives']:,} positives as {counts[1]:,}."
+        )
+    return [aligned_table(["", "rate", f"{sure} interval", "at most"], rows), *notes]
+
+
+def _clusters(m: dict[str, Any]) -> str:
+    """On how many independent clusters everything rests."""
+    clusters = m["clusters"]
+    by, words = clusters["by"], cluster_words(clusters["by"])
+    if by is None:
+        return "queries    unknown: all exemplars count as independent"
+    if by == "query":
+        return (
+            f"queries    {clusters['count']:,}; every figure treats the exemplars of a query as one cluster. Classes "
+            "are unknown: if queries share them, nothing is promised for new classes"
+        )
+    return (
+        f"clusters   {clusters['count']:,} {words}, {clusters['negatives']:,} with negatives and "
+        f"{clusters['positives']:,} with positives; rates are promised for new {words}"
+    )
+
+
+def _sizes_table(m: dict[str, Any]) -> str:
+    names = ("false_accept_rate", "false_reject_rate", "ece_before", "ece_after")
+    headings = ["bag size", "exemplars", "false accept", "false reject", "ECE before", "ECE after"]
+    rows = [
+        [row["bag_size"], f"{row['exemplars']:,}", *(_figure(row[name]) for name in names)] for row in m["by_bag_size"]
+    ]
+    return aligned_table(headings, rows)
+
+
+def _witnesses(point: OperatingPoint) -> list[str]:
+    rule, sets = point.witness_rule, point.measured["witnesses"]
+    if not isinstance(rule, ConformalRule) or sets is None:
+        factor = rule.factor if isinstance(rule, StatedRule) else 0.0
+        why = "the data have no known witnesses." if sets is None else sets["too_few"]
+        return [
+            f"Witnesses: instances of accepted bags with at least {factor:g} times an even share of the attention,",
+            f"or of the drop of the logit without them. A fixed rule without a guarantee: {why}",
+        ]
+    lines = [
+        f"Witnesses: instances with probability × share by {rule.by} × size of the bag >= {rule.threshold:.4g};",
+        f"at least {100 * (1 - rule.epsilon):.4g}% of true witnesses are inside (conformal). Measured on held-out "
+        "halves:",
+    ]
+    measured, notes = sets["held_out"], [warning] if (warning := witness_warning(point)) else []
+    if measured is None:
+        return [*lines, "too few witnesses to fit to one half and measure on the other.", *notes]
+    names = ("coverage", "precision", "mean_size_positive", "mean_size_negative", "empty_positive", "empty_negative")
+    headings = ["bag size", "witnesses", "coverage", "precision", "mean size +", "mean size −", "empty +", "empty −"]
+    by_size = {row["bag_size"]: row for row in measured["by_bag_size"]}
+    titled = {"all": measured, **by_size, "default rule": sets["stated_rule"]}
+    rows = [
+        [title, f"{row['witnesses']:,}", *(_figure(row[name], 3) for name in names)] for title, row in titled.items()
+    ]
+    return [*lines, aligned_table(headings, rows), "+ and −: positive and negative exemplars.", *notes]
+
+
+def witness_warning(point: OperatingPoint) -> str:
+    """A warning if the witness sets hold nearly whole bags; else ""."""
+    marked = point.nearly_whole_sets
+    if marked is None:
+        return ""
+    true = point.measured["witnesses"]["shares_of_bags"]["true"]
+    return (
+        f"Warning: witness sets contain {marked:.0%} of a positive bag on average, although only {true:.0%} are "
+        "witnesses, so they are not informative. The shares do not rank witnesses well enough for this guarantee: "
+        "allow more misses (--epsilon), try other shares (--witnesses alone or shapley), or train a better verifier."
+    )
+
+
+def _parameters(document: dict[str, Any]) -> str:
+    name = document.pop("name")
+    if name == "isotonic":
+        return f"isotonic, {len(document['logits'])} points"
+    return ", ".join([name, *(f"{key} {value:.4g}" for key, value in document.items())])
+
+
+def _span(interval: dict[str, Any]) -> str:
+    return f"{interval['low']:.4f} – {interval['high']:.4f}"
+
+
+def _figure(value: float | None, digits: int = 4) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+# The operating point on the model card of a verifier: README.md, which the hub shows.
+
+BEGIN, END = "<!-- operating point of miv calibrate -->", "<!-- end of operating point -->"
+
+
+def check_point_card(folder: Path) -> None:
+    """Raise an error if the operating point could not be written to the card."""
+    check_section(folder, BEGIN, END)
+
+
+def write_point_card(folder: Path, point: OperatingPoint) -> None:
+    """Write the goal, the thresholds and their errors to a verifier's card, replacing those of an earlier call."""
+    m = point.measured
+    rows = {"goal": point.goal, "verdict yes from a probability of": f"{point.threshold:.4f}"}
+    if point.lower_threshold is not None:
+        rows |= {"no below": f"{point.lower_threshold:.4f}", "unsure between them": _unsure_words(m["unsure"])}
+    rows["scaling"] = str(point.scaling.document()["name"])
+    for title, rate in (("false accepts", m["false_accept_rate"]), ("false rejects", m["false_reject_rate"])):
+        rows[title] = f"{rate['value']:.4f}, at most {rate['at_most']:.4f} with {m['confidence']:.0%} confidence"
+    by, count = m["clusters"]["by"], m["clusters"]["count"]
+    where = f" of {count:,} {cluster_words(by)}" if by is not None else ", counted as independent"
+    rows["measured on"] = f"{m['exemplars']:,} exemplars{where}, {m['positives']:,} positive"
+    table = "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows.items())])
+    write_section(folder, BEGIN, END, "\n\n".join(["## Operating point", table, *m["notes"]]))
+
+
+def _unsure_words(unsure: dict[str, Any], interval: str = "") -> str:
+    shares = f"{unsure['of_positives']:.1%} of positives, {unsure['of_negatives']:.1%} of negatives"
+    return f"{unsure['value']:.1%} of the exemplars{interval}: {shares}"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from miv.data import csr
 from miv.errors import MIVError, unknown_name
-from miv.evaluation.clusters import clusters_of, draws_of, folds_of
+from miv.evaluation.error_curve import clusters_of, draws_of, folds_of
 from miv.evaluation.predictions import Predictions
 from miv.files.arrays import Floats, Integers, Labels, Mask
 from miv.verifier.decisions import ConformalRule, witness_score
@@ -71,13 +71,12 @@ def _simplest_near_best(losses: dict[str, Floats], cluster: Integers) -> str:
 
 def fit_scaling(name: str, logit: Floats, label: Labels) -> Scaling:
     """Fit a scaling by name to logits and labels ``(E,)``."""
-    if name == Temperature.name:
-        slope, _ = _fit_sigmoid(logit, label, with_offset=False)
-        return Temperature(1 / slope)
-    if name == Platt.name:
-        slope, offset = _fit_sigmoid(logit, label, with_offset=True)
-        return Platt(slope, offset)
-    return _fit_isotonic(logit, label) if name == Isotonic.name else Identity()
+    if name == Isotonic.name:
+        return _fit_isotonic(logit, label)
+    if name == Identity.name:
+        return Identity()
+    slope, offset = _fit_sigmoid(logit, label, with_offset=name == Platt.name)
+    return Platt(slope, offset) if name == Platt.name else Temperature(1 / slope)
 
 
 def _log_losses(label: Labels, probability: Floats) -> Floats:
@@ -264,15 +263,14 @@ def measure_witness_sets(predictions: Predictions, decided: Mask) -> dict[str, A
     """
     names, place = bag_size_classes(predictions.bag_sizes)
     by_size = [{"bag_size": name, **_measure(predictions, decided, place == n)} for n, name in enumerate(names)]
-    return {**_measure(predictions, decided, np.ones(len(predictions), bool)), "by_bag_size": by_size}
+    return {**_measure(predictions, decided, place >= 0), "by_bag_size": by_size}
 
 
 def _measure(predictions: Predictions, decided: Mask, of: Mask) -> dict[str, Any]:
     positive, negative = of & (predictions.label == 1), of & (predictions.label == 0)
     sizes = csr.bag_sums(decided, predictions.ptr)  # (E,) sizes of the sets
-    true = decided[
-        csr.to_rows(positive, predictions.ptr) & _known(predictions)
-    ]  # (W,) whether each witness is in its set
+    of_positives = csr.to_rows(positive, predictions.ptr)
+    true = decided[of_positives & _known(predictions)]  # (W,) whether each witness is in its set
     inside = decided & csr.to_rows(of, predictions.ptr)
     return {
         "exemplars": int(of.sum()),

@@ -1,27 +1,27 @@
-"""Curves as pictures: ROC, precision–recall, and metrics by epoch."""
+"""Pictures: ROC, precision–recall, error trade-off and reliability of models."""
 
-import csv
-import math
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+import io
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from miv.data import SPLITS
 from miv.errors import MIVError, needs_extra
-from miv.evaluation.evaluation import TITLES
+from miv.evaluation.calibration_fits import bag_size_classes, expected_calibration_error, reliability_points
 from miv.evaluation.metrics import auroc
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.runs import RunFolder
+from miv.files.arrays import Floats, Labels, Mask
 from miv.files.atomic import whole_file
+from miv.verifier.decisions import OperatingPoint
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
+    from matplotlib.figure import Figure
 
 # The common style of all plots, and writing them atomically as PNG and SVG.
 
@@ -54,18 +54,19 @@ _STYLE: Any = {  # not a dict[str, …], as matplotlib types every key
     "savefig.dpi": 160,
     "svg.fonttype": "none",  # text stays text: small files, words that can be searched
     "svg.hashsalt": "miv",  # the same picture twice is the same file
+    "text.parse_math": False,  # names of models may hold $
 }
 
 
-def line_styles(count: int) -> list[dict[str, Any]]:
+def line_styles(count: int, colours: Sequence[str] = _COLOURS) -> list[dict[str, Any]]:
     """Return styles that distinguish ``count`` lines, as arguments of ``plot``."""
-    colours, dashes = islice(cycle(_COLOURS), count), islice(cycle(_DASHES), count)
-    return [{"color": colour, "linestyle": dash} for colour, dash in zip(colours, dashes, strict=True)]
+    pairs = zip(islice(cycle(colours), count), islice(cycle(_DASHES), count), strict=True)
+    return [{"color": colour, "linestyle": dash} for colour, dash in pairs]
 
 
 @contextmanager
-def picture(path: Path, panels: int = 1, size: tuple[float, float] = (5.2, 4.8)) -> "Iterator[list[Axes]]":
-    """Yield panels to draw on, three per row; then write ``path`` as ``.png`` and ``.svg``."""
+def figure_of(panels: int = 1, size: tuple[float, float] = (5.2, 4.8)) -> "Iterator[tuple[Figure, list[Axes]]]":
+    """Yield a figure and its panels of ``size``, three per row."""
     with needs_extra("train", "Drawing pictures", "matplotlib"):
         import matplotlib
         from matplotlib.figure import Figure  # without pyplot, which would look for a screen
@@ -77,13 +78,144 @@ def picture(path: Path, panels: int = 1, size: tuple[float, float] = (5.2, 4.8))
         axes = list(figure.subplots(down, across, squeeze=False).flat)
         for unused in axes[panels:]:
             unused.remove()
-        yield axes[:panels]
+        yield figure, axes[:panels]
+
+
+@contextmanager
+def picture(path: Path, panels: int = 1, size: tuple[float, float] = (5.2, 4.8)) -> "Iterator[list[Axes]]":
+    """Yield panels to draw on; then write ``path`` as ``.png`` and ``.svg``."""
+    with figure_of(panels, size) as (figure, axes):
+        yield axes
         for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
             with whole_file(path.with_name(f"{path.name}.{suffix}")) as temporary:
                 figure.savefig(temporary, format=suffix, metadata=metadata)
 
 
+def svg_of(figure: "Figure") -> bytes:
+    """A figure as the content of an SVG file."""
+    file = io.BytesIO()
+    figure.savefig(file, format="svg", metadata={"Date": None})
+    return file.getvalue()
+
+
+# What a threshold does: ROC, precision–recall and error trade-off, with a dot at the threshold of each model.
+
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class PlottedModel:
+    """The answers of a model for ``E`` exemplars, and the look of its line."""
+
+    name: str
+    label: Labels  # (E,)
+    score: Floats  # (E,)
+    yes: Mask  # (E,) the verdicts that the dot marks
+    style: dict[str, Any]
+
+    def draw(self, axes: "Axes", x: Floats, y: Floats, label: str, dot: Point | None, **more: Any) -> None:
+        """Draw its line, and its dot if that has a place."""
+        axes.plot(x, y, **self.style, label=label, **more)
+        if dot is not None:
+            look = {"color": self.style["color"], "markersize": 8, "markeredgecolor": "white", "clip_on": False}
+            axes.plot([dot[0]], [dot[1]], "o", **look, zorder=5)
+
+
+def draw_roc(axes: "Axes", models: Sequence[PlottedModel], dot: str) -> None:
+    """Draw ROC curves; ``dot`` says in the legend what the dots mark."""
+    from sklearn.metrics import roc_curve
+
+    axes.plot([0, 1], [0, 1], color=QUIET, linewidth=1, linestyle=":", label="chance  0.500")
+    for model in models:
+        false_share, true_share, _ = roc_curve(model.label, model.score)
+        place = model.yes[model.label == 0].mean(), model.yes[model.label == 1].mean()
+        area = auroc(model.label, model.score)
+        model.draw(axes, false_share, true_share, f"{model.name or 'AUROC'}  {area:.3f}", place, clip_on=False)
+    axes.set_title("ROC: AUROC by model" if all(model.name for model in models) else "ROC")
+    axes.set(xlabel="negatives answered yes (false positive rate)", ylabel="positives answered yes (recall)")
+    _finish(axes, dot, "lower right")
+
+
+def draw_precision_recall(axes: "Axes", models: Sequence[PlottedModel], dot: str) -> None:
+    """Draw precision–recall curves; ``dot`` says in the legend what the dots mark."""
+    from sklearn.metrics import average_precision_score, precision_recall_curve
+
+    shares = {round(float(model.label.mean()), 6) for model in models}
+    if len(shares) == 1:  # models on different data have no chance line in common
+        share = shares.pop()
+        axes.axhline(share, color=QUIET, linewidth=1, linestyle=":", label=f"chance  {share:.3f}")
+    for model in models:
+        precision, recall, _ = precision_recall_curve(model.label, model.score, drop_intermediate=True)
+        some = recall[::-1] > 0  # at recall 0 precision says nothing; the first step begins there
+        recall, precision = recall[::-1][some], precision[::-1][some]  # recall rises
+        recall, precision = np.concatenate([[0], recall]), np.concatenate([precision[:1], precision])
+        area = average_precision_score(model.label, model.score)
+        place = (model.yes[model.label == 1].mean(), model.label[model.yes].mean()) if model.yes.any() else None
+        label = f"{model.name or 'average precision'}  {area:.3f}"
+        model.draw(axes, recall, precision, label, place, drawstyle="steps-pre", clip_on=False)
+    of_several = all(model.name for model in models)
+    axes.set_title("Precision and recall: AP by model" if of_several else "Precision and recall")
+    axes.set(xlabel="positives answered yes (recall)", ylabel="yes answers that are right (precision)")
+    _finish(axes, dot, "lower left")
+
+
+def _finish(axes: "Axes", dot: str, place: Any) -> None:
+    axes.plot([], [], "o", color=QUIET, markersize=7, label=dot)
+    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    axes.legend(loc=place)
+
+
+_SHARES = (0.0001, 0.001, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)  # ticks of the error trade-off
+
+
+def draw_trade_off(axes: "Axes", models: Sequence[PlottedModel], dot: str) -> None:
+    """Draw false rejects against false accepts; ``dot`` says in the legend what the dots mark.
+
+    Both axes show quantiles of the normal distribution: normally distributed scores give a straight line (DET).
+    """
+    from scipy.special import ndtri
+    from sklearn.metrics import det_curve
+
+    seen = [0.01, 0.4]
+    for model in models:
+        accepts, rejects, _ = det_curve(model.label, model.score)
+        equal = int(np.abs(accepts - rejects).argmin())
+        label = f"{model.name or 'equal errors'}  {(accepts[equal] + rejects[equal]) / 2:.3f}"
+        here = model.yes[model.label == 0].mean(), 1 - model.yes[model.label == 1].mean()
+        place = (float(ndtri(here[0])), float(ndtri(here[1]))) if all(0 < rate < 1 for rate in here) else None
+        inside = (accepts > 0) & (rejects > 0) & (accepts < 1) & (rejects < 1)  # 0 and 1 are infinitely far away
+        model.draw(axes, ndtri(accepts[inside]), ndtri(rejects[inside]), label, place)
+        seen += [*accepts[inside], *rejects[inside]]
+    ends = ndtri(np.array([_SHARES[0], _SHARES[-1]]))
+    axes.plot(ends, ends, color=QUIET, linewidth=1, linestyle=":")
+    axes.plot([], [], "o", color=QUIET, markersize=7, label=dot)
+    ticks = [share for share in _SHARES if min(seen) / 2 <= share <= max(seen)]
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_ticks(ndtri(np.array(ticks)), [f"{share:.4g}" for share in ticks])
+    reach = (ndtri(ticks[0]) - 0.2, ndtri(ticks[-1]) + 0.2)
+    axes.set(xlim=reach, ylim=reach, aspect="equal", xlabel="false-accept rate", ylabel="false-reject rate")
+    axes.set_title("Detection error trade-off")
+    axes.legend(loc="upper right")
+
+
+Reliability = Mapping[str, tuple[Floats, dict[str, Any]]]  # by name, the probabilities (E,) and the look of their line
+
+
+def draw_reliability(axes: "Axes", title: str, label: Labels, lines: Reliability) -> None:
+    """Draw the share of positives by probability."""
+    axes.plot([0, 1], [0, 1], color=QUIET, linewidth=1, linestyle=":")
+    for name, (probability, style) in lines.items():
+        mean, positive_share, _ = reliability_points(label, probability)
+        error = expected_calibration_error(label, probability)
+        axes.plot(mean, positive_share, **style, marker="o", markersize=4, label=f"{name}  ECE {error:.3f}")
+    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="probability", ylabel="share of positives")
+    axes.set_title(f"{title} ({len(label):,})")
+    axes.legend(loc="upper left")
+
+
 CURVE_FILES = tuple(f"{name}.{suffix}" for name in ("roc", "precision_recall") for suffix in ("png", "svg"))
+CALIBRATION_FILES = tuple(f"{name}.{suffix}" for name in ("roc", "det", "reliability") for suffix in ("png", "svg"))
 
 
 def write_curves(predictions: Predictions | Mapping[str, Predictions], folder: Path | str) -> list[Path]:
@@ -104,149 +236,40 @@ def write_curves(predictions: Predictions | Mapping[str, Predictions], folder: P
             of = f" of {name!r}" if name else ""
             raise MIVError(f"The {len(answers)} labels{of} are all the same. A curve needs positives and negatives.")
     folder = Path(folder)
+    styles = line_styles(len(models))
+    plotted = [
+        PlottedModel(name, answers.label, answers.logit, answers.yes, style)
+        for (name, answers), style in zip(models.items(), styles, strict=True)
+    ]
     with picture(folder / "roc") as [axes]:
-        _draw_roc(axes, models)
+        draw_roc(axes, plotted, "at probability 0.5")
     with picture(folder / "precision_recall") as [axes]:
-        _draw_precision_recall(axes, models)
+        draw_precision_recall(axes, plotted, "at probability 0.5")
     return [folder / name for name in CURVE_FILES]
 
 
-def _draw_roc(axes: "Axes", models: dict[str, Predictions]) -> None:
-    from sklearn.metrics import roc_curve
+def write_calibration_curves(point: OperatingPoint, answers: Predictions, held_out: Floats, folder: Path) -> list[Path]:
+    """Write ``roc``, ``det`` and ``reliability``, each as PNG and SVG, and return the paths.
 
-    axes.plot([0, 1], [0, 1], color=QUIET, linewidth=1, linestyle=":", label="chance  0.500")
-    for (name, answers), style in zip(models.items(), line_styles(len(models)), strict=True):
-        false_share, true_share, _ = roc_curve(answers.label, answers.logit)
-        area = auroc(answers.label, answers.logit)
-        axes.plot(false_share, true_share, **style, label=f"{name or 'AUROC'}  {area:.3f}", clip_on=False)
-        yes = answers.yes
-        draw_dot(axes, yes[answers.label == 0].mean(), yes[answers.label == 1].mean(), style)
-    _finish(axes, "ROC" if "" in models else "ROC: AUROC by model", "lower right")
-    axes.set(xlabel="negatives answered yes (false positive rate)", ylabel="positives answered yes (recall)")
-
-
-def _draw_precision_recall(axes: "Axes", models: dict[str, Predictions]) -> None:
-    from sklearn.metrics import average_precision_score, precision_recall_curve
-
-    shares = {round(float(answers.label.mean()), 6) for answers in models.values()}
-    if len(shares) == 1:  # models on different data have no chance line in common
-        share = shares.pop()
-        axes.axhline(share, color=QUIET, linewidth=1, linestyle=":", label=f"chance  {share:.3f}")
-    for (name, answers), style in zip(models.items(), line_styles(len(models)), strict=True):
-        precision, recall, _ = precision_recall_curve(answers.label, answers.logit, drop_intermediate=True)
-        some = recall[::-1] > 0  # at recall 0 precision says nothing; the first step begins there
-        recall, precision = recall[::-1][some], precision[::-1][some]  # recall rises
-        recall, precision = np.concatenate([[0], recall]), np.concatenate([precision[:1], precision])
-        area = average_precision_score(answers.label, answers.logit)
-        label = f"{name or 'average precision'}  {area:.3f}"
-        axes.plot(recall, precision, **style, drawstyle="steps-pre", label=label, clip_on=False)
-        yes = answers.yes
-        if yes.any():
-            draw_dot(axes, yes[answers.label == 1].mean(), answers.label[yes].mean(), style)
-    _finish(axes, "Precision and recall" if "" in models else "Precision and recall: AP by model", "lower left")
-    axes.set(xlabel="positives answered yes (recall)", ylabel="yes answers that are right (precision)")
-
-
-def draw_dot(axes: "Axes", x: float, y: float, style: dict[str, Any], **more: Any) -> None:
-    """Mark a point of a line."""
-    look = {"color": style["color"], "markersize": 8, "markeredgecolor": "white", "clip_on": False, "zorder": 5}
-    axes.plot([x], [y], "o", **look, **more)
-
-
-def _finish(axes: "Axes", title: str, place: Literal["lower left", "lower right"]) -> None:
-    axes.plot([], [], "o", color=QUIET, markersize=7, label="at probability 0.5")
-    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    axes.set_title(title)
-    axes.legend(loc=place)
-
-
-# Learning curves: the metrics of a run by epoch, from its CSV file, as a picture.
-
-Points = list[tuple[float, float]]  # epoch and value
-
-
-def write_learning_curves(metrics: Path | str, folder: Path | str) -> list[Path]:
-    """Draw the metrics of a run and return the paths of ``learning_curves.png`` and ``.svg``.
-
-    ``metrics`` is a CSV file with a column ``epoch``, and for each split and metric a column such as ``train_loss`` or
-    ``validation/accuracy``; a cell may be empty. If there is a column ``stage``, a line marks each change.
+    Reliability is that of the uncalibrated and of the ``held_out`` probabilities ``(E,)``, also by the size of the bag.
     """
-    panels, changes = read_history(Path(metrics))
-    path = Path(folder) / "learning_curves"
-    with picture(path, panels=len(panels), size=(4.6, 3.6)) as axes:
-        for panel, (metric, lines) in zip(axes, panels.items(), strict=True):
-            _draw(panel, metric, lines, changes)
-    return [path.with_name(f"{path.name}.{suffix}") for suffix in ("png", "svg")]
-
-
-def read_history(path: Path) -> tuple[dict[str, dict[str, Points]], dict[float, str]]:
-    """Return the points of each metric and split, and the stages after the first with their first epochs."""
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            names = reader.fieldnames or []
-            rows = list(reader)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise MIVError(f"{path} cannot be read as CSV: {error}. Expected the metrics of a run.") from error
-    columns = {name: parts for name in names if (parts := _split_and_metric(name))}
-    if "epoch" not in names or not columns:
-        listing = ", ".join(names) or "none"
-        raise MIVError(f"{path} has the columns {listing}. Expected epoch, and others such as train_loss.")
-    panels: dict[str, dict[str, Points]] = defaultdict(dict)
-    changes: dict[float, str] = {}
-    stage = None
-    for line, row in enumerate(rows, start=2):
-        epoch = _number(path, line, "epoch", row["epoch"])
-        if epoch is None:
-            continue
-        if row.get("stage") and row["stage"] != stage:
-            if stage is not None:
-                changes[epoch] = row["stage"]
-            stage = row["stage"]
-        for name, (split, metric) in columns.items():
-            value = _number(path, line, name, row[name])
-            if value is not None:
-                panels[metric].setdefault(split, []).append((epoch, value))
-    if not panels:
-        raise MIVError(f"{path} has no figures yet. Expected at least one epoch.")
-    return panels, changes
-
-
-def _split_and_metric(name: str) -> tuple[str, str] | None:
-    for split in SPLITS:
-        if name.startswith((f"{split}_", f"{split}/")):
-            return split, name[len(split) + 1 :]
-    return None
-
-
-def _number(path: Path, line: int, name: str, cell: str | None) -> float | None:
-    """Return the number in a cell; ``None`` if it is empty or the metric was undefined."""
-    if not cell:
-        return None
-    try:
-        value = float(cell)
-    except ValueError:
-        raise MIVError(f"{path}, line {line}: {name} is {cell[:40]!r}. Expected a number.") from None
-    return value if math.isfinite(value) else None
-
-
-def _draw(axes: "Axes", metric: str, lines: dict[str, Points], changes: dict[float, str]) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    styles = dict(zip(SPLITS, line_styles(len(SPLITS)), strict=True))  # a split looks the same in every panel
-    for split in SPLITS:
-        if split in lines:
-            points = lines[split]
-            marker = "o" if len(points) < 30 else None
-            axes.plot(*zip(*points, strict=True), **styles[split], marker=marker, markersize=4, label=split)
-    for epoch, stage in changes.items():
-        axes.axvline(epoch, color=QUIET, linewidth=1, linestyle=":")
-        axes.annotate(f"stage {stage}", (epoch, 1), (4, -2), xycoords=("data", "axes fraction"),
-                      textcoords="offset points", va="top", fontsize=8, color=QUIET)  # fmt: skip
-    axes.set_title(TITLES.get(metric, metric.replace("_", " ")))
-    axes.set_xlabel("epoch")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.legend()
+    probability = point.probability(answers.logit)
+    model = PlottedModel("", answers.label, probability, point.verdict(probability), line_styles(1)[0])
+    dot = f"threshold  {point.threshold:.3f}"
+    with picture(folder / "roc") as [axes]:
+        draw_roc(axes, [model], dot)
+    with picture(folder / "det") as [axes]:
+        draw_trade_off(axes, [model], dot)
+    names, place = bag_size_classes(answers.bag_sizes)
+    panels = {"all bags": np.ones(len(place), bool)}
+    if len(names) > 1:
+        panels |= {f"bags of {name}": place == number for number, name in enumerate(names)}
+    after, before = line_styles(2)
+    with picture(folder / "reliability", panels=len(panels), size=(4.2, 4.2)) as each:
+        for axes, (title, of) in zip(each, panels.items(), strict=True):
+            lines = {"before": (answers.probability[of], before), "after": (held_out[of], after)}
+            draw_reliability(axes, title, answers.label[of], lines)
+    return [folder / name for name in CALIBRATION_FILES]
 
 
 # The curves of a finished run, from the files in its folder.
@@ -259,11 +282,10 @@ def check_drawing() -> None:
 
 
 def draw_run(run: RunFolder) -> list[Path]:
-    """Plot metrics by epoch, ROC and precision-recall in ``curves/``, and return the paths.
+    """Plot ROC and precision-recall by split in ``curves/``, and return the paths.
 
     A split with only one label has no ROC.
     """
-    drawn = write_learning_curves(run.metrics, run.curves)
     answers = {split: Predictions.load(run.predictions(split)) for split in run.read_evaluation()}
     both = {split: part for split, part in answers.items() if 0 < part.label.sum() < len(part)}
-    return [*drawn, *(write_curves(both, run.curves) if both else [])]
+    return write_curves(both, run.curves) if both else []

@@ -2,16 +2,17 @@
 
 import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miv.evaluation.clusters import chosen_clusters, cluster_words, clusters_of
+from miv.evaluation.error_curve import chosen_clusters, cluster_words, clusters_of
 from miv.evaluation.metrics import GroupRow, classification_metrics, entropy_metrics, group_table
 from miv.evaluation.predictions import Predictions
-from miv.evaluation.witnesses import RANKED_BY, WITNESS_METRICS, UndefinedWitness, witness_metrics, witness_rankings
+from miv.evaluation.witnesses import RANKED_BY, WITNESS_METRICS, witness_metrics, witness_rankings
 from miv.files.arrays import Integers, Mask
 from miv.runtime import aligned_table
 from miv.verifier.decisions import OperatingPoint
@@ -45,18 +46,9 @@ def goal_checks(
         if not of.any():
             continue
         rate, (low, high) = float(wrong.mean()), rate_interval(wrong, cluster[of])
-        checks.append(
-            {
-                "rate": _SHORT[kind],
-                "goal": float(goal),
-                "measured": rate,
-                "low": low,
-                "high": high,
-                "missed": rate > float(goal),
-                "clusters": len(np.unique(cluster[of])),
-                "cluster_by": by,
-            }
-        )
+        check = {"rate": _SHORT[kind], "goal": float(goal), "measured": rate, "low": low, "high": high}
+        clusters = len(np.unique(cluster[of]))
+        checks.append(check | {"missed": rate > float(goal), "clusters": clusters, "cluster_by": by})
     return checks
 
 
@@ -122,50 +114,48 @@ TITLES = {
 
 def evaluation_text(evaluation: "Evaluation") -> str:
     """Return the main figures, then attention, then groups, if available."""
-    share = evaluation.positives / evaluation.exemplars
+    share, metrics = evaluation.positives / evaluation.exemplars, evaluation.metrics
     blocks = [f"{evaluation.exemplars:,} exemplars, {evaluation.positives:,} positive ({share:.1%})"]
-    metrics = evaluation.metrics
-    figures = [_figure(value) for value in metrics.values()]
-    blocks.append(aligned_table([TITLES[name] for name in metrics], [figures], left=()))
+    blocks.append(aligned_table([TITLES[name] for name in metrics], [list(map(_figure, metrics.values()))], left=()))
     if evaluation.operating_point is not None:
         blocks.append(_at_operating_point(evaluation.operating_point))
     if evaluation.witnesses is not None:
         blocks.append(_witness_notes(evaluation.witnesses))
     if evaluation.rankings is not None:
+        heads = ["witnesses ranked by", *(TITLES[name] for name in WITNESS_METRICS)]
         ranked = evaluation.rankings.items()
-        rows = [[RANKED_BY[by], *(_figure(row[name]) for name in WITNESS_METRICS)] for by, row in ranked]
-        blocks.append(aligned_table(["witnesses ranked by", *(TITLES[name] for name in WITNESS_METRICS)], rows))
+        blocks.append(aligned_table(heads, [[RANKED_BY[by], *_figures(row, WITNESS_METRICS)] for by, row in ranked]))
     if evaluation.entropy is not None:
-        rows = []
-        for name, means in evaluation.entropy.items():
-            figures = [_figure(means[key]) for key in ("entropy", "log_n", "evenness")]
-            rows.append([name, f"{means['exemplars']:,}", *figures])
+        rows = [
+            [name, f"{means['exemplars']:,}", *_figures(means, ("entropy", "log_n", "evenness"))]
+            for name, means in evaluation.entropy.items()
+        ]
         blocks.append(aligned_table(["attention", "exemplars", "entropy", "log N", "evenness"], rows))
     if evaluation.groups is not None:
-        rows = []
-        for row in evaluation.groups:
-            counts = [f"{count:,}" for count in (row.exemplars, row.tp, row.tn, row.fp, row.fn)]
-            rows.append([row.group, *counts, _figure(row.accuracy)])
+        rows = [
+            [row.group, *(f"{n:,}" for n in (row.exemplars, row.tp, row.tn, row.fp, row.fn)), _figure(row.accuracy)]
+            for row in evaluation.groups
+        ]
         blocks.append(aligned_table(["group", "exemplars", "TP", "TN", "FP", "FN", "accuracy"], rows))
     return "\n\n".join(blocks)
 
 
 def _at_operating_point(figures: dict[str, Any]) -> str:
-    errors = [
-        f"{figures[name]:,} of {figures[of]:,}" + (f" ({figures[name] / figures[of]:.1%})" if figures[of] else "")
-        for name, of in (("false_accepts", "negatives"), ("false_rejects", "positives"))
-    ]
-    lines = [f"At its operating point, {figures['goal']} (everything else is at probability 0.5, uncalibrated):"]
-    if "unsure" not in figures:
-        heads = ["threshold", "accuracy", "false accepts", "false rejects"]
-        row = [_figure(figures["threshold"]), _figure(figures["accuracy"]), *errors]
-    else:
-        exemplars = figures["negatives"] + figures["positives"]
-        heads = ["yes from", "no below", "unsure", "accuracy of the others", "false accepts", "false rejects"]
+    def counted(name: str, of: str) -> str:
+        count, total = figures[name], figures[of]
+        return f"{count:,} of {total:,}" + (f" ({count / total:.1%})" if total else "")
+
+    exemplars = figures["negatives"] + figures["positives"]
+    row = {"threshold": _figure(figures["threshold"]), "accuracy": _figure(figures["accuracy"])}
+    if "unsure" in figures:
         lower = figures["threshold"] if figures["lower_threshold"] is None else figures["lower_threshold"]
         unsure = f"{figures['unsure']:,} of {exemplars:,} ({figures['unsure'] / exemplars:.1%})"
-        row = [_figure(figures["threshold"]), _figure(lower), unsure, _figure(figures["accuracy_of_decided"]), *errors]
-    lines.append(aligned_table(heads, [row], left=()))
+        row = {"yes from": row["threshold"], "no below": _figure(lower), "unsure": unsure}
+        row["accuracy of the others"] = _figure(figures["accuracy_of_decided"])
+    row["false accepts"] = counted("false_accepts", "negatives")
+    row["false rejects"] = counted("false_rejects", "positives")
+    lines = [f"At its operating point, {figures['goal']} (everything else is at probability 0.5, uncalibrated):"]
+    lines.append(aligned_table(list(row), [list(row.values())], left=()))
     if "withheld" in figures:
         share = figures["withheld"] / exemplars
         lines.append(f"Out of distribution, and so unsure: {figures['withheld']:,} of {exemplars:,} ({share:.1%}).")
@@ -174,14 +164,17 @@ def _at_operating_point(figures: dict[str, Any]) -> str:
 
 
 def _witness_notes(witnesses: dict[str, float]) -> str:
-    chance = [_figure(witnesses[f"{name}_chance"]) for name in WITNESS_METRICS[1:]]
-    lines = [
+    chance = _figures(witnesses, [f"{name}_chance" for name in WITNESS_METRICS[1:]])
+    note = (
         f"i-AUROC, i-AP, i-MRR and i-top1 over {witnesses['exemplars']:,} positive exemplars; "
         f"a random order gives 0.5000, {chance[0]}, {chance[1]} and {chance[2]}."
-    ]
-    if witnesses["undefined"]:
-        lines.append(f"{witnesses['undefined']:,} more have no witness or only witnesses.")
-    return "\n".join(lines)
+    )
+    missing = witnesses["undefined"]
+    return note + (f"\n{missing:,} more have no witness or only witnesses." if missing else "")
+
+
+def _figures(row: Mapping[str, float], names: Sequence[str]) -> list[str]:
+    return [_figure(row[name]) for name in names]
 
 
 def _figure(value: float) -> str:
@@ -214,16 +207,8 @@ class Evaluation:
 
     def document(self) -> dict[str, Any]:
         """Everything as plain values, for JSON, which has no NaN: undefined figures are ``None``."""
-        groups = None if self.groups is None else [row.document() for row in self.groups]
-        document = {
-            "exemplars": self.exemplars,
-            "positives": self.positives,
-            "classification": self.classification,
-            "witnesses": self.witnesses,
-            "rankings": self.rankings,
-            "entropy": self.entropy,
-            "groups": groups,
-        }
+        document = {name: value for name, value in vars(self).items() if name != "operating_point"}
+        document["groups"] = self.groups and [row.document() for row in self.groups]
         if self.operating_point is not None:
             document["operating_point"] = self.operating_point
         return _without_nan(document)
@@ -238,7 +223,6 @@ class Evaluation:
 def evaluate(
     predictions: Predictions,
     *,
-    undefined: UndefinedWitness = "skip",
     score: ArrayLike | None = None,
     point: OperatingPoint | None = None,
     withheld: Mask | None = None,
@@ -247,7 +231,6 @@ def evaluate(
 
     Args:
         predictions: the answers and the truth.
-        undefined: as in ``witness_metrics``.
         score: ``(T,)`` scores that rank the instances in the witness metrics instead of attention, such as those of
             ``miv.evaluation.predicting.explain``.
         point: operating point of a calibrated verifier, to measure its verdicts too.
@@ -261,18 +244,18 @@ def evaluate(
     p = predictions
     # By logit: logits above 37 all have probability 1 in float64 and would tie.
     classification = classification_metrics(p.label, p.logit, threshold=0.0)
-    witnesses = entropy = groups = None
-    if p.attention is not None:
-        entropy = entropy_metrics(p.ptr, p.attention, p.label)
     ranked_by = p.attention if score is None else score
-    if ranked_by is not None and p.witness is not None:
-        witnesses = witness_metrics(p.ptr, p.witness, ranked_by, p.label, undefined)
-    if p.group is not None:
-        groups = group_table(p.label, p.logit, p.group, threshold=0.0)
     is_measured = point is not None and not (point.is_default and withheld is None)
-    chosen = _operating_point_figures(p, point, withheld) if point is not None and is_measured else None
-    rankings = witness_rankings(p, undefined)
-    return Evaluation(len(p), int(p.label.sum()), classification, witnesses, entropy, groups, chosen, rankings)
+    return Evaluation(
+        len(p),
+        int(p.label.sum()),
+        classification,
+        None if ranked_by is None or p.witness is None else witness_metrics(p.ptr, p.witness, ranked_by, p.label),
+        None if p.attention is None else entropy_metrics(p.ptr, p.attention, p.label),
+        None if p.group is None else group_table(p.label, p.logit, p.group, threshold=0.0),
+        _operating_point_figures(p, point, withheld) if point is not None and is_measured else None,
+        witness_rankings(p),
+    )
 
 
 def _operating_point_figures(p: Predictions, point: OperatingPoint, withheld: Mask | None) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from miv.errors import MIVError
-from miv.evaluation.error_curve import CONFIDENCE, ClusterModel, ErrorCurve, ErrorEvidence, upper_bound
+from miv.evaluation.error_curve import CONFIDENCE, ErrorCurve, ErrorEvidence, upper_bound
 from miv.files.arrays import Floats, Integers
 
 
@@ -41,31 +42,31 @@ class Goal(ABC):
         cut = int(self.pick(curve))
         exemplars = int(curve.negatives + curve.positives)
         accepted = int(curve.false_accepts[cut] + curve.positives - curve.false_rejects[cut])
-        if accepted in (0, exemplars):
-            raise MIVError(
-                f"The threshold for {self.words} would answer {'yes' if accepted else 'no'} to all {exemplars:,} "
-                "exemplars, so the verifier adds nothing. Train a better one, or choose another goal."
-            )
         accepts, rejects = float(curve.false_accept_rate[cut]), float(curve.false_reject_rate[cut])
-        if accepts + rejects >= 1:
-            raise MIVError(
-                f"The threshold for {self.words} accepts {accepts:.1%} of the negatives and {1 - rejects:.1%} of the "
-                "positives: no better than chance. Train a better verifier, or choose another goal."
-            )
+        if accepted in (0, exemplars):
+            outcome = f"would answer {'yes' if accepted else 'no'} to all {exemplars:,} exemplars"
+        elif accepts + rejects >= 1:
+            outcome = f"accepts {accepts:.1%} of the negatives and {1 - rejects:.1%} of the positives"
+        else:
+            return
+        raise MIVError(
+            f"The threshold for {self.words} {outcome}, no better than chance. Train a better verifier, or choose "
+            "another goal."
+        )
 
 
 _FEWEST = 3  # clusters
-_MODEL_SHARE = 0.5  # least product of the rate and the number of clusters; chosen with benchmarks/promises.py
+_MODEL_SHARE = 0.5  # least product of the rate and the number of clusters (benchmarks/promises.py)
 
 
 @dataclass(frozen=True)
 class RateAtMost(Goal):
-    """An upper bound on the share of negatives that are accepted, or of positives that are rejected.
+    """At most this share of negatives is accepted, or of positives rejected, with 95 % confidence.
 
-    It holds with 95 % confidence, with as few errors of the other kind as possible.
-    If the threshold is at the ``k + 1``-th most extreme of ``n`` independent exemplars, the true error rate is below
-    the Clopper–Pearson bound for ``k`` errors of ``n`` with that confidence (Wilks 1941). Exemplars of one cluster
-    count as fewer; see ``ErrorEvidence``. ``k`` is the largest number of errors with a bound not above the rate.
+    Errors of the other kind are as few as possible. If the threshold is at the ``k + 1``-th most extreme of ``n``
+    independent exemplars, the true error rate is below the Clopper–Pearson bound for ``k`` errors of ``n`` with that
+    confidence (Wilks 1941). Exemplars of one cluster count as fewer; see ``ErrorEvidence``. ``k`` is the largest number
+    of errors with a bound not above the rate.
 
     With as many clusters as a rate needs independent exemplars, no errors at all are always enough evidence: one
     exemplar per cluster would be. With fewer, the threshold must also respect the limit of a ``ClusterModel``, and
@@ -85,8 +86,7 @@ class RateAtMost(Goal):
 
     @property
     def _labels(self) -> str:
-        """The exemplars with this kind of error."""
-        return "negatives" if self.kind == "accept" else "positives"
+        return "negatives" if self.kind == "accept" else "positives"  # the exemplars with this kind of error
 
     @property
     def _needed(self) -> int:
@@ -103,7 +103,7 @@ class RateAtMost(Goal):
 
     def pick(self, curve: ErrorCurve) -> Integers:
         cut = self._counted(curve)
-        model: ClusterModel | None = curve.negative_model if self.kind == "accept" else curve.positive_model
+        model = curve.negative_model if self.kind == "accept" else curve.positive_model
         if model is None or not self._needs_model(curve):
             return cut
         if self.kind == "accept":  # a cut is certainly above the limit if it rejects everything up to it
@@ -125,12 +125,12 @@ class RateAtMost(Goal):
 
     def _check_enough(self, evidence: ErrorEvidence) -> None:
         """Raise an error if even zero errors would not be enough evidence."""
-        clusters, words, labels = evidence.clusters, evidence.words, self._labels
+        exemplars, clusters, words, labels = evidence.exemplars, evidence.clusters, evidence.words, self._labels
         least = max(_FEWEST, math.ceil(round(_MODEL_SHARE / self.rate, 9)))  # clusters that the model needs
-        in_clusters = clusters < evidence.exemplars
-        if evidence.exemplars < self._needed:
-            bound = float(upper_bound(np.asarray(0), evidence.exemplars))
-            data = f"{evidence.exemplars:,} {labels}" + (f" of {clusters:,} {words}" if in_clusters else "")
+        in_clusters = clusters < exemplars
+        data = f"{exemplars:,} {labels}" + (f" of {clusters:,} {words}" if in_clusters else "")
+        if exemplars < self._needed:
+            bound = float(upper_bound(np.asarray(0), exemplars))
             raise MIVError(
                 f"{self.words} cannot be shown with {data}: even with no wrong answer among them, "
                 f"the true rate could be up to {bound:.2g} ({CONFIDENCE:.0%} confidence). Expected at least "
@@ -138,12 +138,10 @@ class RateAtMost(Goal):
                 f"Use more data, or a rate of {_rounded_up(bound):g} or more."
             )
         if in_clusters and clusters < least:
-            rate = _rounded_up(_MODEL_SHARE / max(clusters, _FEWEST))
-            other_rate = f", or a rate of {rate:g} or more" if clusters >= _FEWEST else ""
+            rate = f", or a rate of {_rounded_up(_MODEL_SHARE / clusters):g} or more" if clusters >= _FEWEST else ""
             raise MIVError(
-                f"{self.words} cannot be promised for new {words} with {evidence.exemplars:,} {labels} of "
-                f"{clusters:,} {words}: they say too little about how {words} differ. Expected {labels} of at least "
-                f"{least:,} {words}. Use data with more {words}{other_rate}."
+                f"{self.words} cannot be promised for new {words} with {data}: they say too little about how {words} "
+                f"differ. Expected {labels} of at least {least:,} {words}. Use data with more {words}{rate}."
             )
 
     def promised(self) -> dict[str, float]:
@@ -161,23 +159,22 @@ class RateAtMost(Goal):
 
     def check(self, curve: ErrorCurve) -> None:
         if self.kind == "accept":
-            errors, total = curve.false_rejects, int(curve.positives)
-            does, side = f"accepts any of the {total:,} positives", "negatives score higher"
+            errors, total, verb, labels = curve.false_rejects, int(curve.positives), "accepts", "positives"
         else:
-            errors, total = curve.false_accepts, int(curve.negatives)
-            does, side = f"rejects any of the {total:,} negatives", "positives score lower"
-        if int(errors[self.pick(curve)]) == total:
-            if int(errors[self._counted(curve)]) < total:  # counted errors would allow it, and the model does not
-                words, clusters = self._evidence(curve).words, self._evidence(curve).clusters
-                raise MIVError(
-                    f"No threshold with a {self.words} for new {words} {does}: the {clusters:,} {words} of the data "
-                    f"differ too much for so few of them. Use data with more {words}, or allow a higher rate."
-                )
-            raise MIVError(
-                f"No threshold with a {self.words} {does}: too many {side} than all of them. Train a better verifier, "
-                "or allow a higher rate."
-            )
-        super().check(curve)
+            errors, total, verb, labels = curve.false_accepts, int(curve.negatives), "rejects", "negatives"
+        if int(errors[self.pick(curve)]) < total:
+            super().check(curve)
+            return
+        evidence = self._evidence(curve)
+        words, clusters = evidence.words, evidence.clusters
+        if int(errors[self._counted(curve)]) < total:  # counted errors would allow it, and the model does not
+            new = f" for new {words}"
+            why = f"the {clusters:,} {words} of the data differ too much for so few of them. Use data with more {words}"
+        else:
+            new, side = "", "higher" if self.kind == "accept" else "lower"
+            why = f"too many {self._labels} score {side} than all of them. Train a better verifier"
+        does = f"{verb} any of the {total:,} {labels}"
+        raise MIVError(f"No threshold with a {self.words}{new} {does}: {why}, or allow a higher rate.")
 
 
 def _rounded_up(rate: float) -> float:
@@ -251,10 +248,9 @@ class LeastCost(Goal):
         if highest >= constant:
             raise MIVError(
                 f"Too few data for {self.words}. The best threshold accepts {accepts:,} of {curve.negatives:,} "
-                f"negatives and rejects {rejects:,} of {curve.positives:,} positives, but the true rates may be up to "
-                f"{rates[0]:.2g} and {rates[1]:.2g} ({CONFIDENCE:.0%} confidence each), at which an exemplar costs "
-                f"{highest:.3g}; the answer {'no' if reject <= accept else 'yes'} to everything costs {constant:.3g}. "
-                "Use more data, costs closer to each other, or a better verifier."
+                f"negatives and rejects {rejects:,} of {curve.positives:,} positives. The true rates may be up to "
+                f"{rates[0]:.2g} and {rates[1]:.2g}; an exemplar then costs {highest:.3g}, and the answer "
+                f"{'no' if reject <= accept else 'yes'} to everything costs {constant:.3g}. Use more data."
             )
 
     def _prices(self, curve: ErrorCurve) -> tuple[Floats, Floats]:
@@ -265,10 +261,9 @@ class LeastCost(Goal):
 
 @dataclass(frozen=True)
 class BothAtMost(Goal):
-    """Two thresholds: few negatives are accepted above the upper one, and few positives rejected below the lower one.
+    """Two thresholds: few negatives are accepted above the upper one, few positives rejected below the lower one.
 
-    The decision is unsure between them. If one threshold keeps both rates, there is no unsure: of those thresholds we
-    take the one with the most equal errors.
+    The decision is unsure between them. If thresholds keep both rates, we take the one with the most equal errors.
     """
 
     far: RateAtMost
@@ -315,22 +310,20 @@ def parse_goal(text: str) -> Goal:
     'false-accept rate <= 0.01, false-reject rate <= 0.05'
     """
     goals = [_parse_part(part, text) for part in text.split(",")]
-    if len(goals) == 1:
-        return goals[0]
     rates = {goal.kind: goal for goal in goals if isinstance(goal, RateAtMost)}
-    if len(goals) != 2 or len(rates) != 2:
+    if len(goals) == 2 == len(rates):
+        return BothAtMost(rates["accept"], rates["reject"])
+    if len(goals) > 1:
         raise MIVError(f"The goal is {text!r}. Expected {_FORMS}.")
-    return BothAtMost(rates["accept"], rates["reject"])
+    return goals[0]
 
 
 def _parse_part(part: str, text: str) -> Goal:
     name, _, rest = part.strip().partition("=")
-    numbers = []
-    for number in rest.split(":") if rest else []:
-        try:
-            numbers.append(float(number))
-        except ValueError as error:
-            raise MIVError(f"The goal is {text!r}, in which {number!r} is not a number. Expected {_FORMS}.") from error
+    try:
+        numbers = [float(number) for number in rest.split(":")] if rest else []
+    except ValueError as error:
+        raise MIVError(f"The goal is {text!r}: {error}. Expected {_FORMS}.") from error
     if name == "eer" and not numbers:
         return EqualErrors()
     if name in ("far", "frr") and len(numbers) == 1:
@@ -338,3 +331,70 @@ def _parse_part(part: str, text: str) -> Goal:
     if name == "cost" and len(numbers) in (2, 3):
         return LeastCost(*numbers)
     raise MIVError(f"The goal is {text!r}. Expected {_FORMS}.")
+
+
+# The thresholds of a goal and the errors at them, each with its interval.
+
+
+def point_rates(curve: ErrorCurve, goal: Goal, resampled: Iterator[ErrorCurve]) -> dict[str, Any]:
+    """The thresholds, the errors at them, the share of unsure and the equal error rate, each with its interval.
+
+    The thresholds and the equal error rate are recomputed in each round; the errors and the share of unsure are those
+    of the chosen thresholds.
+    """
+    place, lower = goal.pick(curve), goal.pick_lower(curve)
+    two = bool(lower < place)
+    values = _figures(curve, place, lower, place, lower, two=two)
+    draws = [_figures(drawn, place, lower, goal.pick(drawn), goal.pick_lower(drawn), two=two) for drawn in resampled]
+    rates: dict[str, Any] = {
+        name: interval(float(value), np.concatenate([drawn[name] for drawn in draws])) for name, value in values.items()
+    }
+    # Resampling zero errors always gives zero; the exact bound says how high the true rate may be.
+    accepts, rejects, promised = curve.false_accepts[place], curve.false_rejects[lower], goal.promised()
+    counted = {"false_accept_rate": (accepts, curve.of_negatives), "false_reject_rate": (rejects, curve.of_positives)}
+    for name, (errors, evidence) in counted.items():
+        rates[name] |= {
+            "errors": int(errors),
+            "effective_exemplars": float(evidence.effective(errors)),
+            "at_most": min(float(evidence.upper_bound(errors)), promised.get(name, 1.0)),
+        }
+    exemplars = int(curve.negatives + curve.positives)
+    rates["accuracy"] = 1 - int(curve.false_accepts[place] + curve.false_rejects[place]) / exemplars
+    if two:
+        negatives, positives = (int(count) for count in _unsure(curve, place, lower))
+        rates["unsure"] |= {
+            "exemplars": negatives + positives,
+            "of_negatives": float(negatives / curve.negatives),
+            "of_positives": float(positives / curve.positives),
+        }
+        decided = exemplars - negatives - positives
+        rates["accuracy_of_decided"] = 1 - int(accepts + rejects) / decided if decided else None
+    return rates
+
+
+def interval(value: float, resampled: Floats) -> dict[str, Any]:
+    """A value with the interval of its resamples."""
+    low, high = np.quantile(resampled, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return {"value": value, "low": float(low), "high": float(high)}
+
+
+def _figures(
+    curve: ErrorCurve, place: Integers, lower: Integers, own: Integers, own_lower: Integers, *, two: bool
+) -> dict[str, Floats]:
+    """Figures ``(...)`` at the chosen cuts ``place`` and ``lower``; the thresholds are the curve's own."""
+    figures = {
+        "threshold": curve.cuts[own],
+        "false_accept_rate": curve.false_accept_rate[..., place],
+        "false_reject_rate": curve.false_reject_rate[..., lower],
+        "eer": EqualErrors().rate(curve),
+    }
+    if two:
+        figures["lower_threshold"] = curve.cuts[own_lower]
+        figures["unsure"] = sum(_unsure(curve, place, lower)) / (curve.negatives + curve.positives)
+    return figures
+
+
+def _unsure(curve: ErrorCurve, place: Integers, lower: Integers) -> tuple[Integers, Integers]:
+    """The negatives and positives ``(...)`` between the cuts ``lower`` and ``place``."""
+    negatives = curve.false_accepts[..., lower] - curve.false_accepts[..., place]
+    return np.asarray(negatives), np.asarray(curve.false_rejects[..., place] - curve.false_rejects[..., lower])

@@ -1,7 +1,7 @@
 """Metrics of bags: AUROC (also weighted, and its error), accuracy, precision, recall, F1, attention entropy, groups."""
 
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,7 +9,7 @@ from sklearn.metrics import precision_recall_fscore_support, roc_auc_score
 
 from miv.data import csr
 from miv.data.columns import as_strings, check_length, describe
-from miv.errors import MIVError, unknown_name
+from miv.errors import MIVError
 from miv.files.arrays import Floats
 
 # Checks of metric inputs; each error says what was given and what was expected.
@@ -73,10 +73,6 @@ def _one_dimensional(name: str, values: ArrayLike, kinds: str, expected: str, le
     return array
 
 
-ZeroDivision = Literal["zero", "one", "skip"]
-_ZERO_DIVISION = {"zero": 0.0, "one": 1.0, "skip": np.nan}
-
-
 def auroc(label: ArrayLike, score: ArrayLike) -> float:
     """Area under the ROC curve: how often a positive scores above a negative; ties count half.
 
@@ -101,36 +97,26 @@ def auroc_within_chance(label: ArrayLike) -> float:
     return 0.5 + 2 * math.sqrt((count + 1) / (12 * yes * (count - yes)))
 
 
-def classification_metrics(
-    label: ArrayLike,
-    probability: ArrayLike,
-    *,
-    threshold: float = 0.5,
-    zero_division: ZeroDivision = "zero",
-) -> dict[str, float]:
+def classification_metrics(label: ArrayLike, probability: ArrayLike, *, threshold: float = 0.5) -> dict[str, float]:
     """Return ``auroc``, ``accuracy``, and macro ``precision``, ``recall`` and ``f1``.
 
     Args:
         label: ``(E,)``, 0 or 1.
         probability: ``(E,)``, or logits with a threshold of 0.
         threshold: the answer is yes if the probability is at least this, as in an operating point.
-        zero_division: precision of a class that is never predicted, and recall of a class that never occurs: ``zero``,
-            ``one``, or ``skip`` to exclude the class from the mean. A class that neither occurs nor is predicted is
-            always excluded, as in scikit-learn.
+
+    Precision of a class that is never predicted is 0, and so is recall of a class that never occurs. A class that
+    neither occurs nor is predicted is excluded, as in scikit-learn.
 
     >>> classification_metrics([1, 1, 0, 0], [0.9, 0.4, 0.4, 0.1])["accuracy"]
     0.75
     """
-    if zero_division not in _ZERO_DIVISION:
-        raise unknown_name("policy for zero division", zero_division, _ZERO_DIVISION)
     score = as_scores("probability", probability)
     label = as_labels(label, len(score))
     if len(label) == 0:
         raise MIVError("There are no exemplars. Expected at least one.")
     answer = (score >= threshold).astype(np.int8)
-    precision, recall, f1, _ = precision_recall_fscore_support(
-        label, answer, average="macro", zero_division=_ZERO_DIVISION[zero_division]
-    )
+    precision, recall, f1, _ = precision_recall_fscore_support(label, answer, average="macro", zero_division=0.0)
     return {
         "auroc": auroc(label, score),
         "accuracy": float((answer == label).mean()),
@@ -176,13 +162,12 @@ def entropy_metrics(ptr: ArrayLike, attention: ArrayLike, label: ArrayLike) -> d
     entropy = attention_entropy(ptr, attention)
     sizes = np.diff(as_borders(ptr))
     label = as_labels(label, len(entropy))
-    several = sizes > 1
-    even = np.log(sizes)
     means = {}
-    for name, chosen in (("all", several), ("positive", several & (label == 1)), ("negative", several & (label == 0))):
-        share = entropy[chosen] / even[chosen]
-        columns = {"entropy": entropy[chosen], "log_n": even[chosen], "evenness": share}
-        means[name] = {key: float(values.mean()) if len(values) else float("nan") for key, values in columns.items()}
+    for name, of in (("all", label >= 0), ("positive", label == 1), ("negative", label == 0)):
+        chosen = of & (sizes > 1)
+        of_bags, even = entropy[chosen], np.log(sizes[chosen])
+        columns = {"entropy": of_bags, "log_n": even, "evenness": of_bags / even}
+        means[name] = {key: float(values.mean()) if len(values) else math.nan for key, values in columns.items()}
         means[name]["exemplars"] = int(chosen.sum())
     return means
 
@@ -207,7 +192,7 @@ def weighted_auroc(label: NDArray[np.int8], score: NDArray[np.float64], weight: 
 def auroc_error(label: NDArray[np.int8], score: Floats, other: Floats) -> float:
     """The standard error of the difference between the AUROC of two scores ``(E,)`` of the same exemplars."""
     if label.min() == label.max():
-        return float("nan")  # there is no AUROC
+        return math.nan  # there is no AUROC
     return float(np.linalg.norm(auroc_influence(label, score) - auroc_influence(label, other)))
 
 
@@ -254,7 +239,7 @@ class GroupRow(NamedTuple):
     @property
     def accuracy(self) -> float:
         """The share of right answers; NaN without exemplars."""
-        return (self.tp + self.tn) / self.exemplars if self.exemplars else float("nan")
+        return (self.tp + self.tn) / self.exemplars if self.exemplars else math.nan
 
     def document(self) -> dict[str, str | int | float]:
         """Everything as plain values, for JSON."""

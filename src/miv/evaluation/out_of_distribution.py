@@ -122,28 +122,17 @@ def choose_limit(
     try:
         train = load_train()
         train_rows, rows = _sample(train), _sample(exemplars)
-        if rate is None and (len(train_rows) < _LEAST_TRAIN or len(exemplars) < _LEAST_EXEMPLARS):
-            raise MIVError(
-                f"with {len(train_rows):,} train instances and {len(exemplars):,} exemplars to calibrate on it would "
-                f"be unreliable. Expected at least {_LEAST_TRAIN} and {_LEAST_EXEMPLARS}; to accept this, use "
-                "--out-of-distribution with a rate, such as 0.05."
-            )
         classes = exemplars.pool.classes
         clusters = rows if classes is None else classes[rows].astype(str)  # without classes, each is its own cluster
-        lowest = max(_DEFAULT_RATE, _lowest_rate(clusters))
-        if rate is None and lowest > _HIGHEST_RATE:
-            raise MIVError(
-                f"with {round(1 / lowest) - 1} classes or instances, up to {lowest:.0%} of ordinary inputs might be "
-                f"beyond it. Expected at least {round(1 / _HIGHEST_RATE) - 1}; to accept this, use "
-                f"--out-of-distribution {math.ceil(lowest * 1000) / 1000:g}."
-            )
+        if rate is None:
+            _check_default(len(train_rows), len(exemplars), clusters)
         vector = verifier.backbone.vector_channels  # of each instance; its tokens may follow
         of_train = embed_pool(verifier.backbone, train.pool.take(train_rows), cache, progress)
         if features is None:
             of_exemplars = embed_pool(verifier.backbone, exemplars.pool.take(rows), cache, progress)
         else:
             of_exemplars = features[rows]
-        requested = lowest if rate is None else rate
+        requested = max(_DEFAULT_RATE, _lowest_rate(clusters)) if rate is None else rate
         return fit_out_of_distribution(of_train[:, :vector], of_exemplars[:, :vector], requested, clusters), []
     except MIVError as error:
         if rate is not None:
@@ -152,6 +141,23 @@ def choose_limit(
         if verifier.unlike is not None:
             notes.append("The previous limit stays; --out-of-distribution 0 removes it.")
         return None, notes
+
+
+def _check_default(train: int, exemplars: int, clusters: NDArray[Any]) -> None:
+    """Raise an error if a limit without a requested rate would be unreliable, or flag too many ordinary inputs."""
+    lowest = _lowest_rate(clusters)
+    if train < _LEAST_TRAIN or exemplars < _LEAST_EXEMPLARS:
+        raise MIVError(
+            f"with {train:,} train instances and {exemplars:,} exemplars to calibrate on it would be unreliable. "
+            f"Expected at least {_LEAST_TRAIN} and {_LEAST_EXEMPLARS}; to accept this, use --out-of-distribution with "
+            "a rate, such as 0.05."
+        )
+    if lowest > _HIGHEST_RATE:
+        raise MIVError(
+            f"with {round(1 / lowest) - 1} classes or instances, up to {lowest:.0%} of ordinary inputs might be "
+            f"beyond it. Expected at least {round(1 / _HIGHEST_RATE) - 1}; to accept this, use "
+            f"--out-of-distribution {math.ceil(lowest * 1000) / 1000:g}."
+        )
 
 
 def _sample(exemplars: ExemplarSet) -> NDArray[np.int64]:

@@ -46,26 +46,25 @@ def predict(
     share = ProcessShare.of_this_process()
     mine = share.part(np.arange(len(exemplars)))  # consecutive exemplars, so their bags are consecutive too
     logit = np.zeros(len(exemplars), np.float32)
-    attention = np.zeros(len(exemplars.bag_index), np.float32)
-    score = attention.copy()
+    of_members = {name: np.zeros(len(exemplars.bag_index), np.float32) for name in ("attention", "score")}
     has_score = False
     if features is None:
         used = exemplars.subset(mine).used if len(mine) else mine
         features = embed_instances(verifier.backbone, exemplars.pool, used, progress)
     if len(mine):
         first, last = int(mine[0]), int(mine[-1]) + 1
+        rows = slice(*exemplars.bag_ptr[[first, last]])
         answers = verify_embedded(verifier, embedded_exemplars(exemplars, features).part(first, last), progress)
         logit[first:last] = answers.logit
-        if answers.attention is not None:
-            attention[exemplars.bag_ptr[first] : exemplars.bag_ptr[last]] = answers.attention
-        if answers.score is not None:
-            score[exemplars.bag_ptr[first] : exemplars.bag_ptr[last]] = answers.score
-            has_score = True
+        for name, values in of_members.items():
+            if getattr(answers, name) is not None:
+                values[rows] = getattr(answers, name)
+        has_score = answers.score is not None
     return Predictions.of(
         exemplars,
         share.sum(logit),
-        share.sum(attention) if verifier.pooling.has_attention else None,
-        share.sum(score) if share.sum(np.array([float(has_score)])).any() else None,
+        share.sum(of_members["attention"]) if verifier.pooling.has_attention else None,
+        share.sum(of_members["score"]) if share.sum(np.array([float(has_score)])).any() else None,
     )
 
 

@@ -13,12 +13,11 @@ from miv.data.columns import as_integers, as_strings, check_range
 from miv.errors import MIVError
 from miv.evaluation.metrics import as_attention, as_borders, as_labels, as_scores, as_witnesses
 from miv.files.arrays import Floats
+from miv.files.atomic import whole_file
 
 # How far the attention of a bag may be from summing to 1; bfloat16 keeps two to three digits.
-ATTENTION_TOLERANCE = 0.02
-
-
-OF_INSTANCES = ("attention", "witness", "score", "contribution")
+_ATTENTION_TOLERANCE = 0.02
+_OF_INSTANCES = ("attention", "witness", "score", "contribution")
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +84,7 @@ class Predictions:
             object.__setattr__(self, name, array)
         if self.attention is not None:
             totals = csr.bag_sums(self.attention, self.ptr)
-            off = np.abs(totals - 1) > ATTENTION_TOLERANCE
+            off = np.abs(totals - 1) > _ATTENTION_TOLERANCE
             if off.any():
                 first = int(off.argmax())
                 raise MIVError(f"The attention of exemplar {first} sums to {totals[first]:g}. Expected 1 in each bag.")
@@ -116,9 +115,7 @@ class Predictions:
     @classmethod
     def load(cls, path: Path | str, content: bytes | None = None) -> "Predictions":
         """Read the output of ``save``, or its ``content``, and check it."""
-        from miv.evaluation.prediction_files import read_columns  # Parquet needs pyarrow, which a plain install lacks
-
-        columns = read_columns(Path(path), content)
+        columns = _read_columns(Path(path), content)
         try:
             return cls(**columns)
         except MIVError as error:
@@ -126,9 +123,23 @@ class Predictions:
 
     def save(self, path: Path | str) -> None:
         """Write a Parquet file with one row per exemplar, atomically."""
-        from miv.evaluation.prediction_files import write_columns
+        from miv.files.parquet import pa, pq  # a plain install lacks pyarrow
 
-        write_columns(Path(path), {**vars(self), "bag_size": self.bag_sizes})
+        columns, kinds = {**vars(self), "bag_size": self.bag_sizes}, _kinds()
+        data = {}
+        for name, kind in kinds.items():
+            column = columns[name]
+            if column is None:
+                continue
+            try:
+                array = pa.array(column, pa.string() if column.dtype == object else None)
+            except UnicodeEncodeError as error:
+                title = "class" if name == "query_class" else name
+                raise MIVError(f"A {title} has half a surrogate pair: {error}. Expected valid Unicode text.") from error
+            is_list = pa.types.is_large_list(kind)
+            data[name] = pa.LargeListArray.from_arrays(pa.array(self.ptr), array) if is_list else array
+        with whole_file(Path(path)) as temporary:
+            pq.write_table(pa.table(data), temporary, compression="zstd", write_page_checksum=True)
 
     def __len__(self) -> int:
         return len(self.logit)
@@ -156,7 +167,7 @@ class Predictions:
         check_range("exemplars", chosen, len(self), "the predictions")
         ptr, members = csr.take_bags(self.ptr, chosen)
         columns: dict[str, Any] = {
-            name: None if column is None else column[members if name in OF_INSTANCES else chosen]
+            name: None if column is None else column[members if name in _OF_INSTANCES else chosen]
             for name, column in self._columns().items()
             if name != "ptr"
         }
@@ -166,3 +177,69 @@ class Predictions:
 def _queries(exemplars: ExemplarSet) -> dict[str, Any]:
     classes = None if exemplars.pool.classes is None else exemplars.pool.classes[exemplars.query]
     return {"query": exemplars.query, "query_class": classes, "query_id": exemplars.query_id}
+
+
+# Predictions as a Parquet file: one row per exemplar, its bag as lists.
+
+_REQUIRED = ("logit", "label", "bag_size")
+
+
+def _kinds() -> dict[str, Any]:
+    """The type of each column; the size of a bag is one of them, because all lists may be absent."""
+    from miv.files.parquet import pa
+
+    numbers, text = pa.large_list(pa.float64()), pa.string()
+    kinds = {"logit": pa.float64(), "label": pa.int8(), "bag_size": pa.int64(), "attention": numbers}
+    kinds |= {"witness": pa.large_list(pa.bool_()), "group": text, "query": pa.int64(), "score": numbers}
+    return kinds | {"contribution": numbers, "query_class": text, "query_id": text}
+
+
+def _read_columns(path: Path, content: bytes | None) -> dict[str, Any]:
+    """Read and check the arguments of ``Predictions``; ``content`` is the content of the file, if already read."""
+    from miv.files.parquet import check_unpacked_size, pa, pq
+
+    if content is None and not path.is_file():
+        raise MIVError(f"There is no file {path}. Expected predictions written by `miv evaluate`.")
+    try:
+        check_unpacked_size(path, content)
+        source = path if content is None else pa.BufferReader(content)
+        table = pq.read_table(source, page_checksum_verification=True).combine_chunks()
+        table.validate(full=True)
+    except MIVError:
+        raise
+    except Exception as error:  # pyarrow raises many types for a damaged file
+        raise MIVError(f"{path} cannot be read as Parquet: {error}. Evaluate again.") from error
+    kinds = _kinds()
+    types = {field.name: field.type for field in table.schema}
+    wrong = [name for name, kind in types.items() if kinds.get(name) != kind]
+    if wrong or not set(_REQUIRED) <= set(types) or len(types) != len(table.schema):
+        listing = ", ".join(f"{field.name} ({field.type})" for field in table.schema)
+        expected = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
+        raise MIVError(f"{path} has the columns {listing}. Expected {expected}, those after bag_size if known.")
+    columns = {name: _as_array(path, name, table.column(name)) for name in table.column_names}
+    sizes = columns.pop("bag_size")[0]
+    arguments: dict[str, Any] = {"ptr": csr.borders(sizes)}
+    for name, (values, lengths) in columns.items():
+        if lengths is not None and not np.array_equal(lengths, sizes):
+            row = int((lengths != sizes).argmax())
+            raise MIVError(f"{path}, row {row}: {name!r} has {lengths[row]} entries, but bag_size is {sizes[row]}.")
+        arguments[name] = values
+    return arguments
+
+
+def _as_array(path: Path, name: str, column: Any) -> tuple[Any, Any]:
+    """Return the entries of all rows and, for lists, the length of each row."""
+    from miv.files.parquet import pa
+
+    # One array even where the file has no row.
+    array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    lengths = None
+    nulls = array.null_count
+    if pa.types.is_large_list(array.type) and not nulls:
+        borders = array.offsets.to_numpy()
+        lengths = np.diff(borders)
+        array = array.values[int(borders[0]) : int(borders[-1])]
+        nulls = array.null_count
+    if nulls:
+        raise MIVError(f"{path} has {nulls} empty cells in {name!r}. Expected none.")
+    return array.to_numpy(zero_copy_only=False), lengths

@@ -3,14 +3,14 @@
 import json
 from html import escape
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from miv.errors import MIVError
 from miv.evaluation import report_sections
 from miv.evaluation.audit_report import findings, heading, tables
 from miv.evaluation.page import NONE, badge, check_page_name, page_part, style, table, whole_page
-from miv.evaluation.report_exemplars import gallery
-from miv.evaluation.report_source import ReportModel, ReportSource
+from miv.evaluation.report_data import ReportModel, ReportSource, gallery
 from miv.evaluation.verifier_audit import reasons
 from miv.files.atomic import whole_file
 from miv.files.json import read_json_object
@@ -46,65 +46,22 @@ def check_report(out: Path, exemplars: int, audit: Path | None) -> None:
 
 def render(source: ReportSource, exemplars: int, title: str, audit: Path | None = None) -> str:
     """Return the whole page as text."""
-    data = gallery(source, exemplars)
+    data, models, total = gallery(source, exemplars), source.models, len(source.exemplars)
     shown = len(data["exemplar"])
-    parts = [
-        ("results", "Results", report_sections.results(source)),
-        ("exemplars", "Exemplars", _gallery_frame(source, shown)),
-        ("reasons", "Right for the right reason?", audit_section(source, audit)),
-        ("curves", "Curves", report_sections.curves(source)),
-        ("calibration", "Calibration", report_sections.calibration(source)),
-        ("training", "Training", report_sections.history(source)),
-        ("runs", "Runs", report_sections.settings(source)),
-    ]
-    navigation = "".join(f'<li><a href="#{name}">{escape(name.capitalize())}</a></li>' for name, _, _ in parts)
-    body = "".join(
-        f'<section id="{name}" aria-labelledby="{name}-heading"><h2 id="{name}-heading" tabindex="-1">'
-        f"{escape(heading)}</h2>{content}</section>"
-        for name, heading, content in parts
+    several = f"{len(models)} models"
+    body = Template(page_part("report.html")).substitute(
+        title=escape(title),
+        answers="Each model’s answer" if len(models) > 1 else "The model’s answer",
+        names=" and ".join(badge(n, m.name) for n, m in enumerate(models)) if len(models) < 3 else several,
+        shown=f"All {total:,}" if shown == total else f"{shown:,} of {total:,}",
+        results=report_sections.results(source),
+        reasons=audit_section(source, audit),
+        curves=report_sections.curves(source),
+        calibration=report_sections.calibration(source),
+        runs=report_sections.settings(source),
     )
     data_part = f'<script type="application/json" id="data">{_embedded(data)}</script>'
-    return whole_page(
-        f"{title}: miv report",
-        '<a class="skip" href="#results">Skip to the results</a>'
-        f'<header class="top"><h1>{escape(title)}</h1><nav aria-label="Parts of the report">'
-        f"<ul>{navigation}</ul></nav></header>"
-        f"<main>{_introduction(source)}{body}</main>",
-        page_part("report.css"),
-        page_part("report.js"),
-        data_part,
-    )
-
-
-def _introduction(source: ReportSource) -> str:
-    """The idea at a glance; the script adds a typical exemplar of the data."""
-    models = source.models
-    several = "Two models" if len(models) == 2 else f"{len(models)} models"
-    names = " and ".join(badge(n, m.name) for n, m in enumerate(models)) if len(models) < 3 else several
-    answers = "each model’s answer" if len(models) > 1 else "the model’s answer"
-    return (
-        '<section class="lead" aria-labelledby="lead-heading"><h2 id="lead-heading">Does the bag hold something of the '
-        "query’s class, and what shows it?</h2>"
-        '<ol class="steps"><li><b class="query-word">Query</b> the instance to verify.</li>'
-        "<li><b>Bag</b> several instances; only the bag as a whole has a label.</li>"
-        '<li><b class="witness-word">Witness</b> an instance of the query’s class in the bag: the reason for a yes. '
-        "Framed.</li>"
-        f"<li><b>{answers[0].upper() + answers[1:]}</b>, and in bars where it looked ({names}).</li></ol>"
-        '<div id="telling"></div></section>'
-    )
-
-
-def _gallery_frame(source: ReportSource, shown: int) -> str:
-    total = len(source.exemplars)
-    chosen = f"All {total:,}" if shown == total else f"{shown:,} of {total:,}"
-    return (
-        f"<p>{chosen} exemplars. Most confident errors come first, then the right answers closest to an error.</p>"
-        '<form id="filters" class="filters" aria-label="Choose exemplars"></form>'
-        '<p id="count" class="count" role="status" aria-live="polite"></p>'
-        '<div id="cards" class="cards"></div>'
-        '<nav id="pages" class="pages" aria-label="Pages of exemplars"></nav>'
-        '<noscript><p class="note">The exemplars need JavaScript; the rest of this page does not.</p></noscript>'
-    )
+    return whole_page(f"{title}: miv report", body, page_part("report.css"), page_part("report.js"), data_part)
 
 
 def _embedded(data: dict[str, Any]) -> str:
@@ -120,28 +77,22 @@ _REMEDY = "Expected a file written by `miv audit … --out FILE.json`."
 
 def audit_section(source: ReportSource, audit: Path | None) -> str:
     """The 2 × 2 table of verdict and witness for every model with attention, and the tables of an audit."""
-    squares = [_square(number, model, source) for number, model in enumerate(source.models)]
-    shown = "".join(square for square in squares if square)
-    parts = []
-    if shown:
-        parts.append(
-            '<p class="note">For positives with a witness and something else: is the verdict right, and is the '
-            "instance with the highest attention a witness? A yes for the wrong reason may be luck.</p>"
-            f'<div class="squares">{shown}</div>'
-        )
+    shown = "".join(_square(number, model, source) for number, model in enumerate(source.models))
+    above = shown and (
+        '<p class="note">For positives with a witness and something else: is the verdict right, and is the instance '
+        "with the highest attention a witness? A yes for the wrong reason may be luck.</p>"
+        f'<div class="squares">{shown}</div>'
+    )
     if audit is not None:
-        parts.append(_from_file(audit, source))
-    elif not shown:
-        parts.append(
-            '<p class="note">This needs attention and known witnesses, which these runs or data lack. <code>miv '
-            "audit</code> finds witnesses for every pooling.</p>"
-        )
-    else:
-        parts.append(
-            '<p class="note"><code>miv audit RUN… DATA --out audit.json</code> tests more: does the verdict change '
-            "when witnesses are deleted or the query is swapped? <code>miv report --audit</code> shows the results.</p>"
-        )
-    return "".join(parts)
+        return above + _from_file(audit, source)
+    note = (
+        "<code>miv audit RUN… DATA --out audit.json</code> tests more: does the verdict change when witnesses are "
+        "deleted or the query is swapped? <code>miv report --audit</code> shows the results."
+        if shown
+        else "This needs attention and known witnesses, which these runs or data lack. <code>miv audit</code> finds "
+        "witnesses for every pooling."
+    )
+    return f'{above}<p class="note">{note}</p>'
 
 
 def _square(number: int, model: ReportModel, source: ReportSource) -> str:

@@ -7,7 +7,7 @@
 - ``verifier/``: the final verifier, from the best epoch overall.
 - ``predictions/<split>.parquet`` and ``evaluation.json``: its predictions and metrics.
 - ``reference.json``: scores of plain methods on the same features, from ``miv train``.
-- ``curves/``: plots of metrics by epoch, ROC and precision-recall, from ``miv train``.
+- ``curves/``: plots of ROC and precision-recall, from ``miv train``.
 - ``.lock``: held while a training runs.
 """
 
@@ -97,27 +97,22 @@ class RunFolder:
             remove_unfinished(self.path)
             return
         write_json(self.config, settings)
+        texts = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
         about = {
             "format": FORMAT,
             "version": 1,
             "done": False,
             "seed": settings["seed"],
-            "data": {
-                "name": data,
-                "options": {key: str(value) if isinstance(value, Path) else value for key, value in options.items()},
-                "fingerprints": _fingerprints(sets),
-            },
+            "data": {"name": data, "options": texts, "fingerprints": _fingerprints(sets)},
             "start": start,
-            "versions": {"miv": __version__, "python": platform.python_version(), **_versions()},
+            "versions": _versions(),
         }
         write_json(self.about, about)
 
     def refuse_existing(self) -> None:
         """Raise an error if this folder holds a run."""
         if self.exists():
-            raise MIVError(
-                f"{self.path} already contains a run. Resume it with --resume, or choose another folder for --out."
-            )
+            raise MIVError(f"{self.path} already contains a run. Resume it with --resume, or choose another --out.")
 
     def check(
         self,
@@ -144,10 +139,8 @@ class RunFolder:
         before = {**defaults, **self.read_config()}
         for name, value in settings.items():
             if before[name] != value:
-                raise MIVError(
-                    f"{self.path} was started with {name} = {before[name]!r}, but got {value!r}. Resume with "
-                    "the same settings, or choose another folder for --out."
-                )
+                words = f"{self.path} was started with {name} = {before[name]!r}, but got {value!r}."
+                raise MIVError(f"{words} Resume with the same settings, or choose another folder for --out.")
         if about["data"]["fingerprints"] != _fingerprints(sets):
             raise MIVError(f"{self.path} was started with other data than {data}. Choose another folder for --out.")
 
@@ -168,10 +161,8 @@ class RunFolder:
             and not (path == self.config and (settings is None or self._is_begun(settings)))
         )
         if foreign:
-            raise MIVError(
-                f"{self.path} is not empty and is not a run: it contains {foreign[0]!r}. Choose another folder for "
-                "--out."
-            )
+            words = f"{self.path} is not empty and is not a run: it contains {foreign[0]!r}."
+            raise MIVError(f"{words} Choose another folder for --out.")
 
     def _is_begun(self, settings: Settings) -> bool:
         try:
@@ -258,7 +249,7 @@ def _release(version: str) -> list[str]:
 
 
 def _versions() -> dict[str, str]:
-    versions = {}
+    versions = {"miv": __version__, "python": platform.python_version()}
     for name in _LIBRARIES:
         with suppress(PackageNotFoundError):
             versions[name] = version(name)
@@ -295,23 +286,25 @@ def summarise(path: Path, split: str) -> Summary:
 
 def list_runs(paths: list[Path], split: str) -> list[Summary]:
     """One row per run, as ``summarise_runs``; a damaged run is a row too, with a warning that says what is wrong."""
-    damaged = set()
+    rows = []
     for path in paths:
         try:
-            summarise(path, split)
+            rows.append(summarise(path, split))
         except MIVError as error:
             warnings.warn(MIVWarning(str(error)), stacklevel=2)
-            damaged.add(path)
-    rows = iter(summarise_runs([path for path in paths if path not in damaged], split))
-    empty = dict.fromkeys(["pooling", "backbone", "data", "seed", "state", *METRICS])
-    return [{"run": str(path), **empty, "state": "damaged"} if path in damaged else next(rows) for path in paths]
+            empty = dict.fromkeys(["pooling", "backbone", "data", "seed", "state", *METRICS])
+            rows.append({"run": str(path), **empty, "state": "damaged"})
+    return _check_split(rows, split)
 
 
 def summarise_runs(paths: list[Path], split: str) -> list[Summary]:
     """One row per run; it is an error if none was evaluated on the split."""
-    rows = [summarise(path, split) for path in paths]
-    done = [path for path, row in zip(paths, rows, strict=True) if row["state"] == "done"]
-    splits = {name for path in done for name in RunFolder(path).read_evaluation()}
+    return _check_split([summarise(path, split) for path in paths], split)
+
+
+def _check_split(rows: list[Summary], split: str) -> list[Summary]:
+    done = [RunFolder(Path(row["run"])) for row in rows if row["state"] == "done"]
+    splits = {name for run in done for name in run.read_evaluation()}
     if splits and split not in splits:
         raise unknown_name("split", split, splits)
     return rows
@@ -325,8 +318,5 @@ def compare_runs(paths: list[Path], split: str) -> list[Summary]:
             raise MIVError(f"{path} is not a run: {problem}. `miv runs list` shows the existing runs.")
     configs = [RunFolder(path).read_config() for path in paths]
     differing = [name for name in configs[0] if any(config.get(name) != configs[0][name] for config in configs)]
-    rows = []
-    for row, config in zip(summarise_runs(paths, split), configs, strict=True):
-        settings = {name: config.get(name) for name in differing if name not in row}
-        rows.append({**row, **settings})
-    return rows
+    rows = zip(summarise_runs(paths, split), configs, strict=True)
+    return [row | {name: config.get(name) for name in differing if name not in row} for row, config in rows]

@@ -32,22 +32,22 @@ def keep_members(exemplars: ExemplarSet, mask: Mask) -> ExemplarSet:
     return replace(exemplars, bag_ptr=ptr, bag_index=exemplars.bag_index[mask], witness=witness)
 
 
-def add_members(exemplars: ExemplarSet, added: Sequence[Integers]) -> ExemplarSet:
-    """Append instances that are not witnesses to each bag."""
+def add_members(exemplars: ExemplarSet, added: Sequence[Integers], witness: Mask | None = None) -> ExemplarSet:
+    """Append instances to each bag; ``witness`` says which are witnesses, by default none."""
     ptr = csr.borders([len(instances) for instances in added])
     order = np.argsort(np.concatenate([exemplars.owner, csr.owners(ptr)]), kind="stable")
-    witness = exemplars.witness
-    witness = None if witness is None else np.concatenate([witness, np.zeros(ptr[-1], bool)])[order]
+    new = np.zeros(ptr[-1], bool) if witness is None else witness
+    known = None if exemplars.witness is None else np.concatenate([exemplars.witness, new])[order]
     index = np.concatenate([exemplars.bag_index, *added])[order]
-    return replace(exemplars, bag_ptr=exemplars.bag_ptr + ptr, bag_index=index, witness=witness)
+    return replace(exemplars, bag_ptr=exemplars.bag_ptr + ptr, bag_index=index, witness=known)
 
 
 def repeat_members(exemplars: ExemplarSet, times: int) -> ExemplarSet:
     """Repeat every bag: a larger bag with the same content."""
-    rows = np.tile(np.arange(len(exemplars.bag_index)), times)
-    rows = rows[np.argsort(exemplars.owner[rows], kind="stable")]
-    witness = None if exemplars.witness is None else exemplars.witness[rows]
-    return replace(exemplars, bag_ptr=exemplars.bag_ptr * times, bag_index=exemplars.bag_index[rows], witness=witness)
+    bags = exemplars
+    for _ in range(times - 1):
+        bags = add_members(bags, [exemplars.bag(number) for number in range(len(exemplars))], exemplars.witness)
+    return bags
 
 
 def delete_as_many_others(exemplars: ExemplarSet, witness: Mask, random: Random) -> ExemplarSet:
@@ -65,23 +65,16 @@ def swap_queries(exemplars: ExemplarSet, chosen: Integers, random: Random) -> Ex
     If classes are unknown, use any other query of the group that is not in the bag. A query of several references is
     swapped as a whole. Exemplars without such a query are dropped; ``None`` if none is left.
     """
-    group, classes = _groups(exemplars), exemplars.pool.classes
-    by_group = {}
-    for name in np.unique(group[chosen]):
-        members = np.flatnonzero(group == name)
-        by_group[name] = members[np.unique(exemplars.query[members], return_index=True)[1]]  # one exemplar per query
+    group, identity = _groups(exemplars), _identities(exemplars)
     receivers, donors = [], []
-    for exemplar in chosen:
-        candidates, bag = by_group[group[exemplar]], exemplars.bag(exemplar)
-        if classes is None:
-            taken = {*bag.tolist(), *exemplars.references(exemplar).tolist()}
-            allowed = [taken.isdisjoint(exemplars.references(other).tolist()) for other in candidates]
-        else:
-            taken = {*classes[bag], classes[exemplars.query[exemplar]]}
-            allowed = [taken.isdisjoint(classes[exemplars.references(other)]) for other in candidates]
+    for exemplar in chosen.tolist():
+        others = np.flatnonzero(group == group[exemplar])
+        others = others[np.unique(exemplars.query[others], return_index=True)[1]]  # one exemplar per query
+        taken = {*identity[exemplars.bag(exemplar)], *identity[exemplars.references(exemplar)]}
+        allowed = [taken.isdisjoint(identity[exemplars.references(other)]) for other in others.tolist()]
         if any(allowed):
             receivers.append(exemplar)
-            donors.append(random.choice(candidates[np.array(allowed)]))
+            donors.append(random.choice(others[np.array(allowed)]))
     if not receivers:
         return None
     bags = exemplars.subset(np.array(receivers))
@@ -97,7 +90,7 @@ def add_distractors(
     They are never of the query's class, if classes are known, and never already in the bag. Exemplars without
     candidates are dropped: the second result ``(E',)`` has the numbers of the others. ``None`` if none is left.
     """
-    group, classes = _groups(exemplars), exemplars.pool.classes
+    group, identity = _groups(exemplars), _identities(exemplars)
     negative = exemplars.label[exemplars.owner] == 0
     by_group = {
         name: np.unique(exemplars.bag_index[negative & ((group[exemplars.owner] == name) != other_groups)])
@@ -105,16 +98,20 @@ def add_distractors(
     }
     numbers, added = [], []
     for exemplar in range(len(exemplars)):
-        candidates = by_group[group[exemplar]]
-        allowed = ~np.isin(candidates, [*exemplars.bag(exemplar), *exemplars.references(exemplar)])
-        if classes is not None:
-            allowed &= classes[candidates] != classes[exemplars.query[exemplar]]
+        candidates, own = by_group[group[exemplar]], exemplars.references(exemplar)
+        allowed = ~np.isin(candidates, exemplars.bag(exemplar)) & ~np.isin(identity[candidates], identity[own])
         candidates = candidates[allowed]
         count = int(exemplars.bag_sizes[exemplar]) * (times - 1)
         if len(candidates):
             numbers.append(exemplar)
             added.append(random.choice(candidates, count, replace=count > len(candidates)))
     return (add_members(exemplars.subset(np.array(numbers)), added), np.array(numbers)) if numbers else None
+
+
+def _identities(exemplars: ExemplarSet) -> NDArray[Any]:
+    """What may not come twice, ``(P,)``: the class of each instance, or itself if classes are unknown."""
+    classes = exemplars.pool.classes
+    return np.arange(len(exemplars.pool)) if classes is None else np.unique(classes.astype(str), return_inverse=True)[1]
 
 
 def _groups(exemplars: ExemplarSet) -> NDArray[np.object_]:
@@ -179,8 +176,8 @@ class _Subject:
 
     def answers(self, exemplars: ExemplarSet) -> tuple[Predictions, Mask]:
         """The answers, and ``(E,)`` where the verdict is yes, at the verifier's own operating point."""
-        answers = predict(self.verifier, exemplars, self.features)
-        return answers, self.verifier.operating_point.verdict(self.verifier.operating_point.probability(answers.logit))
+        answers, point = predict(self.verifier, exemplars, self.features), self.verifier.operating_point
+        return answers, point.verdict(point.probability(answers.logit))
 
 
 # Name, factor and kind of the changes that make bags larger.
@@ -251,12 +248,11 @@ def _delete(subject: _Subject, answers: Predictions, positives: Integers, random
         return {"delete_witnesses": None, "delete_others": None}
     subset = subject.exemplars.subset(chosen)
     witness = np.asarray(subset.witness)
-    changes = {
-        "delete_witnesses": keep_members(subset, ~witness),
-        "delete_others": delete_as_many_others(subset, witness, random),
-    }
     document = {}
-    for name, changed in changes.items():
+    for name, changed in (
+        ("delete_witnesses", keep_members(subset, ~witness)),
+        ("delete_others", delete_as_many_others(subset, witness, random)),
+    ):
         now, yes = subject.answers(changed)
         change = float((now.logit - answers.logit[chosen]).mean())
         document[name] = {"turned_to_no": _share(~yes), "logit_change": change}

@@ -1,14 +1,14 @@
 """Witness metrics i-AUROC, i-AP, i-MRR and i-top1: how well a score ranks a bag's witnesses above the rest."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miv.data import csr
-from miv.errors import MIVError, unknown_name
+from miv.errors import MIVError
 from miv.evaluation.metrics import as_borders, as_labels, as_scores, as_witnesses, auroc_influence, centred
 from miv.evaluation.predictions import Predictions
 from miv.files.arrays import Floats, Integers
@@ -59,7 +59,6 @@ def expected_average_precision(sizes: Integers, witnesses: Integers) -> Floats:
     return np.asarray((harmonic + others * (sizes - harmonic)) / sizes)
 
 
-UndefinedWitness = Literal["skip", "nan", "error"]
 WITNESS_METRICS = ("i_auroc", "i_ap", "i_mrr", "i_top1")
 
 
@@ -145,50 +144,33 @@ def witness_scores(ptr: ArrayLike, witness: ArrayLike, attention: ArrayLike) -> 
     )
 
 
-def witness_metrics(
-    ptr: ArrayLike,
-    witness: ArrayLike,
-    attention: ArrayLike,
-    label: ArrayLike,
-    undefined: UndefinedWitness = "skip",
-) -> dict[str, float]:
-    """Return the means over the positive exemplars that have a witness and another instance.
+def witness_metrics(ptr: ArrayLike, witness: ArrayLike, attention: ArrayLike, label: ArrayLike) -> dict[str, float]:
+    """Return the means over the positive exemplars that have a witness and another instance, as in the paper.
 
     Args:
         ptr: ``(E + 1,)``, the borders between the bags.
         witness: ``(T,)`` bool.
         attention: ``(T,)``; only the order within a bag matters.
         label: ``(E,)``, 0 or 1; negative exemplars are ignored.
-        undefined: how to treat a positive exemplar with no witness or only witnesses: ``skip`` excludes it, as the
-            paper does; ``nan`` makes the means NaN; ``error`` raises an error.
 
     Returns:
         ``i_auroc``, ``i_ap``, ``i_mrr`` and ``i_top1``, NaN if no exemplar is left; ``i_ap_chance``,
         ``i_mrr_chance`` and ``i_top1_chance``, what a random order gives in the mean (its i-AUROC is 0.5); the numbers
-        of ``exemplars`` and of ``undefined`` ones.
+        of ``exemplars`` and of ``undefined`` ones, with no witness or only witnesses.
 
     >>> witness_metrics([0, 3], [True, False, False], [0.5, 0.3, 0.2], label=[1])["i_ap"]
     1.0
     """
-    if undefined not in get_args(UndefinedWitness):
-        raise unknown_name("policy for undefined", undefined, get_args(UndefinedWitness))
     scores = witness_scores(ptr, witness, attention)
     positive = as_labels(label, len(scores.i_auroc)) == 1
     counted = positive & scores.defined
-    missing = positive & ~scores.defined
-    if undefined == "error" and missing.any():
-        raise MIVError(
-            f"Exemplar {int(missing.argmax())} is positive, but its bag has no witness or only witnesses "
-            f"({int(missing.sum())} in total). Remove them, or use undefined='skip'."
-        )
-    empty = not counted.any() or (undefined == "nan" and missing.any())
     by_bag = {name: getattr(scores, name) for name in WITNESS_METRICS}
     by_bag |= {"i_ap_chance": scores.ap_by_chance, "i_mrr_chance": scores.mrr_by_chance}
     by_bag |= {"i_top1_chance": scores.witness_share}
     return {
-        **{name: float("nan") if empty else float(values[counted].mean()) for name, values in by_bag.items()},
+        **{name: float(values[counted].mean()) if counted.any() else math.nan for name, values in by_bag.items()},
         "exemplars": int(counted.sum()),
-        "undefined": int(missing.sum()),
+        "undefined": int((positive & ~scores.defined).sum()),
     }
 
 
@@ -233,9 +215,7 @@ def rank_instances(predictions: Predictions, by: str) -> Floats | None:
     return (own == csr.to_rows(greatest, predictions.ptr)).astype(np.float64)
 
 
-def witness_rankings(
-    predictions: Predictions, undefined: UndefinedWitness = "skip"
-) -> dict[str, dict[str, float]] | None:
+def witness_rankings(predictions: Predictions) -> dict[str, dict[str, float]] | None:
     """The witness metrics by how instances are ranked, of each way there is; ``None`` without witnesses or attention.
 
     >>> answers = Predictions([1.0], [1], [0, 3], [1.0, 0.0, 0.0], [False, True, False], score=[0.9, 0.8, -0.3])
@@ -246,7 +226,7 @@ def witness_rankings(
     if p.witness is None or p.attention is None:
         return None
     known = {by: ranked for by in RANKED_BY if (ranked := rank_instances(p, by)) is not None}
-    return {by: witness_metrics(p.ptr, p.witness, ranked, p.label, undefined) for by, ranked in known.items()}
+    return {by: witness_metrics(p.ptr, p.witness, ranked, p.label) for by, ranked in known.items()}
 
 
 def _is_one_hot(predictions: Predictions) -> bool:
@@ -287,27 +267,19 @@ def _confusion(label: NDArray[np.int8], answer: NDArray[np.bool_], metric: str) 
     """The jackknife: the effect of leaving out an exemplar depends only on which of four kinds it is."""
     kind = 2 * label.astype(np.int64) + answer  # 0 TN, 1 FP, 2 FN, 3 TP
     counts = np.bincount(kind, minlength=4)
-    without = np.array(
-        [_figure(counts - np.eye(4, dtype=np.int64)[kind_left_out], metric) for kind_left_out in range(4)]
-    )
-    left_out = without[kind]  # (E,)
+    left_out = _figure(np.maximum(counts - np.eye(4, dtype=np.int64), 0), metric)[kind]  # (E,)
     return -(left_out - left_out.mean()) * np.sqrt((len(kind) - 1) / len(kind))
 
 
-def _figure(counts: NDArray[np.int64], metric: str) -> float:
-    """Accuracy, or the mean over both labels of precision, recall or F1; 0 where nothing is divided by nothing."""
-    tn, fp, fn, tp = (float(count) for count in np.maximum(counts, 0))
-    if metric == "accuracy":
-        return _share(tp + tn, tn + fp + fn + tp)
+def _figure(counts: NDArray[np.int64], metric: str) -> Floats:
+    """Accuracy, or the mean over both labels of precision, recall or F1, from counts ``(N, 4)``; 0 / 0 is 0."""
+    tn, fp, fn, tp = counts.T
     parts = {
-        "precision": (_share(tp, tp + fp), _share(tn, tn + fn)),
-        "recall": (_share(tp, tp + fn), _share(tn, tn + fp)),
-        "f1": (_share(2 * tp, 2 * tp + fp + fn), _share(2 * tn, 2 * tn + fn + fp)),
+        "accuracy": [(tp + tn, tn + fp + fn + tp)],
+        "precision": [(tp, tp + fp), (tn, tn + fn)],
+        "recall": [(tp, tp + fn), (tn, tn + fp)],
+        "f1": [(2 * tp, 2 * tp + fp + fn), (2 * tn, 2 * tn + fn + fp)],
     }
     if metric not in parts:
         raise MIVError(f"There is no standard error of {metric!r}.")
-    return sum(parts[metric]) / 2
-
-
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
+    return np.mean([part / np.maximum(whole, 1) for part, whole in parts[metric]], axis=0)

@@ -14,16 +14,16 @@ from miv.data import SPLITS, ExemplarSet, load_split
 from miv.data.folder import is_set
 from miv.errors import MIVError, MIVWarning, unknown_name
 from miv.evaluation.audit_report import AuditReport, audit_models, check_suffix
-from miv.evaluation.calibration import Calibration
+from miv.evaluation.calibration import Calibration, check_point_card, write_point_card
 from miv.evaluation.calibration import calibrate as fit_operating_point
-from miv.evaluation.calibration_output import PICTURE_FILES, check_point_card, write_point_card
-from miv.evaluation.clusters import ClusterBy
+from miv.evaluation.curves import CALIBRATION_FILES
+from miv.evaluation.error_curve import ClusterBy
 from miv.evaluation.goals import parse_goal
 from miv.evaluation.out_of_distribution import choose_limit
 from miv.evaluation.predicting import predict, witness_shares
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.report import check_report, write_report
-from miv.evaluation.report_source import open_runs
+from miv.evaluation.report_data import open_runs
 from miv.evaluation.runs import RunFolder, refuse_unfinished
 from miv.files.atomic import refuse_existing, refuse_existing_in
 from miv.files.cache import cache_folder, feature_folder
@@ -87,7 +87,7 @@ def calibrate(
         )
     parsed_goal = parse_goal(goal)
     if plots is not None:
-        refuse_existing_in(Path(plots), PICTURE_FILES, overwrite=overwrite)
+        refuse_existing_in(Path(plots), CALIBRATION_FILES, overwrite=overwrite)
     name = _name_of(exemplars, split)
     if name in _NOT_FOR_CALIBRATION:
         raise MIVError(f"Cannot calibrate on {name}: {_NOT_FOR_CALIBRATION[name]}. Use validation data.")
@@ -122,8 +122,7 @@ def calibrate(
     result = fit_operating_point(
         answers, parsed_goal, scaling, epsilon, shares=shares, witnesses_by=method, cluster_by=cluster_by
     )
-    path = str(exemplars) if isinstance(exemplars, str | PathLike) else "exemplars in memory"
-    data = {"name": name, "path": path, "fingerprint": chosen.fingerprint, **_sizes(chosen)}
+    data = {"name": name, "path": _where(exemplars), "fingerprint": chosen.fingerprint, **_sizes(chosen)}
     result = replace(result, point=replace(result.point, measured={"data": data, **result.point.measured}), limit=limit)
 
     if plots is not None:
@@ -146,28 +145,19 @@ def calibrate(
 def _saved_predictions(model: Path, exemplars: ExemplarSet) -> "tuple[Predictions | None, list[str]]":
     """The predictions saved by the verifier's run, if they are on the same data, and a note about them."""
     run = RunFolder(model)
-    if not run.exists():
-        return None, []
     try:
-        fingerprints: dict[str, Any] = run.read().get("data", {}).get("fingerprints", {})
+        fingerprints: dict[str, str] = run.read()["data"]["fingerprints"] if run.exists() else {}
     except MIVError as error:  # the verifier itself is intact, and `miv evaluate` and `miv verify` use it too
-        warnings.warn(
-            MIVWarning(
-                f"{error} Calibrating anyway, but miv cannot tell whether these data are a train or test split of the "
-                "run. Make sure that they are not."
-            ),
-            stacklevel=3,
-        )
+        doubt = "Calibrating anyway. Make sure that these data are not a train or test split of the run."
+        warnings.warn(MIVWarning(f"{error} {doubt}"), stacklevel=3)
         return None, []
-    for split, fingerprint in fingerprints.items():
-        if fingerprint != exemplars.fingerprint:
-            continue
+    splits = [split for split, fingerprint in fingerprints.items() if fingerprint == exemplars.fingerprint]
+    for split in splits:
         if split in _NOT_FOR_CALIBRATION:
             raise MIVError(f"This is the {split} split of {model}: {_NOT_FOR_CALIBRATION[split]}.")
         file = run.predictions(split)
         if file.is_file():
-            saved = Predictions.load(file)
-            answers = Predictions.of(exemplars, saved.logit, saved.attention)  # older files do not name the queries
+            answers = Predictions.load(file).with_queries_of(exemplars)  # older files do not name the queries
             return answers, [f"Used the run's saved predictions, {file}."]
     return None, []
 
@@ -209,7 +199,7 @@ def audit(
         witnesses: how to rank witnesses: ``attention``, ``alone``, ``leave_one_out``, ``shapley`` or ``rollout``. By
             default attention, or leave-one-out if the pooling has no attention.
         most: maximum number of exemplars; larger splits are sampled.
-        unit_tests: no longer has an effect.
+        unit_tests: has no effect any more.
         seed: random seed.
         out: .md, .json or .txt files to write; optional.
         cache: folder of cached features, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
@@ -226,22 +216,14 @@ def audit(
         check_suffix(file)
         refuse_existing(file, overwrite=overwrite)
     chosen = open_one(exemplars, split)
-    if isinstance(models, Mapping):
-        names, verifiers = list(models), dict(models)
-    else:
-        names = [str(model) for model in ([models] if isinstance(models, str | PathLike) else models)]
-        verifiers = _load(names)
-    where = str(exemplars) if isinstance(exemplars, str | PathLike) else "exemplars in memory"
-    report = audit_models(
-        verifiers,
-        chosen,
-        {"data": where, "split": split, "models": names},
-        witnesses=witnesses,
-        most=most,
-        seed=seed,
-        cache=feature_folder(None if cache is None else Path(cache)),
-        progress=_progress(verbose),
-    )
+    if not isinstance(models, Mapping):
+        models = [models] if isinstance(models, str | PathLike) else models
+    names = list(map(str, models))
+    verifiers = dict(models) if isinstance(models, Mapping) else _load(names)
+    about = {"data": _where(exemplars), "split": split, "models": names}
+    folder = feature_folder(None if cache is None else Path(cache))
+    options: dict[str, Any] = {"witnesses": witnesses, "most": most, "seed": seed, "cache": folder}
+    report = audit_models(verifiers, chosen, about, **options, progress=_progress(verbose))
     for file in files:
         report.save(file)
     return report
@@ -254,8 +236,8 @@ def _load(models: list[str]) -> dict[str, Verifier]:
     for model in models:
         refuse_unfinished(Path(model))
     short = [Path(model).name for model in models]
-    names = [model if short.count(name) > 1 else name for model, name in zip(models, short, strict=True)]
-    return {name: Verifier.from_pretrained(model) for name, model in zip(names, models, strict=True)}
+    names = (model if short.count(name) > 1 else name for model, name in zip(models, short, strict=True))
+    return dict(zip(names, map(Verifier.from_pretrained, models), strict=True))
 
 
 def report(
@@ -299,6 +281,10 @@ def report(
     return out
 
 
+def _where(exemplars: Exemplars) -> str:
+    return str(exemplars) if isinstance(exemplars, str | PathLike) else "exemplars in memory"
+
+
 def _name_of(exemplars: Exemplars, split: str) -> str:
     single = isinstance(exemplars, str | PathLike) and is_set(Path(exemplars))
     return Path(exemplars).resolve().name if single else split  # type: ignore[arg-type]
@@ -314,10 +300,8 @@ def open_one(exemplars: Exemplars, split: str) -> ExemplarSet:
             raise unknown_name("split", split, sets)
         return sets[split]
     if not isinstance(exemplars, str | PathLike):
-        raise MIVError(
-            f"The exemplars are a {type(exemplars).__name__}. Expected an ExemplarSet, a dict of them by split, or the "
-            "path of a folder."
-        )
+        kind = type(exemplars).__name__
+        raise MIVError(f"The exemplars are a {kind}. Expected an ExemplarSet, a dict of them by split, or a folder.")
     return load_split(Path(exemplars), split, verify=True)
 
 
@@ -337,8 +321,7 @@ def _train_split(exemplars: Exemplars) -> ExemplarSet:
         return exemplars["train"]
     if isinstance(exemplars, str | PathLike) and not is_set(Path(exemplars)):
         return load_split(Path(exemplars), "train")
-    where = exemplars if isinstance(exemplars, str | PathLike) else "The data"
-    raise MIVError(f"{where} is a single set, without the train split that the limit is fitted on.")
+    raise MIVError(f"There is no train split in {_where(exemplars)}. The limit is fitted on it.")
 
 
 def _progress(verbose: bool) -> Progress:

@@ -155,8 +155,8 @@ def is_path(name: str) -> bool:
 def folders_near(path: Path) -> str:
     """List the contents of the deepest existing folder of a path, for a message."""
     parent = next((folder for folder in path.parents if folder.is_dir()), Path())
-    found = sorted(folder.name for folder in parent.iterdir() if folder.is_dir() and not folder.name.startswith("."))
-    return f" {parent} holds: {', '.join(found[:10])}{', …' if len(found) > 10 else ''}." if found else ""
+    names = sorted(folder.name for folder in parent.iterdir() if folder.is_dir() and not folder.name.startswith("."))
+    return f" {parent} holds: {', '.join(names[:10])}{', …' if len(names) > 10 else ''}." if names else ""
 
 
 def hub_answers(name: str, options: dict[str, Any] | None = None) -> bool:

@@ -119,11 +119,11 @@ def image_pixels(image: Image.Image, *, colour: bool = False) -> NDArray[np.uint
     # Pillow also uses mode "I" for 16-bit images in these formats; their white is 65,535 by definition.
     deep = image.mode.startswith("I;16") or (image.mode == "I" and image.format in {"PNG", "PPM"})
     upright = ImageOps.exif_transpose(image)
-    shown = _eight_bit(upright, deep=deep)
-    if shown.has_transparency_data:
-        shown = shown.convert("RGBA")
-        shown = Image.alpha_composite(Image.new("RGBA", shown.size, "white"), shown)
-    return np.asarray(shown.convert("RGB" if colour else "L"), dtype=np.uint8)
+    opaque = _eight_bit(upright, deep=deep)
+    if opaque.has_transparency_data:
+        transparent = opaque.convert("RGBA")
+        opaque = Image.alpha_composite(Image.new("RGBA", transparent.size, "white"), transparent)
+    return np.asarray(opaque.convert("RGB" if colour else "L"), dtype=np.uint8)
 
 
 @contextmanager
@@ -184,7 +184,7 @@ Steps = tuple[str, ...]
 """Each is ``otsu`` (black and white by Otsu's threshold), ``invert`` (white becomes black) or ``resize ...``."""
 
 _MOST_STEPS = 16
-_LARGEST_SIDE = 10_000
+LARGEST_SIDE = 10_000
 _RESIZE = re.compile(r"resize ([0-9]{1,5})x([0-9]{1,5}) (stretch|crop|pad) (bilinear|lanczos)")
 _FITS = {"stretch": Image.Image.resize, "crop": ImageOps.fit, "pad": ImageOps.pad}
 _FILTERS = {"bilinear": Image.Resampling.BILINEAR, "lanczos": Image.Resampling.LANCZOS}
@@ -195,15 +195,15 @@ def resize_step(size: tuple[int, int], fit: Fit = "stretch", resampling: str = "
     return f"resize {size[0]}x{size[1]} {fit} {resampling}"
 
 
-def checked_steps(given: Any, *, colour: bool) -> Steps:
+def checked_steps(steps: Any, *, colour: bool) -> Steps:
     """Return the steps that a file lists; anything else is an error."""
-    listed = isinstance(given, list | tuple) and len(given) <= _MOST_STEPS and all(map(_is_step, given))
-    if not listed or (colour and "otsu" in given):
+    is_list = isinstance(steps, list | tuple) and len(steps) <= _MOST_STEPS and all(map(_is_step, steps))
+    if not is_list or (colour and "otsu" in steps):
         raise MIVError(
-            f"steps is {str(given)[:80]}. Expected a list of at most {_MOST_STEPS} of otsu (for grey images), invert, "
-            f"and resize with a size of at most {_LARGEST_SIDE:,}, such as {resize_step((64, 48))}."
+            f"steps is {str(steps)[:80]}. Expected a list of at most {_MOST_STEPS} of otsu (for grey images), invert, "
+            f"and resize with a size of at most {LARGEST_SIDE:,}, such as {resize_step((64, 48))}."
         )
-    return tuple(given)
+    return tuple(steps)
 
 
 def apply_steps(pixels: NDArray[np.uint8], steps: Steps) -> NDArray[np.uint8]:
@@ -240,7 +240,7 @@ def with_fit(steps: Steps, fit: Fit) -> Steps:
 
 def _is_step(step: object) -> bool:
     match = _RESIZE.fullmatch(step) if isinstance(step, str) else None
-    return step in ("otsu", "invert") if match is None else all(1 <= int(match[n]) <= _LARGEST_SIDE for n in (1, 2))
+    return step in ("otsu", "invert") if match is None else all(1 <= int(match[n]) <= LARGEST_SIDE for n in (1, 2))
 
 
 @dataclass(frozen=True)
@@ -288,6 +288,6 @@ def parse_size(size: tuple[int, int] | int | str | None) -> tuple[int, int] | No
         height, width = (int(side) for side in (sides if len(sides) == 2 else sides * 2))
     else:
         height, width = (size, size) if isinstance(size, int) else size
-    if not (1 <= height <= _LARGEST_SIDE and 1 <= width <= _LARGEST_SIDE):
-        raise MIVError(f"The image size is {height} × {width} pixels. Expected sides from 1 to {_LARGEST_SIDE:,}.")
+    if not (1 <= height <= LARGEST_SIDE and 1 <= width <= LARGEST_SIDE):
+        raise MIVError(f"The image size is {height} × {width} pixels. Expected sides from 1 to {LARGEST_SIDE:,}.")
     return height, width

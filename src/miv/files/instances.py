@@ -147,11 +147,9 @@ def read_vectors_file(path: Path) -> list[NDArray[np.float32]]:
         raise MIVError(f"{path}: the features file does not exist.") from error
     except Exception as error:  # damaged headers raise many types
         raise MIVError(f"{path}: not a NumPy file of numbers, or damaged ({error}).") from error
-    if isinstance(array, np.ndarray) and array.ndim == 2 and not len(array):
-        raise MIVError(f"{path} is empty, of shape {array.shape}. Expected at least one vector.")
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu" or array.ndim not in {1, 2} or not array.size:
-        found = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else "an archive"
-        raise MIVError(f"{path}: expected numbers of shape (C,) or (N, C), got {found}.")
+        content = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else "an archive"
+        raise MIVError(f"{path}: expected numbers of shape (C,) or (N, C), at least one vector, got {content}.")
     if array.ndim == 1:
         return [check_vector(np.array(array), str(path))]
     return [check_vector(np.array(row), f"{path}, row {number}") for number, row in enumerate(array)]

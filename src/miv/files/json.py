@@ -98,14 +98,14 @@ def check_shape(value: Any, shape: Shape, place: str, remedy: str, path: tuple[s
 
 
 def finite_number(
-    what: str, given: object, *, low: float = -math.inf, high: float = math.inf, above: float = -math.inf
+    what: str, value: object, *, low: float = -math.inf, high: float = math.inf, above: float = -math.inf
 ) -> float:
     """Return a number from ``low`` to ``high``, and above ``above``, as a float; anything else is an error."""
-    shown = repr(given)[:80]
+    shown = repr(value)[:80]
     number = math.nan
-    if isinstance(given, int | float) and not isinstance(given, bool):
+    if isinstance(value, int | float) and not isinstance(value, bool):
         try:
-            number = float(given)
+            number = float(value)
         except OverflowError:  # JSON allows integers of any length
             shown = "a number with more than 308 digits"
     if math.isfinite(number) and low <= number <= high and number > above:
@@ -151,8 +151,8 @@ def card_about(folder: Path) -> str | None:
     if lines[:1] != ["---"]:
         return None
     front = takewhile(lambda line: line != "---", lines[1:])
-    found = [line.removeprefix("about:").strip().strip("'\"") for line in front if line.startswith("about:")]
-    return found[0] or None if found else None
+    about = next((line.removeprefix("about:") for line in front if line.startswith("about:")), "")
+    return about.strip().strip("'\"") or None
 
 
 def check_section(folder: Path, begin: str, end: str) -> None:
@@ -163,8 +163,8 @@ def check_section(folder: Path, begin: str, end: str) -> None:
 def write_section(folder: Path, begin: str, end: str, text: str) -> None:
     """Write a section between two marks to the card in a verifier's folder; the rest stays, and "" removes it."""
     path = folder / "README.md"
-    before, found, after = _around(path, begin, end)
-    if not found and not text:
+    before, exists, after = _around(path, begin, end)
+    if not exists and not text:
         return
     section = f"{begin}\n{text}\n{end}" if text else ""
     whole = f"{before.rstrip()}\n\n{section}{after or chr(10)}" if text else f"{before.rstrip()}\n{after}"
@@ -174,11 +174,11 @@ def write_section(folder: Path, begin: str, end: str, text: str) -> None:
 
 def _around(path: Path, begin: str, end: str) -> tuple[str, bool, str]:
     """The text before the section, whether there is one, and the text after it."""
-    before, found, rest = _read(path).partition(begin)
+    before, opened, rest = _read(path).partition(begin)
     _, closed, after = rest.partition(end)
-    if found and not closed:
+    if opened and not closed:
         raise MIVError(f"{path} has {begin} without {end} after it. Add that line, or delete the first one.")
-    return before, bool(found), after
+    return before, bool(opened), after
 
 
 def _read(path: Path) -> str:

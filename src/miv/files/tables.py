@@ -2,27 +2,39 @@
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from miv.errors import MIVError
-from miv.files.instances import short
-
-# Read untrusted lines, mostly JSON, with a maximum length and errors that name the file and line.
+from miv.errors import MIVError, unknown_name
+from miv.files.instances import check_text, short
 
 MAX_LINE_BYTES = 64_000_000
 """Maximum length of a line."""
 
+_MOST_COLUMNS = 10_000  # a vector is one cell, so tables have few columns
+_MOST_SHOWN = 100  # columns compared with a missing name, and listed
 
-@dataclass
-class LineMark:
-    """Where reading has come to in a file of lines, in bytes and lines; it moves on with each line."""
+Record = tuple[str, dict[str, Any]]
+"""A place for messages ("table.csv, line 7") and the cells by column; CSV cells are strings."""
 
-    offset: int = 0
-    line: int = 0
+Required = Sequence[str | tuple[str, ...]]
+"""Columns that must exist; of a tuple, one of them."""
+
+
+class RowStart(NamedTuple):
+    """Where a row begins, so that reading can start there: bytes and lines before it; in Parquet, rows before it."""
+
+    before: int = 0
+    lines: int = 0
+
+
+FIRST_ROW = RowStart()
+PlacedRecord = tuple[RowStart, str, dict[str, Any]]
+
+
+# Read untrusted lines, mostly JSON, with a maximum length and errors that name the file and line.
 
 
 def bad_line(source: str | Path, line: int, problem: str) -> MIVError:
@@ -48,49 +60,45 @@ def parse_json(text: str, place: str) -> Any:
 
 def parse_object(content: bytes, source: str | Path, line: int) -> dict[str, Any]:
     """Read one line as a JSON object; anything else is an error that names the line."""
-    try:
-        # Decode as UTF-8 first, or json guesses UTF-16 for bytes with zeros.
-        text = content.decode("utf-8-sig" if line == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        raise bad_line(source, line, _not_utf8(content, error)) from error
-    row = parse_json(text, f"{source}, line {line}")
+    # Decode as UTF-8 first, or json guesses UTF-16 for bytes with zeros.
+    row = parse_json(_decoded(content, source, line), f"{source}, line {line}")
     if not isinstance(row, dict):
         raise bad_line(source, line, f"expected one JSON object {{...}} per line, got {type(row).__name__}.")
     return row
 
 
-def read_json_lines(path: Path, mark: LineMark | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of a file, from ``mark`` on, with their line numbers; empty lines are skipped."""
+def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of a file with their line numbers, from 1; empty lines are skipped."""
+    return ((following.lines, row) for following, row in _json_lines(path, FIRST_ROW))
+
+
+def _json_lines(path: Path, start: RowStart) -> Iterator[tuple[RowStart, dict[str, Any]]]:
+    """Yield the start of the following line, and the object in this one."""
     try:
-        for number, content in _raw_lines(path, mark or LineMark()):
+        for following, content in _raw_lines(path, start):
             if content.strip():
-                yield number, parse_object(content, path, number)
+                yield following, parse_object(content, path, following.lines)
     except OSError as error:
         raise MIVError(f"Could not read {path}: {error.strerror or error}.") from error
 
 
-def read_lines(path: Path, mark: LineMark | None = None) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a UTF-8 file, from ``mark`` on, with their numbers from 1."""
-    for number, content in _raw_lines(path, mark or LineMark()):
-        try:
-            yield number, content.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise bad_line(path, number, _not_utf8(content, error)) from error
-
-
-def _raw_lines(path: Path, mark: LineMark) -> Iterator[tuple[int, bytes]]:
+def _raw_lines(path: Path, start: RowStart) -> Iterator[tuple[RowStart, bytes]]:
+    offset, number = start
     with path.open("rb") as file:
-        file.seek(mark.offset)
+        file.seek(offset)
         while content := file.readline(MAX_LINE_BYTES + 1):
-            mark.line += 1
-            mark.offset += len(content)
+            offset, number = offset + len(content), number + 1
             if len(content) > MAX_LINE_BYTES:
-                raise bad_line(path, mark.line, f"longer than {MAX_LINE_BYTES:,} bytes.")
-            yield mark.line, content
+                raise bad_line(path, number, f"longer than {MAX_LINE_BYTES:,} bytes.")
+            yield RowStart(offset, number), content
 
 
-def _not_utf8(content: bytes, error: UnicodeDecodeError) -> str:
-    return f"not UTF-8 text (byte {content[error.start]:#04x}). Save the file as UTF-8."
+def _decoded(content: bytes, source: str | Path, line: int) -> str:
+    try:
+        return content.decode("utf-8-sig" if line == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        byte = f"{content[error.start]:#04x}"
+        raise bad_line(source, line, f"not UTF-8 text (byte {byte}). Save the file as UTF-8.") from error
 
 
 def text_field(row: dict[str, Any], field: str, source: str | Path, line: int) -> str:
@@ -105,33 +113,10 @@ def checked_text(value: Any, what: str, source: str | Path, line: int) -> str:
     """Return ``value`` if it is a non-empty text; ``what`` names it in the error."""
     if not isinstance(value, str) or not value.strip():
         raise bad_line(source, line, f"{what} must be a text, got {str(value)[:60]!r}.")
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError as error:  # JSON can encode a lone surrogate, such as "\ud800"
-        raise bad_line(source, line, f"{what} contains a lone Unicode surrogate.") from error
-    return value
+    return check_text(value, f"{source}, line {line}: {what}")
 
 
-_MOST_COLUMNS = 10_000  # a vector is one cell, so tables have few columns
-_MOST_COMPARED = 1000  # columns compared with a missing name
-
-Record = tuple[str, dict[str, Any]]
-"""A place for messages ("table.csv, line 7") and the cells by column; CSV cells are strings."""
-
-
-Required = Sequence[str | tuple[str, ...]]
-"""Columns that must exist; of a tuple, one of them."""
-
-
-class RowStart(NamedTuple):
-    """Where a row begins, so that reading can start there: bytes and lines before it; in Parquet, rows before it."""
-
-    before: int = 0
-    lines: int = 0
-
-
-FIRST_ROW = RowStart()
-PlacedRecord = tuple[RowStart, str, dict[str, Any]]
+# Read the rows of a table.
 
 
 def read_records(path: Path, required: Required) -> Iterator[Record]:
@@ -154,13 +139,14 @@ def read_records_from(path: Path, required: Required, start: RowStart) -> Iterat
 
 def _read_csv(path: Path, required: Required, start: RowStart) -> Iterator[PlacedRecord]:
     csv.field_size_limit(MAX_LINE_BYTES)  # a bag of texts exceeds the module's default limit
-    heading = next((line for _, line in read_lines(path) if line.strip()), "")
+    lines = (_decoded(content, path, following.lines) for following, content in _raw_lines(path, FIRST_ROW))
+    heading = next((line for line in lines if line.strip()), "")
     delimiter = ";" if ";" in heading and "," not in heading else ","  # spreadsheets in many locales write semicolons
     delimiter = "\t" if path.suffix.lower() == ".tsv" else delimiter
-    rows = _csv_rows(path, delimiter, LineMark())
+    rows = _csv_rows(path, delimiter, FIRST_ROW)
     for began, header in rows:
         columns = _check_header([cell.strip() for cell in header], required, f"{path}, line {began.lines + 1}")
-        rest = rows if start == FIRST_ROW else _csv_rows(path, delimiter, LineMark(*start))
+        rest = rows if start == FIRST_ROW else _csv_rows(path, delimiter, start)
         for first_line, cells in rest:
             place = f"{path}, line {first_line.lines + 1}"
             if len(cells) != len(columns):
@@ -172,14 +158,20 @@ def _read_csv(path: Path, required: Required, start: RowStart) -> Iterator[Place
         return
 
 
-def _csv_rows(path: Path, delimiter: str, mark: LineMark) -> Iterator[tuple[RowStart, list[str]]]:
+def _csv_rows(path: Path, delimiter: str, start: RowStart) -> Iterator[tuple[RowStart, list[str]]]:
     """The rows that are not empty, each with its start; a quoted cell may span several lines."""
-    began = RowStart(mark.offset, mark.line)
+    began = following = start
+
+    def lines() -> Iterator[str]:
+        nonlocal following
+        for following, content in _raw_lines(path, start):
+            yield _decoded(content, path, following.lines)
+
     try:
-        for cells in csv.reader((line for _, line in read_lines(path, mark)), delimiter=delimiter, strict=True):
+        for cells in csv.reader(lines(), delimiter=delimiter, strict=True):
             if cells:
                 yield began, cells
-            began = RowStart(mark.offset, mark.line)
+            began = following
     except csv.Error as error:
         raise MIVError(f"{path}, line {began.lines + 1}: broken CSV: {error}.") from error
 
@@ -187,11 +179,9 @@ def _csv_rows(path: Path, delimiter: str, mark: LineMark) -> Iterator[tuple[RowS
 def _check_header(columns: list[str], required: Required, place: str) -> list[str]:
     if len(columns) > _MOST_COLUMNS:
         raise MIVError(f"{place}: the header has {len(columns):,} columns. Expected at most {_MOST_COLUMNS:,}.")
-    seen: set[str] = set()
-    for column in columns:
-        if column in seen:
+    for column, count in Counter(columns).items():
+        if count > 1:
             raise MIVError(f"{place}: the header has the column {short(column)} twice. Rename one.")
-        seen.add(column)
     _require(columns, required, place)
     return columns
 
@@ -201,20 +191,16 @@ def _require(columns: Collection[str], required: Required, place: str) -> None:
     for names in required:
         names = (names,) if isinstance(names, str) else names
         if not any(name in columns for name in names):
-            column = names[0]
-            near = get_close_matches(column, list(columns)[:_MOST_COMPARED], n=1, cutoff=0.5)
-            suggestion = f" Did you mean {near[0]!r}?" if near else ""
-            found = ", ".join(columns) or "none"
-            raise MIVError(f"{place}: there is no column {column!r}.{suggestion} Found: {short(found)}.")
+            raise MIVError(f"{place}: {unknown_name('column', names[0], list(columns)[:_MOST_SHOWN])}")
 
 
 def _read_json_lines(path: Path, required: Required, start: RowStart) -> Iterator[PlacedRecord]:
-    mark = LineMark(*start)
     began = start
-    for line, record in read_json_lines(path, mark):
-        _require(record, required, f"{path}, line {line}")
-        yield began, f"{path}, line {line}", record
-        began = RowStart(mark.offset, mark.line)
+    for following, record in _json_lines(path, start):
+        place = f"{path}, line {following.lines}"
+        _require(record, required, place)
+        yield began, place, record
+        began = following
 
 
 def require_parquet() -> None:
@@ -304,13 +290,13 @@ def parse_label(cell: Any, place: str) -> int:
 
 def parse_witnesses(cell: Any, size: int, place: str) -> list[bool]:
     """Return which of ``size`` bag members are witnesses. Numbers are always positions; true and false are flags."""
-    given = [] if cell is None else parse_list(cell, "witnesses", place)
-    if given and all(isinstance(entry, bool) for entry in given):
-        if len(given) != size:
-            raise MIVError(f"{place}: got {len(given)} true or false values as witnesses for a bag of {size}.")
-        return given
+    entries = [] if cell is None else parse_list(cell, "witnesses", place)
+    if entries and all(isinstance(entry, bool) for entry in entries):
+        if len(entries) != size:
+            raise MIVError(f"{place}: got {len(entries)} true or false values as witnesses for a bag of {size}.")
+        return entries
     flags = [False] * size
-    for entry in given:
+    for entry in entries:
         is_text = isinstance(entry, str) and entry.isascii() and entry.isdecimal() and len(entry) < 10
         position = int(entry) if is_text or type(entry) is int else -1
         if not 0 <= position < size:

@@ -97,8 +97,8 @@ def _check_fit(path: Path, weights: dict[str, Tensor], expected: dict[str, Tenso
         )
     dtypes = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
     if len(dtypes) != 1 or not dtypes <= _FLOATS:
-        given, known = (", ".join(sorted(map(str, some))) for some in (dtypes, _FLOATS))
-        raise MIVError(f"{path} has weights of {given}. Expected one dtype among {known}.")
+        stored, known = (", ".join(sorted(map(str, some))) for some in (dtypes, _FLOATS))
+        raise MIVError(f"{path} has weights of {stored}. Expected one dtype among {known}.")
     for name, tensor in weights.items():
         wanted = expected[name]
         if tensor.shape != wanted.shape or tensor.is_floating_point() != wanted.is_floating_point():

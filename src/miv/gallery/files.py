@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miv.errors import MIVError, needs_extra
-from miv.files.json import NUMBER, check_shape, read_json_object, write_json
+from miv.files.json import check_shape, read_json_object, write_json
 
 HASH_BYTES = 16
 INSTANCES, KEPT, BAGS, REMOVED = "instances.arrow", "kept.arrow", "bags.arrow", "removed"
@@ -145,7 +145,7 @@ MANIFEST_NAME = "gallery.json"
 _FORMAT, _FORMAT_VERSION = "miv-gallery", 1
 _SEGMENT_NAME = re.compile(r"segment-[0-9a-f]{16}")
 _REMOVED_NAME = re.compile(r"removed-[0-9a-f]{16}\.arrow")
-_FILES = {INSTANCES, KEPT, BAGS, "index.arrow", "index.usearch"}  # the last two are no longer read
+_FILES = {INSTANCES, KEPT, BAGS}
 _NO_GALLERY = "Expected a folder made by `miv gallery create`."
 _MOST = 1 << 40  # instances, channels and bytes of a gallery are far fewer
 
@@ -223,7 +223,7 @@ class GalleryManifest:
         if version != _FORMAT_VERSION:
             raise MIVError(f"{path} has format_version {version!r}. Expected {_FORMAT_VERSION}. Update miv.")
         check_shape(document, _SHAPE, str(path), DAMAGED)
-        del document["recall"]  # of an index that earlier versions had, and still expect to be described
+        del document["recall"]  # of an index that earlier versions had
         removed = document.pop("removed")
         try:
             segments = tuple(SegmentEntry(**entry) for entry in document.pop("segments"))
@@ -267,6 +267,5 @@ _SHAPE = {
     "removed": None,
     "removed?": {"file": str, "bags": int, "bytes": int},
     "recall": None,
-    "recall?": {"recall": NUMBER, "top": int, "queries": int, "bags": int, "share?": NUMBER},
     "made_with": dict,
 }

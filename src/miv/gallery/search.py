@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, overload
 
@@ -34,21 +35,11 @@ class Chance:
 
     def __init__(self, point: OperatingPoint) -> None:
         self._is_calibrated = not point.is_default
-        self._threshold = point.threshold
-        self._tail = _tail_of(point.measured)
-        self._rate_at_threshold = _rate_of(point.measured)
+        self._steps = _steps_of(point)
 
     def rate(self, probability: float) -> tuple[float, bool] | None:
         """The false-accept rate of one bag, and whether it is only an upper bound; ``None`` if unknown."""
-        if self._tail is not None:
-            negatives, reached, counts = self._tail
-            for count, value in zip(counts, reached, strict=True):
-                if value < probability:
-                    return min(1.0, max(count / (counts[-1] + 1), 1 / (negatives + 1))), count == 1
-            return 1.0, False
-        if self._rate_at_threshold is not None and probability >= self._threshold:
-            return self._rate_at_threshold, True
-        return None
+        return next(((rate, is_bound) for above, rate, is_bound in self._steps if probability > above), None)
 
     def of(self, probability: float, bags: int) -> float | None:
         """The probability that a chance hit is this good, among so many bags."""
@@ -75,22 +66,21 @@ class Chance:
 _TAIL = {"effective_negatives": NUMBER, "probability": [NUMBER], "count": [int]}
 
 
-def _tail_of(measured: dict[str, Any]) -> tuple[float, list[float], list[int]] | None:
-    """Effective number of negatives, and the probability that 1, 2, ... of them reach, if the file has them."""
-    tail: Any = measured.get("false_accepts")
-    try:
+def _steps_of(point: OperatingPoint) -> list[tuple[float, float, bool]]:
+    """From high to low: the false-accept rate above a probability, and whether it is only an upper bound."""
+    tail: Any = point.measured.get("false_accepts")
+    with suppress(MIVError):
         check_shape(tail, _TAIL, "false_accepts", "")
-    except MIVError:
-        return None
-    negatives, reached, counts = tail["effective_negatives"], tail["probability"], tail["count"]
-    is_sound = 0 < len(reached) == len(counts) and min(negatives, *counts) > 0
-    return (float(negatives), reached, counts) if is_sound else None
-
-
-def _rate_of(measured: dict[str, Any]) -> float | None:
-    rates = measured.get("false_accept_rate")
+        negatives, reached, counts = tail["effective_negatives"], tail["probability"], tail["count"]
+        if 0 < len(reached) == len(counts) and min(negatives, *counts) > 0:
+            bounds = (min(1.0, max(count / (counts[-1] + 1), 1 / (negatives + 1))) for count in counts)
+            steps = [(above, rate, count == 1) for above, rate, count in zip(reached, bounds, counts, strict=True)]
+            return [*steps, (-math.inf, 1.0, False)]
+    rates = point.measured.get("false_accept_rate")  # all that is known of miv/digits
     rate = rates.get("at_most", rates.get("value")) if isinstance(rates, dict) else None
-    return float(rate) if isinstance(rate, int | float) and 0 <= rate <= 1 else None
+    if not isinstance(rate, int | float) or not 0 <= rate <= 1:
+        return []
+    return [(math.nextafter(point.threshold, -math.inf), float(rate), True)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -128,40 +128,27 @@ def merge_small(store: OpenGallery) -> None:
     """Merge the last segments if there are several of one size; bags and instances keep their numbers."""
     while count := _count_to_merge([entry.size for entry in store.manifest.segments]):
         merged = store.snapshot.segments[-count:]
-        entry = store.write_segment(
-            (batch for segment in merged for batch in segment.instance_batches),
-            (batch for segment in merged for batch in segment.bag_batches),
-            (batch for segment in merged for batch in segment.kept_batches),
-        )
+        batches = (_batches(merged, name) for name in ("instance_batches", "bag_batches", "kept_batches"))
+        entry = store.write_segment(*batches)
         store.commit(store.manifest.changed(segments=(*store.manifest.segments[:-count], entry)))
 
 
 def compact(store: OpenGallery) -> None:
-    """Rewrite segments without removed bags and without instances that no bag uses, then merge small ones."""
-    snapshot, manifest = store.snapshot, store.manifest
-    live_members = snapshot.live_members
+    """Rewrite everything as one segment, without removed bags and without instances that no bag uses."""
+    snapshot, segments = store.snapshot, store.snapshot.segments
     is_used = np.zeros(len(snapshot.features), bool)
-    is_used[snapshot.members[live_members]] = True
-    new_number = np.cumsum(is_used) - 1
-    entries: list[SegmentEntry] = []
-    first_instance = first_bag = first_member = 0
-    for segment in snapshot.segments:
-        entry = segment.entry
-        used = is_used[first_instance : first_instance + entry.instances]
-        live = snapshot.is_live[first_bag : first_bag + entry.bags]
-        of_live = live_members[first_member : first_member + entry.members]
-        moved = bool((new_number[segment.members] != segment.members).any())
-        if used.all() and live.all() and not moved:
-            entries.append(entry)
-        elif used.any() or live.any():
-            kept_mask = {"instance": used, "member": of_live, "bag": live}[snapshot.per]
-            instances, kept = _filtered(segment.instance_batches, used), _filtered(segment.kept_batches, kept_mask)
-            entries.append(store.write_segment(instances, _renumbered(segment, live, new_number), kept))
-        first_instance += entry.instances
-        first_bag += entry.bags
-        first_member += entry.members
-    store.commit(manifest.changed(segments=tuple(entries), removed=None))
-    merge_small(store)
+    is_used[snapshot.members[snapshot.live_members]] = True
+    kept = {"instance": is_used, "member": snapshot.live_members, "bag": snapshot.is_live}[snapshot.per]
+    entry = store.write_segment(
+        _filtered(_batches(segments, "instance_batches"), is_used),
+        _renumbered(_filtered(_batches(segments, "bag_batches"), snapshot.is_live), np.cumsum(is_used) - 1),
+        _filtered(_batches(segments, "kept_batches"), kept),
+    )
+    store.commit(store.manifest.changed(segments=(entry,) if entry.bags else (), removed=None))
+
+
+def _batches(segments: Sequence[Segment], name: str) -> Iterator[Any]:
+    return (batch for segment in segments for batch in getattr(segment, name))
 
 
 def rebatched(batches: Batches) -> Iterator[Any]:
@@ -194,15 +181,15 @@ def _count_to_merge(sizes: list[int]) -> int:
     return 0
 
 
-def _filtered(batches: list[Any], mask: NDArray[np.bool_]) -> Iterator[Any]:
+def _filtered(batches: Batches, mask: NDArray[np.bool_]) -> Iterator[Any]:
     start = 0
     for batch in batches:
         yield batch.filter(files.pa.array(mask[start : start + len(batch)]))
         start += len(batch)
 
 
-def _renumbered(segment: Segment, live: NDArray[np.bool_], new_number: NDArray[np.int64]) -> Iterator[Any]:
-    for batch in _filtered(segment.bag_batches, live):
+def _renumbered(bags: Batches, new_number: NDArray[np.int64]) -> Iterator[Any]:
+    for batch in bags:
         column = batch.column(1)
         sizes, members = np.diff(column.offsets.to_numpy()), new_number[column.flatten().to_numpy()]
         yield files.flat_bag_batch(batch.column(0), sizes, members, batch.column(2).flatten())

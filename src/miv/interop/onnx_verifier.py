@@ -11,7 +11,7 @@ Copy this file next to your code:
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from typing import Any
 
@@ -87,8 +87,8 @@ class OnnxVerifier:
         """Verify one query, of ``self.shape``, against its bag ``(N, *self.shape)``."""
         if np.ndim(query) == 1 + len(self.shape):
             raise ValueError(f"The query is {np.shape(query)}. An exported verifier takes one instance {self.shape}.")
-        one, several = self._checked("query", query, 0), self._checked("bag", bag, 1)
-        outputs = dict(zip(self._names, self.session.run(None, {"query": one, "bag": several}), strict=True))
+        inputs = {"query": self._checked("query", query, 0), "bag": self._checked("bag", bag, 1)}
+        outputs = dict(zip(self._names, self.session.run(None, inputs), strict=True))
         logit = float(outputs["logit"])
         if not all(np.isfinite(output).all() for output in outputs.values()):
             raise ValueError("The network returned NaN or infinity, so there is no verdict. Check the instances.")
@@ -103,12 +103,13 @@ class OnnxVerifier:
             decided = is_witness(self._point["witness_rule"], probability, not rejected, attention)
             witnesses = np.flatnonzero(decided)
         threshold = float(self._point["threshold"])
+        answer = Answer(accepted, probability, threshold, logit, witnesses, attention, lower)
         if "unlike" not in self.about:
-            return Answer(accepted, probability, threshold, logit, witnesses, attention, lower)
+            return answer
         beyond = outputs["distance"] > self.about["unlike"]["limit"]
         withheld = bool(beyond[0] or beyond[1:].all())
-        unlike = bool(beyond[0]), np.flatnonzero(beyond[1:]), withheld
-        return Answer(accepted and not withheld, probability, threshold, logit, witnesses, attention, lower, *unlike)
+        verdict, unlike = accepted and not withheld, np.flatnonzero(beyond[1:])
+        return replace(answer, verdict=verdict, unlike_query=bool(beyond[0]), unlike=unlike, withheld=withheld)
 
     def verify_many(self, queries: Sequence[ArrayLike], bags: Sequence[ArrayLike]) -> list[Answer]:
         """Verify several queries, each against its own bag, one after the other."""
@@ -116,8 +117,8 @@ class OnnxVerifier:
             raise ValueError(f"There are {len(queries)} queries and {len(bags)} bags. Expected one query per bag.")
         return [self.verify(query, bag) for query, bag in zip(queries, bags, strict=True)]
 
-    def _checked(self, name: str, given: ArrayLike, extra: int) -> NDArray[Any]:
-        array = np.asarray(given)
+    def _checked(self, name: str, values: ArrayLike, extra: int) -> NDArray[Any]:
+        array = np.asarray(values)
         if self.dtype == np.float32 and array.dtype.kind == "f":
             array = array.astype(np.float32, copy=False)
         if array.dtype != self.dtype or array.ndim != extra + len(self.shape) or array.shape[extra:] != self.shape:

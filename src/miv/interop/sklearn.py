@@ -2,9 +2,11 @@
 
 import tempfile
 import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -17,14 +19,14 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from miv.data import ExemplarSet
+from miv.data import ExemplarSet, InstancePool, csr
 from miv.data.splits import hold_out
 from miv.errors import MIVError, MIVWarning
 from miv.evaluation import auroc
 from miv.evaluation.metrics import auroc_within_chance
-from miv.interop.sklearn_pairs import all_vectors, exemplar_set, queries_and_bags, with_weights
 from miv.runtime import interruption_of
 from miv.verifier.network import Verifier
+from miv.verifier.reading import ErrorLocations, as_vectors, check_bags, check_finite, single_instances
 from miv.verifier.verdict import Verdicts, WitnessMethod
 
 __all__ = ["MIVClassifier", "OnInstances"]
@@ -138,7 +140,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if point.is_default:
             return np.asarray(verdicts.logit, np.float64) / getattr(point.scaling, "temperature", 1.0)
         least = np.finfo(np.float64).eps  # a threshold or a probability may be 0 or 1
-        odds = [np.clip(one, least, 1 - least) for one in (verdicts.probability, verdicts.threshold)]
+        odds = [np.clip(values, least, 1 - least) for values in (verdicts.probability, verdicts.threshold)]
         return np.asarray(logit(odds[0]) - logit(odds[1]))
 
     def predict(self, X: Any, bags: Any = None, *, return_witnesses: bool = False) -> Any:  # noqa: N803
@@ -202,16 +204,11 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return Verifier.from_pretrained(run)
 
     def _settings(self) -> dict[str, Any]:
-        settings = {
-            "pooling": self.pooling,
-            "heads": self.heads,
-            "pooling_options": self.pooling_options or None,
+        names = ("pooling", "heads", "max_epochs", "batch_size", "pull", "align_epochs")
+        settings = {name: getattr(self, name) for name in names} | {
             "backbone": "features",
-            "max_epochs": self.max_epochs,
-            "batch_size": self.batch_size,
+            "pooling_options": self.pooling_options or None,
             "learning_rates": None if self.learning_rate is None else ((0, self.learning_rate),),
-            "pull": self.pull,
-            "align_epochs": self.align_epochs,
         }
         return {name: value for name, value in settings.items() if value is not None}
 
@@ -277,3 +274,86 @@ class OnInstances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         return tags
+
+
+# Exemplars of vectors in a form for scikit-learn: a sequence of pairs ``(query, bag)``.
+
+
+def queries_and_bags(first: Any, bags: Any) -> tuple[Any, Any]:
+    """Queries and bags, from pairs or from two arguments."""
+    if bags is not None:
+        return first, bags
+    for number, pair in enumerate(first):
+        if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+            shape = f" {pair.shape}" if isinstance(pair, np.ndarray) else ""
+            wanted = "pairs (query, bag), query (C,) and bag (N, C); or queries and bags as two arguments"
+            raise MIVError(f"Exemplar {number} is a {type(pair).__name__}{shape}. Expected X as a list of {wanted}.")
+    return [query for query, _ in first], [bag for _, bag in first]
+
+
+class Vectors(NamedTuple):
+    """The vectors of exemplars: references of all queries ``(R, C)``, then each bag ``(N, C)``."""
+
+    parts: list[NDArray[np.float32]]
+    reference_ptr: NDArray[np.int64]  # (E + 1,) borders between the references
+    has_references: bool  # some query is an array (R, C)
+
+
+def all_vectors(pairs: Any) -> tuple[NDArray[Any], Vectors, NDArray[np.int64]]:
+    """All vectors of the pairs, references first, in their own dtype; how they belong; and the borders of bags."""
+    queries, bags = queries_and_bags(pairs, None)
+    known = _checked(queries, bags)
+    references, _, _ = single_instances(queries, "features", ErrorLocations())
+    vectors = np.concatenate([np.asarray(references), *map(np.asarray, bags)])
+    return vectors, known, len(references) + csr.borders([len(bag) for bag in bags])
+
+
+def _checked(queries: Any, bags: Any) -> Vectors:
+    check_bags(queries, bags, "features")
+    references, ptr, _ = single_instances(queries, "features", ErrorLocations())
+    first = np.shape(references[0])
+    if len(first) != 1 or not first[0]:
+        raise MIVError(f"Query 0 has the shape {first}. Expected a vector (C,), or references (R, C).")
+    parts = [as_vectors(references, first[0], "The queries")]
+    parts += [as_vectors(bag, first[0], f"Bag {number}") for number, bag in enumerate(bags)]
+    return Vectors(parts, np.arange(len(references) + 1) if ptr is None else ptr, ptr is not None)
+
+
+def exemplar_set(queries: Any, bags: Any, label: NDArray[np.int64]) -> ExemplarSet:
+    """Merge equal vectors into one instance, to keep exemplars of one query together and to count instances."""
+    parts, reference_ptr, _ = _checked(queries, bags)
+    check_finite(parts[0], "The queries")
+    vectors = np.concatenate(parts)
+    check_finite(vectors, "The queries and bags")
+    places: dict[bytes, int] = {}
+    instance = np.array([places.setdefault(row.tobytes(), len(places)) for row in vectors + 0.0])  # -0.0 is 0.0
+    _, first = np.unique(instance, return_index=True)
+    references, members = np.split(instance, [len(parts[0])])
+    return ExemplarSet(
+        InstancePool("features", vectors[first]),
+        references[reference_ptr[:-1]],
+        csr.borders([len(bag) for bag in parts[1:]]),
+        members,
+        label.astype(np.int8),
+        reference_ptr=reference_ptr,
+        reference_index=references,
+    )
+
+
+def with_weights(exemplars: ExemplarSet, sample_weight: Any) -> ExemplarSet:
+    """The exemplars with their weights, without those of weight 0; equal weights count as none."""
+    if sample_weight is None:
+        return exemplars
+    try:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise MIVError("sample_weight has values that are not numbers. Expected one per exemplar.") from error
+    if weight.shape != (len(exemplars),):
+        raise MIVError(f"sample_weight has the shape {weight.shape}. Expected ({len(exemplars)},), one per exemplar.")
+    if not (np.isfinite(weight) & (weight >= 0)).all():
+        raise MIVError("sample_weight contains a negative number, NaN or infinity. Expected 0 or more.")
+    if len(np.unique(exemplars.label[weight > 0])) < 2:
+        raise MIVError("Exemplars with a weight above 0 have only one class. Expected both, no and yes.")
+    weighted = exemplars.subset(weight > 0).compact()
+    positive = weight[weight > 0]
+    return weighted if positive.min() == positive.max() else replace(weighted, weight=positive)

@@ -118,20 +118,15 @@ def _figures(measured: dict[str, Any]) -> dict[str, float]:
 def _paired(job: Job, test: str, influences: Influences, work: Path) -> dict[str, dict[str, float | None]]:
     """By each finished cell that this one is compared with, the standard errors of the differences over exemplars."""
     paired: dict[str, dict[str, float | None]] = {}
-    own = job.work_folder(work)
-    for path in sorted(own.parent.parent.glob(f"*/round-{job.cell.round}")):
-        name = path.parent.name.rpartition("-")[0]
-        if not are_compared(job.cell.task, job.cell.setup.name, name):
-            continue
-        partner = Job(Cell(job.cell.task, find_setup(job.cell.task, name), job.cell.round), job.tier_name, job.encoder)
-        run = RunFolder(path)
-        if partner.work_folder(work) != path or not run.is_done():  # a run with other settings, or an unfinished one
-            continue
-        if run.read()["data"]["fingerprints"]["test"] != test:
-            continue
-        answers = Predictions.load(run.predictions("test"))
-        common = [metric for metric in _figures(evaluate(answers).document()) if metric in influences]
-        paired[name] = {metric: _norm(influences[metric] - influence(answers, metric)) for metric in common}
+    task, number = job.cell.task, job.cell.round
+    for path in sorted(job.work_folder(work).parent.parent.glob(f"*/round-{number}")):
+        name, run = path.parent.name.rpartition("-")[0], RunFolder(path)
+        partner = Job(Cell(task, find_setup(task, name), number), job.tier_name, job.encoder)
+        same_settings = are_compared(task, job.cell.setup.name, name) and partner.work_folder(work) == path
+        if same_settings and run.is_done() and run.read()["data"]["fingerprints"]["test"] == test:
+            answers = Predictions.load(run.predictions("test"))
+            common = [metric for metric in _figures(evaluate(answers).document()) if metric in influences]
+            paired[name] = {metric: _norm(influences[metric] - influence(answers, metric)) for metric in common}
     return paired
 
 

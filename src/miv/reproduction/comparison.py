@@ -13,11 +13,9 @@ from scipy.stats import kendalltau, spearmanr
 
 from miv.backbones.hf_files import MINILM
 from miv.errors import MIVError
-from miv.reproduction.grids import FOUR, Cell, Experiment, Row, Setup
-from miv.reproduction.jobs import Job
-from miv.reproduction.published import ROUNDING, STANDS_IN, Published, published
+from miv.reproduction.grids import FOUR, ROUNDING, STANDS_IN, Cell, Experiment, Published, Row, Setup, published
+from miv.reproduction.jobs import Job, Tier, find_tier
 from miv.reproduction.results import Result, find_result
-from miv.reproduction.tiers import Tier, find_tier
 
 WITHIN, ABOVE, BELOW = "within 2 SE", "above", "below"
 _TINY = 1e-12  # more than the rounding error of sums of floating point numbers

@@ -1,4 +1,7 @@
-"""A job: a cell in a tier, with all its settings, its paths on disk, and the raw files that it needs."""
+"""The tiers, each a compute budget that is the same for all models, and jobs: a cell in a tier.
+
+``_REMARKS`` says how the tiers differ from the paper.
+"""
 
 import hashlib
 import json
@@ -9,11 +12,192 @@ from pathlib import Path
 from typing import Any
 
 from miv.backbones.hf_files import MINILM
-from miv.errors import MIVError
-from miv.reproduction.grids import Cell, Setup
-from miv.reproduction.tiers import Tier, find_tier
+from miv.errors import MIVError, unknown_name
+from miv.poolings import POOLINGS
+from miv.reproduction.grids import STANDS_IN, Cell, Setup
 from miv.tasks import task_options
+from miv.training.auto import CONTRAST_START, ONE_CYCLE, preset
 from miv.training.config import TrainingConfig
+
+# What the tier `cpu` changes in ONE_CYCLE. All its numbers are here.
+_FROZEN_TEXT: dict[str, Any] = {
+    "backbone_options": {"pooling": "mean"},
+    "full_stage": False,
+    "heads": 4,
+    "batch_size": 48,
+    "grouping": 1,
+    "learning_rates": ((0, 1e-3),),
+    "frozen_learning_rates": (),
+    "max_epochs": 30,
+    "patience": 30,
+}
+CPU: dict[str, dict[str, Any]] = {
+    "qmnist": CONTRAST_START
+    | {
+        "heads": 2,
+        "batch_size": 64,
+        "learning_rates": ((0, 3e-4),),
+        "frozen_learning_rates": ((0, 2e-3),),
+        "max_epochs": 1,
+        "patience": 1,
+        "frozen_max_epochs": 6,
+        "frozen_patience": 6,
+    },
+    # A fixed descriptor: a network from random weights is worse on so few writers, and MobileNetV2 too wide for a CPU.
+    "signature": {
+        "backbone": "hog",
+        "full_stage": False,
+        "heads": 6,
+        "batch_size": 64,
+        "grouping": 1,
+        "learning_rates": ((0, 1e-3),),
+        "frozen_learning_rates": (),
+        "max_epochs": 30,
+        "patience": 10,
+    },
+    "fever": _FROZEN_TEXT,
+    "fever-dev": _FROZEN_TEXT | {"patience": 6},
+    "claims": _FROZEN_TEXT,
+}
+CPU_TASK_OPTIONS: dict[str, dict[str, Any]] = {"signature": {"anchors_per_query": 2}}
+
+# What the tier `frozen` changes in `cpu`: no stage trains the backbone, which is that of a verifier in the package.
+BACKBONE_OF = {"qmnist": "miv/digits"}
+FROZEN: dict[str, Any] = {
+    "backbone_options": {**CONTRAST_START["backbone_options"], "shift": 1},
+    "augmentation": "none",
+    "contrast_epochs": 0,
+    "full_stage": False,
+    "patience": 6,
+}
+
+# What the tier `finetuned` changes in `cpu`: then comes the paper's second stage, for the last layers of the encoder.
+FINE_TUNED: dict[str, dict[str, Any]] = {
+    "fever-dev": {
+        "full_stage": True,
+        "frozen_learning_rates": CPU["fever-dev"]["learning_rates"],
+        "frozen_max_epochs": CPU["fever-dev"]["max_epochs"],
+        "frozen_patience": CPU["fever-dev"]["patience"],
+        "learning_rates": ((0, 3e-4),),
+        "backbone_learning_rate": 1e-4,
+        "trainable_layers": 2,
+        "max_epochs": 1,
+        "patience": 1,
+    }
+}
+
+# The twins of the tier `smoke`, small enough for seconds.
+_CLAIMS_TWIN = ("claims-twin", {"pages": 8, "held_out_pages": 6, "claims": 2})
+TWINS: dict[str, tuple[str, dict[str, Any]]] = {
+    "qmnist": ("digits-twin", {"writers": 6, "held_out_writers": 6, "copies": 2}),
+    "signature": (
+        "signatures-twin",
+        {"writers": 6, "held_out_writers": 6, "genuine": 3, "forged": 2, "anchors_per_query": 1, "height": 16},
+    ),
+    "fever": _CLAIMS_TWIN,
+    "fever-dev": _CLAIMS_TWIN,
+    "claims": _CLAIMS_TWIN,
+}
+SMOKE: dict[str, Any] = {"max_epochs": 1, "frozen_max_epochs": 1, "batch_size": 64, "bucket": 32}
+
+
+@dataclass(frozen=True)
+class Tier:
+    """A compute budget for cells, by its name for `--tier`."""
+
+    name: str
+    is_twin: bool = False  # runs on synthetic twins, which say nothing about the paper
+    is_frozen: bool = False  # trains only poolings, on the backbone of a verifier in the package
+    is_fine_tuned: bool = False  # also trains the last layers of an encoder of texts
+
+    def takes(self, task: str) -> bool:
+        return task in self._tasks
+
+    @property
+    def _tasks(self) -> tuple[str, ...]:
+        return tuple(BACKBONE_OF if self.is_frozen else FINE_TUNED if self.is_fine_tuned else CPU)
+
+    def backbone_of(self, task: str) -> str | None:
+        """The verifier in the package whose backbone every cell takes; ``None`` if cells have their own."""
+        return BACKBONE_OF[task] if self.is_frozen else None
+
+    def settings(self, cell: Cell, encoder: str = MINILM) -> TrainingConfig:
+        """The training settings; ``encoder`` is the text encoder, unless the tier sets one."""
+        pooling = cell.setup.pooling
+        if self.name == "paper":
+            settings = preset(STANDS_IN.get(cell.task, cell.task), pooling)
+        else:
+            self.check(cell.task)
+            changes = CPU[cell.task] | (SMOKE if self.is_twin else FROZEN if self.is_frozen else {})
+            if self.is_fine_tuned:
+                changes |= FINE_TUNED[cell.task]
+            if self.is_twin and "contrast_epochs" in changes:
+                changes["contrast_epochs"] = 1
+            settings = ONE_CYCLE.changed({"pooling": pooling} | changes)
+            if settings.backbone is None:
+                settings = settings.changed({"backbone": f"hf:{encoder}"})
+        if not POOLINGS[pooling].make.learns:
+            settings = settings.changed({"full_stage": False})  # it stays untrained: so does its backbone
+        # Rounds are independent draws: of the data by the task's round, of the weights by the seed.
+        return settings.changed({"pooling_options": dict(cell.setup.pooling_options), "seed": cell.round})
+
+    def data(self, cell: Cell) -> tuple[str, dict[str, Any]]:
+        """The task that builds the data, and its options without the folder of the raw files."""
+        if self.is_twin:
+            twin, options = TWINS[cell.task]
+            return twin, {**options, "round": cell.round}
+        cheaper = CPU_TASK_OPTIONS.get(cell.task, {}) if self.name == "cpu" else {}
+        return cell.task, {**cell.setup.task_options, **cheaper, "round": cell.round}
+
+    def check(self, task: str) -> None:
+        if not self.takes(task):
+            raise MIVError(f"The tier {self.name} has only {', '.join(self._tasks)}, not {task}. Use another --tier.")
+
+    def remarks(self, task: str) -> list[str]:
+        """What a reader of this tier's figures must know."""
+        remarks = [_REMARKS[key] for key in ((self.name, task), (self.name, ""), ("", task)) if key in _REMARKS]
+        if self.is_twin:
+            remarks.insert(0, f"Figures of the synthetic twin {TWINS[task][0]}: they say nothing about the paper.")
+        return remarks
+
+
+_TEXTS = "The sentence encoder is frozen (the first stage only); the paper also trains it."
+_REMARKS: dict[tuple[str, str], str] = {
+    ("cpu", "qmnist"): "A compact CNN from random weights and a contrast stage, trained once per round for all models, "
+    "replace the paper's pretrained backbone; then come the paper's two stages, with fewer epochs.",
+    ("cpu", "signature"): "Histograms of oriented gradients replace the paper's trained EfficientNet, and each query "
+    "meets two anchors instead of all. With 6 writers for testing in each round, figures differ much between rounds.",
+    ("cpu", "fever"): _TEXTS,
+    ("cpu", "fever-dev"): _TEXTS,
+    ("cpu", "claims"): _TEXTS,
+    ("frozen", ""): "Only the poolings are trained, on the frozen features of miv/digits, which has seen no writer of "
+    "test or validation. All rounds share this backbone.",
+    ("finetuned", ""): "After the stage of the tier cpu, the last 2 layers of the encoder are trained for one epoch; "
+    "the paper trains the whole encoder. Without a better validation accuracy, the first stage counts.",
+    ("", "fever-dev"): "Only the claims of FEVER's development set, with distractors near the claim by TF-IDF; rounds "
+    "differ only in their weights. Compare only the order of the models with the paper.",
+    ("", "claims"): "Fool Me Twice stands in for FEVER, with other and far fewer claims. Compare only the order of the "
+    "models with the paper.",
+}
+
+
+TIERS = {
+    "paper": Tier("paper"),
+    "cpu": Tier("cpu"),
+    "frozen": Tier("frozen", is_frozen=True),
+    "finetuned": Tier("finetuned", is_fine_tuned=True),
+    "smoke": Tier("smoke", is_twin=True),
+}
+
+
+def find_tier(name: str) -> Tier:
+    """The tier with this name."""
+    if name not in TIERS:
+        raise unknown_name("tier", name, TIERS)
+    return TIERS[name]
+
+
+# A job: its settings, its paths on disk, and the raw files that it needs.
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,8 @@ from miv.errors import MIVError
 from miv.files.atomic import whole_file
 from miv.files.json import read_json_object
 from miv.files.tables import read_json_lines
-from miv.reproduction.grids import EXPERIMENTS
-from miv.reproduction.jobs import Job, default_options
-from miv.reproduction.tiers import TIERS
+from miv.reproduction.grids import CLASSIFICATION, EXPERIMENTS
+from miv.reproduction.jobs import TIERS, Job, default_options
 from miv.training.config import TrainingConfig
 
 FORMAT, VERSION = "miv-result", 2
@@ -31,18 +30,11 @@ _LOCK = ".lock"  # in the folder of results, held for a moment by whoever adds a
 _REMEDY = "Remove the folder to compute the cell again."
 
 # All that reports read, each by its path from the top.
-_NEEDED: tuple[tuple[str, ...], ...] = (
-    ("description", "data", "task"),
-    ("description", "data", "options", "round"),
-    ("config", "pooling"),
-    ("best", "stage"),
-    ("best", "epoch"),
-    ("seconds",),
-    ("data", "test"),
-    ("paired",),
-    ("history", "validation_auroc"),
-    *(("test", name) for name in ("exemplars", "positives", "errors", "chance", "groups")),
-    *(("test", "figures", name) for name in ("auroc", "accuracy", "precision", "recall", "f1")),
+_NEEDED = (
+    *("description.data.task", "description.data.options.round", "config.pooling", "best.stage", "best.epoch"),
+    *("seconds", "data.test", "paired", "history.validation_auroc"),
+    *(f"test.{name}" for name in ("exemplars", "positives", "errors", "chance", "groups")),
+    *(f"test.figures.{name}" for name in CLASSIFICATION),
 )
 
 
@@ -101,11 +93,11 @@ def check_document(path: Path, document: Any, remedy: str) -> None:
         raise MIVError(f"{path} is not a result: its format is not {FORMAT!r}. {remedy}")
     if document.get("version") != VERSION:
         raise MIVError(f"{path} has version {document.get('version')!r}; this miv reads version {VERSION}. {remedy}")
-    for way in _NEEDED:
+    for names in _NEEDED:
         value: Any = document
-        for name in way:
+        for name in names.split("."):
             if not isinstance(value, dict) or name not in value:
-                raise MIVError(f"{path} is damaged: it lacks {'.'.join(way)}. {remedy}")
+                raise MIVError(f"{path} is damaged: it lacks {names}. {remedy}")
             value = value[name]
 
 

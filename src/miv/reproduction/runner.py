@@ -9,8 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from filelock import FileLock, Timeout
-
 from miv.errors import MIVError, StoppedByUser
 from miv.reproduction.cells import BUSY, DONE, command
 from miv.reproduction.jobs import Job, JobFolders
@@ -18,7 +16,6 @@ from miv.reproduction.results import Result, find_result
 from miv.runtime import CTRL_C, TERMINATED, Terminated, raising_on_terminate, threads_of_each
 
 _LOOK_SECONDS = 0.2  # between looks at the processes
-_BUSY_SECONDS = 5.0  # between looks at cells that another command computes
 
 Say = Callable[[str], None]
 
@@ -56,16 +53,17 @@ def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -
     threads = threads_of_each(parallel)
     running: dict[Job, _Running] = {}
     failures: list[Failure] = []
-    looked: dict[str, float] = {}  # when a busy cell was last looked at
+    busy: set[Job] = set()  # computed by other processes when last looked at
     try:
         while waiting or running:
-            while len(running) < parallel and (job := _next(waiting, places.work, looked, say)):
-                waiting.remove(job)
-                if job.digest in looked and find_result(job, places.results) is not None:
+            while waiting and len(running) < parallel:
+                job = waiting.pop(0)
+                if job in busy and find_result(job, places.results) is not None:
                     say(f"Done by another command: {job}.")
                     continue
                 running[job] = _Running(_start(job, places, threads), time.monotonic())
-                say(f"Started {job}; log: {job.log(places.work)}.")
+                if job not in busy:
+                    say(f"Started {job}; log: {job.log(places.work)}.")
             time.sleep(_LOOK_SECONDS)
             codes = {job: run.process.poll() for job, run in running.items()}
             for job, code in codes.items():
@@ -73,7 +71,10 @@ def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -
                     continue
                 took = time.monotonic() - running.pop(job).began
                 if code == BUSY:
-                    waiting.append(job)
+                    if job not in busy:
+                        say(f"Waiting for {job}: another process is computing it and holds {job.lock(places.work)}.")
+                    busy.add(job)
+                    waiting.append(job)  # the start of its process takes seconds, so this is no busy loop
                 elif code == DONE:
                     say(f"{_outcome(job, places.results, took)}; {len(waiting) + len(running)} to go.")
                 elif code in (CTRL_C, -signal.SIGINT):
@@ -101,11 +102,6 @@ def _outcome(job: Job, results: Path, seconds: float) -> str:
     return f"Done    {job}: {figures}  in {seconds / 60:.1f} minutes"
 
 
-def _next(waiting: list[Job], work: Path, looked: dict[str, float], say: Say) -> Job | None:
-    """The first job that no other process is computing."""
-    return next((job for job in waiting if _is_free(job, work, looked, say)), None)
-
-
 def _start(job: Job, places: JobFolders, threads: int) -> "subprocess.Popen[bytes]":
     log = job.log(places.work)
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -115,22 +111,6 @@ def _start(job: Job, places: JobFolders, threads: int) -> "subprocess.Popen[byte
         return subprocess.Popen(  # noqa: S603 - our own module
             command(job, places, threads), stdout=file, stderr=file, env=environment, start_new_session=True
         )
-
-
-def _is_free(job: Job, work: Path, looked: dict[str, float], say: Say) -> bool:
-    """Whether no other process is computing the job; checks only now and then, and reports the wait once."""
-    if job.digest in looked and time.monotonic() - looked[job.digest] < _BUSY_SECONDS:
-        return False
-    lock = job.lock(work)
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(lock, timeout=0):
-            return True
-    except Timeout:
-        if job.digest not in looked:
-            say(f"Waiting for {job}: another process is computing it and holds {lock}.")
-        looked[job.digest] = time.monotonic()
-        return False
 
 
 def _last_words(log: Path, code: int) -> str:

@@ -1,4 +1,4 @@
-"""The report of an experiment: tables as plain values, and one renderer, Markdown, from which all outputs come."""
+"""The report of an experiment: plots, tables as plain values, and Markdown, from which all other forms come."""
 
 import base64
 import math
@@ -6,9 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+import numpy as np
+
+from miv.evaluation.curves import QUIET, line_styles, picture
 from miv.evaluation.evaluation import TITLES
+from miv.evaluation.page import page_part, whole_page
 from miv.reproduction.claims import Verdict, claims_of, judge, judge_claims
 from miv.reproduction.comparison import (
     CellEvidence,
@@ -20,8 +25,7 @@ from miv.reproduction.comparison import (
     paired_tests,
     rankings,
 )
-from miv.reproduction.grids import FOUR, SIZES, WITNESSES, Experiment, Row
-from miv.reproduction.published import STANDS_IN, published_digit, published_step
+from miv.reproduction.grids import FOUR, SIZES, STANDS_IN, WITNESSES, Experiment, Row, published_digit, published_step
 from miv.reproduction.results import Result
 
 NOTHING = "–"  # where there is no figure
@@ -244,16 +248,12 @@ def _digit_table(results: Sequence[Result], *, with_paper: bool) -> list[Table]:
             shares.setdefault(digit, []).append([count / sum(counts) for count in counts])
     rows = []
     for digit, some in shares.items():
-        ours = [sum(column) / len(some) for column in zip(*some, strict=True)]
-        figures = [*ours, ours[0] + ours[1]]
-        beside = [""] * len(figures)
-        if with_paper:
-            paper = [published_digit(digit, kind) or 0.0 for kind in KINDS]
-            beside = [f" ({share:.3f})" for share in (*paper, paper[0] + paper[1])]
-        rows.append([digit, *(f"{share:.3f}{text}" for share, text in zip(figures, beside, strict=True))])
-    headings = ["digit", *(kind.upper() for kind in KINDS), "accuracy"]
+        ours = [fmean(column) for column in zip(*some, strict=True)]
+        paper = [published_digit(digit, kind) or 0.0 for kind in KINDS]
+        pairs = zip([*ours, ours[0] + ours[1]], [*paper, paper[0] + paper[1]], strict=True)
+        rows.append([digit, *(f"{our:.3f}" + (f" ({their:.3f})" if with_paper else "") for our, their in pairs)])
     title = "Shares by digit" + (", with the paper's in brackets" if with_paper else "")
-    return [Table(title, headings, rows)] if rows else []
+    return [Table(title, ["digit", *(kind.upper() for kind in KINDS), "accuracy"], rows)] if rows else []
 
 
 def _order_table(orders: Sequence[Ranking]) -> Table:
@@ -275,16 +275,17 @@ def _remarks(experiment: Experiment, evidence: CellEvidence) -> list[str]:
 
 def _figure_document(figure: Comparison) -> dict[str, Any]:
     ours, paper = figure.ours, figure.paper
+    over = None if ours is None else "exemplars" if ours.over_rounds is None else "rounds"
     document = {
         "model": figure.row.model,
         "variant": figure.row.variant,
         "metric": figure.metric,
-        "ours": None if ours is None else ours.value,
-        "standard_error": None if ours is None else ours.standard_error,
-        "error_over": None if ours is None else "exemplars" if ours.over_rounds is None else "rounds",
+        "ours": ours and ours.value,
+        "standard_error": ours and ours.standard_error,
+        "error_over": over,
         "rounds": 0 if ours is None else ours.rounds,
-        "paper": None if paper is None else paper.mean,
-        "paper_standard_error": None if paper is None else paper.standard_error,
+        "paper": paper and paper.mean,
+        "paper_standard_error": paper and paper.standard_error,
         "difference": None if ours is None or paper is None else ours.value - paper.mean,
         "verdict": figure.word or None,
     }
@@ -333,19 +334,44 @@ def html_page(sections: Sequence[Section], plots: Mapping[str, Sequence[Path]]) 
     reader.validateLink = lambda url: True  # type: ignore[method-assign]  # our own pictures
     parts = [section.markdown([inside(path) for path in plots.get(section.key, ())]) for section in sections]
     body = reader.render("\n".join(parts))
-    return _PAGE.format(title=sections[0].title if sections else "Nothing to report", body=body)
+    title = sections[0].title if sections else "Nothing to report"
+    style = page_part("report.css") + "img { max-width: 100%; background: white; }"
+    return whole_page(title, f"<main>{body}</main>", style)
 
 
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem; }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; display: block; overflow-x: auto; }}
-th, td {{ padding: .3rem .8rem; text-align: right; border-bottom: 1px solid #8884; vertical-align: top; }}
-th:first-child, td:first-child {{ text-align: left; }}
-img {{ max-width: 100%; background: white; margin: 1rem 0; }}
-</style></head>
-<body>
-{body}</body></html>
-"""
+# Our figures with their errors next to the paper's, as one picture per experiment: PNG and SVG.
+
+
+def plot_files(tier: str, task: str, experiment: str) -> list[str]:
+    """The names of the files that ``write_plots`` writes for an experiment."""
+    return [f"{tier}-{task}-{experiment}-figures.{suffix}" for suffix in ("png", "svg")]
+
+
+def write_plots(section: Section, folder: Path) -> list[Path]:
+    """Draw each metric by model, and return the SVG file; nothing if nothing is computed."""
+    experiment, evidence = section.experiment, section.evidence
+    if experiment is None or evidence is None or not any(figure.ours for figure in section.figures):
+        return []
+    path = folder / f"{evidence.tier_name}-{experiment.task}-{experiment.name}-figures"
+    whose = "synthetic twin" if evidence.tier.is_twin else "ours"
+    with picture(path, panels=len(experiment.metrics), size=(4.6, 1.2 + 0.36 * len(experiment.rows))) as axes:
+        for panel, metric in zip(axes, experiment.metrics, strict=True):
+            column = [figure for figure in section.figures if figure.metric == metric]
+            for place, figure in enumerate(column):
+                if figure.ours is not None:
+                    error = np.nan_to_num(figure.ours.standard_error)
+                    panel.errorbar(figure.ours.value, place - 0.12, xerr=error, fmt="o", capsize=2, label=whose,
+                                   color=line_styles(1)[0]["color"])  # fmt: skip
+                if figure.paper is not None:
+                    panel.errorbar(figure.paper.mean, place + 0.12, xerr=figure.paper.standard_error or 0.0, fmt="s",
+                                   markerfacecolor="none", capsize=2, color=QUIET,
+                                   label=whose_figures(experiment.task))  # fmt: skip
+            stars = [" (1 round)" * (figure.ours is not None and figure.ours.rounds == 1) for figure in column]
+            names = [label(figure.row) + star for figure, star in zip(column, stars, strict=True)]
+            panel.set_yticks(range(len(column)), names)
+            panel.invert_yaxis()
+            panel.set_title(TITLES[metric])
+            handles, labels = panel.get_legend_handles_labels()
+            once = dict(zip(labels, handles, strict=True))
+            panel.legend(once.values(), once.keys(), fontsize=8)
+    return [folder / f"{path.name}.svg"]

@@ -30,22 +30,6 @@ from miv.service.settings import ServiceSettings
 logger = logging.getLogger(__name__)
 
 
-_ELSEWHERE = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}  # reserved for documentation
-
-
-def web_address(listening: socket.socket, *, everywhere: bool) -> str:
-    """The address to open in a browser: of a service on all addresses, the one that other machines use."""
-    host, port = listening.getsockname()[:2]
-    if everywhere:
-        try:  # nothing is sent
-            with socket.socket(listening.family, socket.SOCK_DGRAM) as probe:
-                probe.connect((_ELSEWHERE[socket.AddressFamily(listening.family)], 9))
-                host = str(probe.getsockname()[0])
-        except OSError:  # no network
-            host = "127.0.0.1" if listening.family == socket.AF_INET else "::1"
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
 def _announce(settings: ServiceSettings, address: str, seconds: float | None) -> None:
     """Say that the service listens, or that it is ready after so many seconds: in the log, and to a person."""
     event, models = "listening" if seconds is None else "ready", ", ".join(settings.models)
@@ -79,7 +63,8 @@ def run_service(settings: ServiceSettings) -> None:
     served_names(settings.models)  # a wrong one is an error before anything is opened
     configure_logs()
     with _listen(settings.host, settings.port) as listening:
-        address = web_address(listening, everywhere=settings.listens_everywhere)
+        host = "127.0.0.1" if settings.listens_everywhere else listening.getsockname()[0]
+        address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
         _announce(settings, address, None)
         ready = partial(_announce, settings, address)
         if settings.workers == 1:

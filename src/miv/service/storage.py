@@ -220,10 +220,6 @@ _PER_INSTANCE = 64  # bytes beside its features and its name: a digest and its r
 _CREATING = "Another process is creating a gallery. Try again in a second."
 
 
-class _NoGallery(RefusedRequest):
-    """The gallery that a request names is not there."""
-
-
 class GalleryRegistry:
     """Galleries in one folder, which other processes may change. Methods with a model run in that model's thread."""
 
@@ -244,8 +240,10 @@ class GalleryRegistry:
         """Describe all galleries, without those that are removed meanwhile."""
         listed = []
         for name in self.names():
-            with suppress(_NoGallery):
+            try:
                 listed.append(self.listed(name, models))
+            except RefusedRequest:  # removed meanwhile
+                continue
         return listed
 
     def listed(self, name: str, models: Mapping[str, LoadedModel]) -> dict[str, Any]:
@@ -253,9 +251,9 @@ class GalleryRegistry:
         try:
             with self._guarded(name, "read"):
                 manifest = self._manifest(name)
-        except _NoGallery:
-            raise
         except RefusedRequest as error:
+            if error.status == 404:
+                raise
             return {"name": name, "model": None, "bags": 0, "instances": 0, "bytes": 0, "problem": str(error)}
         counts = {"bags": manifest.live_bags, "instances": manifest.instances, "bytes": manifest.bytes}
         model = models.get(manifest.fingerprint)
@@ -390,7 +388,7 @@ class GalleryRegistry:
         for key in list(self._open):  # a copy, because other threads open galleries meanwhile
             if key[0] == name:
                 self._open.pop(key, None)  # its mapped files would keep their space on the disk
-        raise _NoGallery(404, f"There is no gallery {name[:80]!r}. GET /v1/galleries lists them.")
+        raise RefusedRequest(404, f"There is no gallery {name[:80]!r}. GET /v1/galleries lists them.")
 
     def _is_gallery(self, path: Path) -> bool:
         """Whether a path is the folder of a gallery; a link could lead anywhere."""

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from miv.data import SPLITS, ExemplarSet, InstancePool
+from miv.data import SPLITS, ExemplarSet, InstancePool, csr
 from miv.data.splits import connected
 from miv.errors import MIVError
 from miv.files.tables import bad_line, checked_text, read_json_lines, text_field
@@ -127,17 +127,13 @@ class Claims:
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Read the files and build the sets ``train``, ``validation`` and ``test``."""
-        return {split: claim_exemplars(bags) for split, bags in self.read(progress).items()}
+        return {split: claim_exemplars(bags) for split, bags in self.read().items()}
 
-    def read(self, progress: Progress) -> dict[str, list[ClaimBag]]:
+    def read(self) -> dict[str, list[ClaimBag]]:
         """Read the files and return the claims of each split, which share no page or sentence."""
         names = {"train": self.train_file, "validation": self.validation_file, "test": self.test_file}
         names = {split: name for split, name in names.items() if name}
-        bags = {}
-        with progress.step("Reading claims (files)", total=len(names)) as advance:
-            for split, name in names.items():
-                bags[split] = self._read(Path(self.raw) / name)
-                advance(1)
+        bags = {split: self._read(Path(self.raw) / name) for split, name in names.items()}
         if self.validation_file:
             bags["validation"] = self._apart(bags["validation"], "validation", bags["test"], "test")
             bags["train"] = self._apart(bags["train"], "train", bags["validation"], "validation")
@@ -150,9 +146,6 @@ class Claims:
         return {split: bags[split] for split in SPLITS}
 
     def _read(self, path: Path) -> list[ClaimBag]:
-        if not path.is_file():
-            here = ", ".join(sorted(file.name for file in path.parent.glob("*.jsonl"))) or "no .jsonl file"
-            raise MIVError(f"There is no file {path}. Its folder contains: {here}. Use --train-file and so on.")
         if not path.is_file():
             here = ", ".join(sorted(file.name for file in path.parent.glob("*.jsonl"))) or "no .jsonl file"
             raise MIVError(f"There is no file {path}. Its folder contains: {here}. Use --train-file and so on.")
@@ -237,7 +230,8 @@ def topics_of(bags: list[ClaimBag], *, by_evidence: bool = False) -> list[int]:
             evidence = {("text", sentence.text) for sentence in bag.sentences if sentence.is_evidence}
             keys = {("page", bag.page)} if bag.page else evidence
         links.append([numbers.setdefault(key, len(numbers)) for key in sorted(keys)])
-    return connected(links, len(numbers)).tolist()
+    nodes = np.array([node for link in links for node in link], np.int64)
+    return connected(csr.borders([len(link) for link in links]), nodes, len(numbers)).tolist()
 
 
 @register_task("evidence", help="Claims with and without their evidence among sentences on the same topic.")
@@ -287,8 +281,8 @@ class Evidence:
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Read the files and build the sets ``train``, ``validation`` and ``test``."""
-        read = self._claims().read(progress)
-        return {split: claim_exemplars(self._bags(read[split], number)) for number, split in enumerate(SPLITS)}
+        claims = self._claims().read()
+        return {split: claim_exemplars(self._bags(claims[split], number)) for number, split in enumerate(SPLITS)}
 
     def _bags(self, claims: list[ClaimBag], number: int) -> list[ClaimBag]:
         random = np.random.default_rng([self.seed, self.round, number])

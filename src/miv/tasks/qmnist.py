@@ -61,21 +61,22 @@ _MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 _QMNIST = "https://raw.githubusercontent.com/facebookresearch/qmnist/master/"
 _TEST_DIGITS = 10_000  # of QMNIST's 60,000 test digits, those that are MNIST's too
 
-IMAGES = {
-    "train": ("qmnist-train-images-idx3-ubyte", "train-images-idx3-ubyte"),
-    "test": ("qmnist-test-images-idx3-ubyte", "t10k-images-idx3-ubyte"),
+# Names of each file. The last is downloaded: MNIST's images are the same digits in the same order, in fewer bytes.
+_FILES = {
+    "train images": ("qmnist-train-images-idx3-ubyte", "train-images-idx3-ubyte"),
+    "test images": ("qmnist-test-images-idx3-ubyte", "t10k-images-idx3-ubyte"),
+    "train labels": ("qmnist-train-labels-idx2-int",),
+    "test labels": ("qmnist-test-labels-idx2-int",),
 }
-LABELS = {"train": "qmnist-train-labels-idx2-int", "test": "qmnist-test-labels-idx2-int"}
-
-# Download MNIST's images instead of QMNIST's: the same digits in the same order, in fewer bytes.
 DOWNLOADS = {
     name: RemoteFile(f"{site}{name}.gz", size, sha256)
-    for site, name, size, sha256 in (
-        (_MNIST, IMAGES["train"][1], 9_912_422, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
-        (_MNIST, IMAGES["test"][1], 1_648_877, "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
-        (_QMNIST, LABELS["train"], 463_024, "2c05dc77f6b916b38e455e97ab129a42a444f3dbef09b278a366f82904e0dd9f"),
-        (_QMNIST, LABELS["test"], 526_800, "9fbcbe594c3766fdf4f0b15c5165dc0d1e57ac604e01422608bb72c906030d06"),
+    for site, what, size, sha256 in (
+        (_MNIST, "train images", 9_912_422, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
+        (_MNIST, "test images", 1_648_877, "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
+        (_QMNIST, "train labels", 463_024, "2c05dc77f6b916b38e455e97ab129a42a444f3dbef09b278a366f82904e0dd9f"),
+        (_QMNIST, "test labels", 526_800, "9fbcbe594c3766fdf4f0b15c5165dc0d1e57ac604e01422608bb72c906030d06"),
     )
+    for name in [_FILES[what][-1]]
 }
 
 
@@ -86,9 +87,6 @@ class Digits:
     images: NDArray[np.uint8]
     digit: NDArray[np.int64]
     writer: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.digit)
 
     def by(self, writers: NDArray[np.int64]) -> "Digits":
         """The digits of the given writers."""
@@ -103,11 +101,8 @@ class Digits:
 def read_digits(raw: Path, progress: Progress, *, download: bool) -> tuple[Digits, Digits]:
     """Read the 60,000 train digits and the first 10,000 test digits; download missing files if asked to."""
     paths = _find_files(raw, progress, download=download)
-    with progress.step("Reading digits (files)", total=4) as advance:
-        train = _read_pair(paths["train images"], paths["train labels"], None)
-        advance(2)
-        test = _read_pair(paths["test images"], paths["test labels"], _TEST_DIGITS)
-        advance(2)
+    train = _read_pair(paths["train images"], paths["train labels"], None)
+    test = _read_pair(paths["test images"], paths["test labels"], _TEST_DIGITS)
     shared = np.intersect1d(train.writer, test.writer)
     if len(shared):
         raise MIVError(f"Writer {shared[0]} is in the train and the test labels of {raw}. Download them again.")
@@ -115,14 +110,12 @@ def read_digits(raw: Path, progress: Progress, *, download: bool) -> tuple[Digit
 
 
 def _find_files(raw: Path, progress: Progress, *, download: bool) -> dict[str, Path]:
-    choices: dict[str, tuple[str, ...]] = {f"{split} images": IMAGES[split] for split in IMAGES}
-    choices |= {f"{split} labels": (LABELS[split],) for split in LABELS}
     paths = {}
-    for what, names in choices.items():
+    for what, names in _FILES.items():
         candidates = (raw / f"{name}{ending}" for name in names for ending in (".gz", ""))
         if path := next(filter(Path.is_file, candidates), None):
             paths[what] = path
-    missing = {what: names for what, names in choices.items() if what not in paths}
+    missing = {what: names for what, names in _FILES.items() if what not in paths}
     lines = [f"Missing in {raw.absolute()} (put them there, compressed or not):"]
     for what, names in missing.items():
         lines.append(f"  {what}: {' or '.join(f'{name}.gz' for name in names)}")
@@ -256,11 +249,7 @@ def _draw_by_size(rng: np.random.Generator, digits: Digits, mean_bag: int, count
     chosen = np.zeros(len(all_sizes), bool)
     for bag_size, number in zip(size, wanted, strict=True):
         chosen[rng.choice(np.flatnonzero(all_sizes == bag_size), number, replace=False)] = True
-    borders = csr.borders([len(plan) for _, plan in parts])[1:-1]
-    selected = [
-        (stock, plan.take(np.flatnonzero(mine)))
-        for (stock, plan), mine in zip(parts, np.split(chosen, borders), strict=True)
-        if mine.any()
-    ]
-    exemplars = digits.exemplars(rng, selected)
+    masks = np.split(chosen, csr.borders([len(plan) for _, plan in parts])[1:-1])
+    taken = [(stock, plan.take(np.flatnonzero(mask))) for (stock, plan), mask in zip(parts, masks, strict=True)]
+    exemplars = digits.exemplars(rng, [(stock, plan) for stock, plan in taken if len(plan)])
     return exemplars.subset(rng.permutation(len(exemplars)))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.data import SPLITS, ExemplarSet, InstancePool, csr
+from miv.data import SPLITS, ExemplarSet, InstancePool
 from miv.data.splits import SPLIT_DRAW
 from miv.errors import MIVError
 from miv.files.images import IMAGE_SUFFIXES, Steps, apply_steps, read_image, resize_step
@@ -114,7 +114,7 @@ def draw_exemplars(
     """
     if len(writers) <= _FEWEST or not any(len(writer.genuine) > 1 for writer in writers):
         raise MIVError(f"Got {len(writers)} writers. Expected at least {_FEWEST + 1}, one of them with two genuine.")
-    asking, bags, labels, witnesses, groups = [], [], [], [], []
+    references, bags, labels, witnesses, groups = [], [], [], [], []
     for writer in writers:
         others = [other for other in writers if other is not writer and other.genuine]
         same = [other for other in others if other.script == writer.script]
@@ -136,27 +136,17 @@ def draw_exemplars(
                     rest = _other_anchors(same, different, _LARGEST_BAG - len(own), rng)
                     bag = np.array(own + rest, np.int64)
                     order = rng.permutation(len(bag))
-                    alike = writer.genuine if asked in writer.genuine else writer.forged
-                    spare = [image for image in alike if image not in {asked, *own}]
-                    more = (
-                        rng.permutation(spare)[: references_per_query - 1].tolist() if references_per_query > 1 else []
-                    )
-                    asking.append([asked, *more])
+                    more: list[int] = []
+                    if references_per_query > 1:
+                        alike = writer.genuine if asked in writer.genuine else writer.forged
+                        spare = [image for image in alike if image not in {asked, *own}]
+                        more = rng.permutation(spare)[: references_per_query - 1].tolist()
+                    references.append([asked, *more])
                     bags.append(bag[order])
                     labels.append(label)
                     witnesses.append(order < label * len(own))
                     groups.append(writer.script)
-    return ExemplarSet(
-        pool,
-        np.array([references[0] for references in asking], np.int64),
-        csr.borders([len(bag) for bag in bags]),
-        np.concatenate(bags),
-        np.array(labels, np.int8),
-        np.concatenate(witnesses),
-        np.array(groups, dtype=object),
-        reference_ptr=csr.borders([len(references) for references in asking]),
-        reference_index=np.concatenate(asking).astype(np.int64),
-    )
+    return ExemplarSet.from_lists(pool, None, bags, labels, witnesses, groups, references=references)
 
 
 def _own_anchors(writer: Writer, query: int, anchor: int, rng: np.random.Generator) -> list[int]:
@@ -167,7 +157,7 @@ def _own_anchors(writer: Writer, query: int, anchor: int, rng: np.random.Generat
 
 
 def _other_anchors(same: list[Writer], different: list[Writer], most: int, rng: np.random.Generator) -> list[int]:
-    """Draw anchors of distinct writers, most of them of the same script; where writers are few, of all."""
+    """Draw anchors of distinct writers, most of them of the same script; if writers are few, of all."""
     count = int(rng.integers(_FEWEST, _MOST + 1))
     of_same = min(len(same), max(count // 2 + 1, count - len(different)))
     lenders = [same[i] for i in rng.permutation(len(same))[:of_same]]

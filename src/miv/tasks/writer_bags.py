@@ -61,9 +61,9 @@ class ExemplarPlan:
     """Exemplars with the number of instances per lender, before the instances are drawn."""
 
     query: Integers  # (E,)
-    label: NDArray[np.int8]  # (E,) 1 where the query's writer is a lender
-    lender: Integers  # (E, L) cells; -1 where a bag has fewer than L
-    lends: Integers  # (E, L) how many instances each lends; 0 where there is no lender
+    label: NDArray[np.int8]  # (E,) 1 if the query's writer is a lender
+    lender: Integers  # (E, L) cells; -1 if a bag has fewer than L
+    lends: Integers  # (E, L) how many instances each lends; 0 without a lender
 
     def __len__(self) -> int:
         return len(self.query)
@@ -110,16 +110,11 @@ def plan_exemplars(rng: np.random.Generator, stock: Stock, recipe: Recipe) -> Ex
         matched = rows[stock.left[stock.query_cell[rows]] > 0]
         plans.append(_plan(rng, stock, recipe, matched, lenders, positive=True))
         plans.append(_plan(rng, stock, recipe, rows, lenders, positive=False))
-    width = max(plan.lender.shape[1] for plan in plans)
-
-    def widened(array: Integers, filling: int) -> Integers:
-        return np.pad(array, ((0, 0), (0, width - array.shape[1])), constant_values=filling)
-
     return ExemplarPlan(
         np.concatenate([plan.query for plan in plans]),
         np.concatenate([plan.label for plan in plans]),
-        np.concatenate([widened(plan.lender, _NOBODY) for plan in plans]),
-        np.concatenate([widened(plan.lends, 0) for plan in plans]),
+        np.concatenate([plan.lender for plan in plans]),
+        np.concatenate([plan.lends for plan in plans]),
     )
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from miv.evaluation import Evaluation
 from miv.evaluation.baselines import CHOSEN_ON, COLUMNS, Baselines, Figures, marked
-from miv.evaluation.calibration_output import BEGIN as POINT_BEGIN
-from miv.evaluation.calibration_output import END as POINT_END
-from miv.evaluation.calibration_output import check_point_card
+from miv.evaluation.calibration import BEGIN as POINT_BEGIN
+from miv.evaluation.calibration import END as POINT_END
+from miv.evaluation.calibration import check_point_card
 from miv.evaluation.evaluation import TITLES
 from miv.evaluation.runs import RunFolder
 from miv.files.json import check_section, write_section

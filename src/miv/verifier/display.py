@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data.kinds import KINDS
-from miv.data.sheet import Thumbnails
+from miv.data.sheet import pictures
 from miv.verifier.decisions import threshold_words
 from miv.verifier.verdict import Verdict
 
@@ -218,7 +218,7 @@ def _instance(verdict: Verdict, index: int, title: str, frame: str) -> str:
     pool = verdict.shown.pool
     style = f"border:3px solid {frame};border-radius:4px;display:inline-block"
     if KINDS[pool.kind].has_form:
-        source = Thumbnails(pool).data_address(index)
+        source = pictures(pool)(index)
         return (
             f'<img alt="{title}" title="{title}" src="{source}" '
             f'style="{style};height:64px;image-rendering:pixelated;margin:0">'

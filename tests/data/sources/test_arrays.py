@@ -2,8 +2,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from miv.data.sources import from_arrays
 from miv.errors import MIVError
@@ -19,7 +17,6 @@ def test_equal_instances_are_stored_once() -> None:
     assert exemplars.pool.values.tolist() == [[1.0, 0.0], [0.0, 1.0]]
     assert exemplars.query.tolist() == [0, 0]
     assert exemplars.bag_index.tolist() == [1, 0, 1]
-    assert exemplars.group is not None
     assert exemplars.group.tolist() == ["x", "y"]
     assert exemplars.witness is None
 
@@ -56,15 +53,3 @@ def test_images_and_texts() -> None:
 def test_bad_arrays_are_refused(queries: Any, bags: Any, message: str) -> None:
     with pytest.raises(MIVError, match=message):
         from_arrays(queries, bags, [1] * len(queries))
-
-
-@given(st.lists(st.lists(st.integers(0, 3), min_size=2, max_size=6), min_size=1, max_size=8))
-def test_the_pool_gives_back_what_was_put_in(rows: list[list[int]]) -> None:
-    """Small numbers, so that many instances are equal; the first of a row is the query."""
-    queries = [[float(row[0]), 1.0] for row in rows]
-    bags = [[[float(value), 1.0] for value in row[1:]] for row in rows]
-    exemplars = from_arrays(queries, bags, [0] * len(rows))
-    values = exemplars.pool.values
-    assert len({tuple(value) for value in values.tolist()}) == len(values)
-    assert values[exemplars.query].tolist() == queries
-    assert [values[exemplars.bag(e)].tolist() for e in range(len(rows))] == bags

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from miv.data import ExemplarSet
-from miv.data.sources import Drawing, FromFolder, ImageForm, Shares
+from miv.data.sources import Drawing, FromFolder, ImageForm, Shares, splits_from_folder
 from miv.data.splits import warn_of_few_classes
 from miv.errors import MIVError
 from miv.runtime import SilentProgress
@@ -43,7 +43,6 @@ def test_labels_witnesses_and_bags_agree_with_the_classes(tmp_path: Path) -> Non
             bag, query = exemplars.bag(e), exemplars.query[e]
             same = of[bag] == of[query]
             witness = exemplars.bag_witness(e)
-            assert witness is not None
             assert witness.tolist() == same.tolist()
             assert exemplars.label[e] == same.any()
             assert query not in bag
@@ -54,7 +53,7 @@ def test_labels_witnesses_and_bags_agree_with_the_classes(tmp_path: Path) -> Non
 def test_splits_have_their_shares_and_no_common_class(tmp_path: Path) -> None:
     root = make_vectors(tmp_path, {f"c{number}": 4 for number in range(20)})
     sets = build(root, shares=Shares(0.2, 0.3), drawing=Drawing(100, 3, 2, 5))
-    classes = {split: set(exemplars.pool.classes) for split, exemplars in sets.items()}  # type: ignore[arg-type]
+    classes = {split: set(exemplars.pool.classes) for split, exemplars in sets.items()}
     assert {split: len(names) for split, names in classes.items()} == {"train": 10, "validation": 4, "test": 6}
     assert len(set.union(*classes.values())) == 20
     assert {split: len(exemplars) for split, exemplars in sets.items()} == {"train": 50, "validation": 20, "test": 30}
@@ -74,7 +73,6 @@ def test_the_bag_size_and_witness_rate_have_the_wanted_mean(tmp_path: Path) -> N
     exemplars = build(root, shares=ALL_TRAIN, drawing=drawing)["train"]
     assert exemplars.bag_sizes.mean() == pytest.approx(12, abs=0.2)
     assert (exemplars.bag_sizes.min(), exemplars.bag_sizes.max()) >= (8, 12)
-    assert exemplars.witness is not None
     positive_entries = exemplars.bag_sizes[exemplars.label == 1].sum()
     assert exemplars.witness.sum() / positive_entries == pytest.approx(0.3, abs=0.01)
 
@@ -83,7 +81,7 @@ def test_a_number_of_witnesses_is_met_exactly(tmp_path: Path) -> None:
     root = make_vectors(tmp_path, dict.fromkeys("abc", 5))
     drawing = Drawing(exemplars=20, bag_mean=4, bag_min=4, bag_max=4, witnesses=3)
     exemplars = build(root, shares=ALL_TRAIN, drawing=drawing)["train"]
-    shown = [exemplars.bag_witness(e).sum() for e in range(20)]  # type: ignore[union-attr]
+    shown = [exemplars.bag_witness(e).sum() for e in range(20)]
     assert shown == [3, 0] * 10
 
 
@@ -91,7 +89,7 @@ def test_a_small_class_lends_all_it_has_and_says_so(tmp_path: Path, warned: list
     root = make_vectors(tmp_path, dict.fromkeys("abcdef", 2))
     drawing = Drawing(exemplars=8, bag_mean=4, bag_min=4, bag_max=4, witnesses=2)
     exemplars = build(root, shares=ALL_TRAIN, drawing=drawing)["train"]
-    assert exemplars.bag_witness(0).sum() == 1  # type: ignore[union-attr]
+    assert exemplars.bag_witness(0).sum() == 1
     assert exemplars.bag_sizes.tolist() == [4] * 8
     assert "4 of 4 positive bags contain fewer witnesses" in " ".join(warned)
 
@@ -113,8 +111,8 @@ def test_hard_negatives_come_from_the_nearest_classes(tmp_path: Path) -> None:
     for wanted in (0.0, 0.5, 1.0):
         drawing = Drawing(400, 5, 5, 5, hard_negatives=wanted, hard_classes=2)
         exemplars = build(tmp_path, shares=ALL_TRAIN, drawing=drawing)["train"]
-        names = np.array([int(name[1:]) // 3 for name in exemplars.pool.classes])  # type: ignore[union-attr]
-        distractor = ~exemplars.witness  # type: ignore[operator]
+        names = np.array([int(name[1:]) // 3 for name in exemplars.pool.classes])
+        distractor = ~exemplars.witness
         near = names[exemplars.bag_index] == names[exemplars.query][exemplars.owner]
         share[wanted] = near[distractor].mean()
     # Of the five other classes two are near: chance is 2/5, and the easy half keeps it.
@@ -136,7 +134,6 @@ def test_nearness_of_images_and_texts(tmp_path: Path, kind: str) -> None:
                 (tmp_path / name / f"{member}.txt").write_text(f"{word} {number} {member}")
     drawing = Drawing(20, 2, 2, 2, hard_negatives=1, hard_classes=1, witnesses=1)
     exemplars = build(tmp_path, shares=ALL_TRAIN, drawing=drawing)["train"]
-    assert exemplars.pool.classes is not None
     kinds = np.array([name[:3] for name in exemplars.pool.classes])
     assert (kinds[exemplars.bag_index] == kinds[exemplars.query][exemplars.owner]).all()
 
@@ -175,7 +172,7 @@ def test_classes_whose_instances_are_all_left_out(tmp_path: Path) -> None:
     root = make_vectors(tmp_path, {"a": 2, "b": 4, "c": 4})
     shutil.copytree(root / "a", root / "twin")
     hard = Drawing(20, 2, 2, 2, hard_negatives=1.0, hard_classes=3)
-    assert set(build(root, shares=ALL_TRAIN, drawing=hard)["train"].pool.classes) == {"b", "c"}  # type: ignore[arg-type]
+    assert set(build(root, shares=ALL_TRAIN, drawing=hard)["train"].pool.classes) == {"b", "c"}
     for name in "bc":
         shutil.rmtree(root / name)
     with pytest.raises(MIVError, match="Every instance is in more than one class"):
@@ -235,13 +232,13 @@ def test_other_folders_beside_splits_are_refused(tmp_path: Path) -> None:
     root = make_vectors(tmp_path, dict.fromkeys(names, 3))
     with pytest.raises(MIVError, match=r"splits \(test/, train/\) and others \(extra/\).* Move extra/ out of"):
         build(root)
-    assert sum(len(one) for one in build(root, split_by="parent", drawing=Drawing(30, 3, 2, 4)).values()) == 30
+    assert sum(len(split) for split in build(root, split_by="parent", drawing=Drawing(30, 3, 2, 4)).values()) == 30
 
 
 def test_a_class_may_have_the_name_of_a_split(tmp_path: Path) -> None:
     root = make_vectors(tmp_path, {"test": 6, "cat": 6, "dog": 6})
     classes = build(root, shares=ALL_TRAIN)["train"].pool.classes
-    assert set(classes) == {"test", "cat", "dog"}  # type: ignore[arg-type]
+    assert set(classes) == {"test", "cat", "dog"}
 
 
 def test_given_splits_are_taken_as_they_are(tmp_path: Path) -> None:
@@ -250,13 +247,13 @@ def test_given_splits_are_taken_as_they_are(tmp_path: Path) -> None:
     sets = build(root)
     assert list(sets) == ["train", "validation", "test"]
     for exemplars, letters in zip(sets.values(), names.values(), strict=True):
-        assert set(exemplars.pool.classes) == set(letters)  # type: ignore[arg-type]
+        assert set(exemplars.pool.classes) == set(letters)
     assert {split: len(one) for split, one in sets.items()} == {"train": 24, "validation": 8, "test": 8}  # 36, 12, 12
 
 
 def test_without_a_validation_folder_classes_of_train_become_it(tmp_path: Path, warned: list[str]) -> None:
     root = make_vectors(tmp_path, {**{f"train/{name}": 6 for name in "abcdef"}, "test/g": 6, "test/h": 6})
-    classes = {split: set(one.pool.classes) for split, one in build(root).items()}  # type: ignore[arg-type]
+    classes = {split: set(one.pool.classes) for split, one in build(root).items()}
     assert classes["train"] | classes["validation"] == set("abcdef")
     assert (len(classes["validation"]), classes["test"]) == (2, {"g", "h"})
     assert "There is no validation folder" in " ".join(warned)
@@ -284,10 +281,10 @@ def test_two_folders_for_one_split_are_refused(tmp_path: Path) -> None:
 def test_no_parent_is_in_two_splits(tmp_path: Path) -> None:
     root = make_vectors(tmp_path, {f"{parent}/{name}": 4 for parent in ("x", "y", "z") for name in "abc"})
     sets = build(root, split_by="parent")
-    parents = {split: {name.split("/")[0] for name in one.pool.classes} for split, one in sets.items()}  # type: ignore[union-attr]
+    parents = {split: {name.split("/")[0] for name in one.pool.classes} for split, one in sets.items()}
     assert sorted(next(iter(found)) for found in parents.values()) == ["x", "y", "z"]
     assert [len(found) for found in parents.values()] == [1, 1, 1]
-    assert set(sets["train"].pool.classes) == {f"{next(iter(parents['train']))}/{name}" for name in "abc"}  # type: ignore[arg-type]
+    assert set(sets["train"].pool.classes) == {f"{next(iter(parents['train']))}/{name}" for name in "abc"}
     with pytest.raises(MIVError, match="use --split-by parent"):
         build(root)
     with pytest.raises(MIVError, match=r"contains no folders\. Expected .*<class>"):
@@ -362,3 +359,16 @@ def test_names_that_no_disk_can_hold_are_refused(tmp_path: Path) -> None:
 def test_more_exemplars_than_fit_in_memory_are_refused(drawing: dict[str, int]) -> None:
     with pytest.raises(MIVError, match=r"GiB. Expected at most 8; draw fewer exemplars or smaller bags"):
         Drawing(**drawing)
+
+
+def test_a_folder_as_one_set_as_a_split_and_as_splits(tmp_path: Path) -> None:
+    root = make_vectors(tmp_path / "flat", dict.fromkeys("abcdefgh", 6))
+    few: dict[str, Any] = {"exemplars": 20, "bag_mean": 3, "bag_max": 5}
+    whole = ExemplarSet.from_folder(root, **few)
+    assert (len(whole), set(whole.pool.classes)) == (20, set("abcdefgh"))
+    splits = splits_from_folder(root, **few)
+    assert list(splits) == ["train", "validation", "test"]
+    assert ExemplarSet.from_folder(root, split="test", **few).fingerprint == splits["test"].fingerprint
+    make_vectors(tmp_path / "given", {f"{split}/{name}": 6 for split in ("train", "test") for name in "abc"})
+    with pytest.raises(MIVError, match=r"contains the splits train, test\. Choose one"):
+        ExemplarSet.from_folder(tmp_path / "given", **few)

@@ -122,19 +122,6 @@ def test_parquet_columns_of_every_type(tmp_path: Path, query: Any, bag: Any, row
 
 
 @fuzz
-@given(changes=st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 255)), min_size=1, max_size=6))
-def test_damaged_parquet(tmp_path: Path, changes: list[tuple[int, int]]) -> None:
-    path = tmp_path / "a.parquet"
-    rows = [{"query": "a", "bag": ["b", "c"], "label": 1}] * 5
-    pq.write_table(pa.Table.from_pylist(rows), path)
-    content = bytearray(path.read_bytes())
-    for place, value in changes:
-        content[place % len(content)] = value
-    path.write_bytes(content)
-    build_table(path, tmp_path)
-
-
-@fuzz
 @given(
     files=st.lists(
         st.tuples(

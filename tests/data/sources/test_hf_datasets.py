@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from tests.training.tiny import tiny_sets
+from tests.data.test_references import referenced
 
-from miv import ExemplarSet, InstancePool, MIVError
+from miv import ExemplarSet, MIVError
 
 ROWS: list[dict[str, Any]] = [
     {"query": [1.0, 0.0], "bag": [[0.9, 0.1], [0.0, 1.0]], "label": 1, "witnesses": [True, False], "group": "x"},
@@ -20,9 +20,7 @@ def test_rows_become_exemplars() -> None:
     assert exemplars.pool.values.tolist() == [[1.0, 0.0], [pytest.approx(0.9), pytest.approx(0.1)], [0.0, 1.0]]
     assert exemplars.query.tolist() == [0, 0]
     assert [exemplars.bag(row).tolist() for row in (0, 1)] == [[1, 2], [2]]
-    assert exemplars.witness is not None
     assert exemplars.witness.tolist() == [True, False, False]
-    assert exemplars.group is not None
     assert exemplars.group.tolist() == ["x", "y"]
 
 
@@ -32,7 +30,6 @@ def test_columns_may_have_other_names_and_witnesses_may_be_positions() -> None:
         rows, query_column="claim", bag_column="sentences", witnesses_column="evidence"
     )
     assert exemplars.pool.values[exemplars.bag(0)].tolist() == ["b", "c"]
-    assert exemplars.witness is not None
     assert exemplars.witness.tolist() == [False, True]
     assert exemplars.group is None
 
@@ -66,26 +63,20 @@ def test_mistakes_are_named(rows: Any, message: str) -> None:
         ExemplarSet.from_dataset(rows)
 
 
-@pytest.mark.parametrize("kind", ["features", "image", "text"])
+@pytest.mark.parametrize("kind", ["features", "grey", "colour", "text"])
 def test_there_and_back_is_the_same(kind: str) -> None:
     datasets = pytest.importorskip("datasets")
-    exemplars = tiny_sets("image" if kind == "image" else "features")["train"].subset(np.arange(30))
-    if kind == "text":
-        texts = np.array([f"text {number}" for number in range(len(exemplars.pool))], dtype=object)
-        pool = InstancePool("text", texts, exemplars.pool.classes)
-        exemplars = ExemplarSet(
-            pool, exemplars.query, exemplars.bag_ptr, exemplars.bag_index, exemplars.label, exemplars.witness
-        )
-    dataset = exemplars.to_dataset()
-    assert isinstance(dataset, datasets.Dataset)
-    assert dataset.column_names[:4] == ["query", "bag", "label", "witnesses"]
-    back = ExemplarSet.from_dataset(dataset)
-    assert back.to_dataset()[:] == dataset[:]
-    assert len(back.pool) == len(exemplars.used)
-    for row in range(len(exemplars)):
-        assert np.array_equal(back.pool.values[back.query[row]], exemplars.pool.values[exemplars.query[row]])
-        assert np.array_equal(back.pool.values[back.bag(row)], exemplars.pool.values[exemplars.bag(row)])
-    assert back.label.tolist() == exemplars.label.tolist()
-    assert back.pool.classes is not None
-    assert exemplars.pool.classes is not None
-    assert back.pool.classes[back.query].tolist() == exemplars.pool.classes[exemplars.query].tolist()
+    texts: list[dict[str, Any]] = [
+        {"references": ["a?", "b?"], "bag": ["a.", "c."], "label": 1, "query_id": "1", "witnesses": [True, False]},
+        {"query": "d?", "references": [], "bag": ["a."], "label": 0, "query_id": "2", "witnesses": [False]},
+    ]
+    exemplars = ExemplarSet.from_dataset(texts) if kind == "text" else referenced(kind)
+    for before in (exemplars, exemplars.with_first_reference()):
+        dataset = before.to_dataset()
+        assert isinstance(dataset, datasets.Dataset)
+        back = ExemplarSet.from_dataset(dataset)
+        assert back.to_dataset().to_list() == dataset.to_list()
+        assert back.has_references == before.has_references
+        for loaded, exemplar in zip(back, before, strict=True):
+            assert np.array_equal(loaded.query, exemplar.query)
+            assert np.array_equal(loaded.bag, exemplar.bag)

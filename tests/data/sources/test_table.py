@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from miv.data import ExemplarSet
-from miv.data.sources import Columns, FromTable, ImageForm, Shares
+from miv.data.sources import Columns, FromTable, ImageForm, Shares, splits_from_table
 from miv.errors import MIVError
 from miv.runtime import SilentProgress
 
@@ -70,7 +70,6 @@ def test_every_format_of_texts(tmp_path: Path, suffix: str, content: str) -> Non
     exemplars = build(path)["train"]
     assert as_lists(exemplars) == EXPECTED
     assert len(exemplars.pool) == 4  # the shared sentence is stored once
-    assert exemplars.witness is not None
     assert exemplars.witness.tolist() == [True, False, False]
 
 
@@ -88,7 +87,6 @@ def test_every_format_of_texts(tmp_path: Path, suffix: str, content: str) -> Non
 def test_numbers_are_positions_of_witnesses(tmp_path: Path, given: Any, positions: list[int]) -> None:
     row = {"query": "q", "bag": ["a", "b", "c"][: max(2, positions[-1] + 1)], "label": 1, "witnesses": given}
     witness = build(write_json_lines(tmp_path / "a.jsonl", [row]))["train"].witness
-    assert witness is not None
     assert np.flatnonzero(witness).tolist() == positions
 
 
@@ -126,7 +124,6 @@ def test_an_instance_table(tmp_path: Path) -> None:
     path = write_json_lines(tmp_path / "a.jsonl", [{"query": 1, "bag": ["2", 3], "label": True}])
     exemplars = build(path, instances=tmp_path / "instances.csv")["train"]
     assert as_lists(exemplars) == [("one", ["two", "three"], 1)]
-    assert exemplars.pool.classes is not None
     assert exemplars.pool.classes.tolist() == ["odd", "even", "odd"]
 
 
@@ -134,7 +131,7 @@ def test_an_instance_table(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("id,text\n1,a\n2,b\n1,c\n", r"instances\.csv, line 4: the id '1' is already in .*line 2"),
-        ("idd,text\n1,a\n", r"line 1: there is no column 'id'\. Did you mean 'idd'\?"),
+        ("idd,text\n1,a\n", r"line 1: There is no column 'id'\. Did you mean 'idd'\?"),
         ("id,text,class\n1,a,x\n2,b,\n", "some do not"),
         ("id,text,class\n1,a,x\n2,a,y\n", r"line 3: the class is 'y', but .*line 2 says 'x'"),
         ("id,text\n", "no rows"),
@@ -162,7 +159,6 @@ def test_a_column_that_was_named_need_not_be_in_every_row(tmp_path: Path) -> Non
     row = {"query": "a", "bag": ["b"], "label": 0}
     path = write_json_lines(tmp_path / "a.jsonl", [row, {**row, "label": 1, "gold": [0]}])
     exemplars = build(path, columns=Columns(witnesses="gold"))["train"]
-    assert exemplars.witness is not None
     assert exemplars.witness.tolist() == [False, True]
 
 
@@ -170,7 +166,6 @@ def test_a_split_column_decides(tmp_path: Path) -> None:
     rows = [{**ROWS[0], "split": split, "group": split[0]} for split in ("test", "train", "test")]
     sets = build(write_json_lines(tmp_path / "a.jsonl", rows))
     assert {split: len(exemplars) for split, exemplars in sets.items()} == {"train": 1, "test": 2}
-    assert sets["test"].group is not None
     assert sets["test"].group.tolist() == ["t", "t"]
 
 
@@ -186,15 +181,14 @@ def test_without_a_split_column_no_instance_is_in_two_splits(tmp_path: Path, war
     assert sum(map(len, used)) == len(set.union(*used)) == 60 + 60 + 20
     assert "split by instances: 42 train, 12 validation, 6 test" in " ".join(warned)
     assert "more than one split" not in " ".join(warned)
-    assert "Asked for" not in " ".join(warned)
+    assert "Shared values" not in " ".join(warned)
 
 
 def test_a_split_that_is_far_too_small_is_told(tmp_path: Path, warned: list[str]) -> None:
     rows = [texts(row, [0 if row < 347 else 1 if row < 407 else 2]) for row in range(410)]  # clusters of 347, 60 and 3
     sets = build(write_json_lines(tmp_path / "a.jsonl", rows), shares=Shares(0.1, 0.1))
     assert {split: len(one) for split, one in sets.items()} == {"train": 347, "validation": 60, "test": 3}
-    assert "Asked for about 41 for test. Exemplars that share an instance must stay together" in " ".join(warned)
-    assert "(--split-by query or group)" in " ".join(warned)
+    assert "347 train, 60 validation, 3 test. Shared values link many exemplars" in " ".join(warned)
 
 
 def test_query_ids_stay_together_too(tmp_path: Path) -> None:
@@ -216,7 +210,7 @@ def test_where_everything_is_shared_the_remedy_is_named(tmp_path: Path, warned: 
     assert len(set.union(*queries)) == 10
     assert "instances are in more than one split" in " ".join(warned)
     by_group = build(path, shares=Shares(0.2, 0.2), split_by="group")
-    groups = [set(exemplars.group) for exemplars in by_group.values()]  # type: ignore[arg-type]
+    groups = [set(exemplars.group) for exemplars in by_group.values()]
     assert sum(map(len, groups)) == len(set.union(*groups)) == 5
 
 
@@ -238,7 +232,6 @@ def test_witnesses_may_be_known_in_one_split_only(tmp_path: Path, warned: list[s
     ]
     sets = build(write_json_lines(tmp_path / "a.jsonl", rows))
     assert sets["train"].witness is None
-    assert sets["test"].witness is not None
     assert sets["test"].witness.tolist() == [False, True, False]
     assert "contradicts" not in " ".join(warned)
 
@@ -289,7 +282,7 @@ def test_bad_cells_are_named(tmp_path: Path, change: dict[str, Any], message: st
     [
         ("a.jsonl", b"[1]\n", "line 1: expected one JSON object"),
         ("a.jsonl", b"", "no rows"),
-        ("a.jsonl", b'{"query": "a", "bags": ["b"]}', r"there is no column 'bag'\. Did you mean 'bags'"),
+        ("a.jsonl", b'{"query": "a", "bags": ["b"]}', r"There is no column 'bag'\. Did you mean 'bags'"),
         ("a.jsonl", b'{"query": [1e999], "bag": [[1]], "label": 1}', "line 1, query: number 0 .* infinite"),
         ("a.jsonl", b'{"query": [1], "bag": [[1, 2]], "label": 1}', "bag: a vector of 2 num.*, but .*query"),
         ("a.jsonl", b'{"query": ["1"], "bag": [[1]], "label": 1}', "a list of numbers; it contains '1'"),
@@ -300,7 +293,7 @@ def test_bad_cells_are_named(tmp_path: Path, change: dict[str, Any], message: st
         ("a.csv", b'query,bag,label\na,"b\nc",1\nx,"y\n', r"line 4: broken CSV: unexpected end"),
         ("a.csv", b'query,bag,label\na,"b\nc",1\nx,y,3\n', r"line 4: the label is '3'"),
         ("a.csv", b"query,bag,bag\na,b,1\n", "line 1: the header has the column 'bag' twice"),
-        ("a.csv", b"\nquery;bag\na;b\n", r"line 2: there is no column 'label'"),
+        ("a.csv", b"\nquery;bag\na;b\n", r"line 2: There is no column 'label'"),
         ("a.csv", b"query;bag;label\na;b;c;1\n", r"line 2: 4 cells.* contain semicolons"),
         ("a.csv", b"query,bag,label\nv.npy,b,1\n", r"line 2, query: .*v\.npy: the features file does not exist"),
         ("a.parquet", b"PAR1 not really", "not a Parquet file, or damaged"),
@@ -342,3 +335,23 @@ def test_names_that_no_disk_can_hold_are_refused(tmp_path: Path, suffix: str) ->
     row = {"query": "x" * 5000 + suffix, "bag": ["a"], "label": 1}
     with pytest.raises(MIVError, match="line 1, query"):
         build(write_json_lines(tmp_path / "a.jsonl", [row]))
+
+
+TABLE = """claim,bag,label,split
+a,b|c,1,train
+d,e,0,train
+f,g|h,1,test
+"""
+
+
+def test_a_table_as_one_set_as_a_split_and_as_splits(tmp_path: Path) -> None:
+    table = tmp_path / "claims.csv"
+    table.write_text(TABLE)
+    whole = ExemplarSet.from_table(table, query_column="claim")
+    assert (len(whole), whole.pool.values[whole.query].tolist()) == (3, ["a", "d", "f"])
+    test = ExemplarSet.from_table(str(table), split="test", query_column="claim")
+    assert test.pool.values[test.bag(0)].tolist() == ["g", "h"]
+    splits = splits_from_table(table, query_column="claim")
+    assert {split: len(one) for split, one in splits.items()} == {"train": 2, "test": 1}
+    with pytest.raises(MIVError, match="no split 'validation'"):
+        ExemplarSet.from_table(table, split="validation", query_column="claim")

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from miv.data.exemplars import ExemplarSet
@@ -131,8 +132,8 @@ def from_dataset(
     [True, False]
     """
     if isinstance(dataset, Mapping):
-        names = ", ".join(map(str, dataset))
-        raise MIVError(f"The dataset has the splits or columns {names}. Pass one split, such as dataset['train'].")
+        parts = ", ".join(map(str, dataset))
+        raise MIVError(f"The dataset has the splits or columns {parts}. Pass one split, such as dataset['train'].")
     labels: list[int] = []
     further = (witnesses_column, group_column, query_id_column, *_OF_REFERENCES, *_OF_BAGS)
     optional: dict[str, list[Any]] = {name: [] for name in further}
@@ -142,8 +143,8 @@ def from_dataset(
             place = f"Row {number}"
             if not isinstance(row, Mapping):
                 raise MIVError(f"{place} is a {type(row).__name__}. Expected a dict with query, bag and label.")
-            asked = row.get(references_column)
-            for name in (*([query_column] if asked is None else []), bag_column, label_column):
+            listed = row.get(references_column)
+            for name in (*([query_column] if listed is None else []), bag_column, label_column):
                 if name not in row:
                     raise MIVError(f"{place}: {unknown_name('column', name, map(str, row))}")
             bag = [_plain(value) for value in row[bag_column]]
@@ -154,21 +155,19 @@ def from_dataset(
                 if len(values) not in (0, number + 1):
                     raise MIVError(f"{place}: the column {name!r} is empty in some rows. Fill it in every row.")
             queries = [] if row.get(query_column) is None else [row[query_column]]
-            yield [_plain(value) for value in [*queries, *(asked or [])]], bag
+            yield [_plain(value) for value in [*queries, *(listed or [])]], bag
 
     builder, references, bags = _collect(exemplars())
     witnesses = [
         parse_witnesses(list(cell), len(bag), f"Row {number}")
         for number, (cell, bag) in enumerate(zip(optional[witnesses_column], bags, strict=False))
     ]
-    classes, called = (
+    classes, names = (
         _instance_column(len(builder), references, bags, name, of_bags, optional)
         for name, of_bags in zip(_OF_REFERENCES, _OF_BAGS, strict=True)
     )
-    pool = builder.pool(classes)
-    if called is not None:
-        pool = replace(pool, names=np.array(called, dtype=object))
-    groups, query_ids = ([str(one) for one in optional[name]] for name in (group_column, query_id_column))
+    pool = replace(builder.pool(), classes=classes, names=names)
+    groups, query_ids = ([*map(str, optional[name])] for name in (group_column, query_id_column))
     return ExemplarSet.from_lists(
         pool, None, bags, labels, witnesses or None, groups or None, references=references, query_ids=query_ids or None
     )
@@ -176,7 +175,7 @@ def from_dataset(
 
 def _instance_column(
     count: int, references: list[list[int]], bags: list[list[int]], column: str, bag_column: str, cells: dict[str, Any]
-) -> list[str] | None:
+) -> NDArray[Any] | None:
     """One string per instance of a pool of ``count``, from a column about queries and one about bags, if any."""
     if not cells[column] or not cells[bag_column]:
         return None
@@ -193,7 +192,7 @@ def _instance_column(
                     raise MIVError(f"Row {number}: {name} of an instance is {word!r}, but was {words[row]!r} earlier.")
                 known.add(row)
                 words[row] = word
-    return words
+    return np.array(words, dtype=object)
 
 
 def to_dataset(exemplars: ExemplarSet) -> Any:
@@ -226,14 +225,14 @@ def to_dataset(exemplars: ExemplarSet) -> Any:
         columns["group"] = text, exemplars.group.tolist()
     if exemplars.query_id is not None:
         columns["query_id"] = text, exemplars.query_id.tolist()
-    asked = [exemplars.references(number) for number in range(len(exemplars))]
+    references = [exemplars.references(number) for number in range(len(exemplars))]
     several = exemplars.has_references
     if several:
-        columns["references"] = datasets.Sequence(instance), [[values[i] for i in one.tolist()] for one in asked]
+        columns["references"] = datasets.Sequence(instance), [[values[i] for i in row.tolist()] for row in references]
     for of_references, of_bags, strings in zip(_OF_REFERENCES, _OF_BAGS, (pool.classes, pool.names), strict=True):
         if strings is not None:
-            cells = [strings[one].tolist() for one in asked]
-            columns[of_references] = (datasets.Sequence(text), cells) if several else (text, [one[0] for one in cells])
+            cells = [strings[row].tolist() for row in references]
+            columns[of_references] = (datasets.Sequence(text), cells) if several else (text, [row[0] for row in cells])
             columns[of_bags] = datasets.Sequence(text), [strings[bag].tolist() for bag in bags]
     features = datasets.Features({name: kind for name, (kind, _) in columns.items()})
     return datasets.Dataset.from_dict({name: cells for name, (_, cells) in columns.items()}, features=features)

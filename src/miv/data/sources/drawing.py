@@ -131,31 +131,21 @@ class Drawing:
                     for positive in (True, False)[: exemplars - len(bags)]:
                         size = self._bag_size(rng)
                         wanted = self._witness_count(size, rng) if positive else 0
-                        shown = classes.witnesses(place, wanted, rng, more)
-                        forged = classes.forgeries(place)
-                        if positive or not len(forged):
-                            forged = forged[:0]
-                        else:
+                        own = classes.witnesses(place, wanted, rng, more)
+                        forged = classes.flat[:0] if positive else classes.forgeries(place)
+                        if len(forged):
                             forged = rng.permutation(forged)[: self._witness_count(size, rng)]
-                        bag = np.concatenate([shown, classes.distractors(place, size - len(shown), rng, forged)])
+                        bag = np.concatenate([own, classes.distractors(place, size - len(own), rng, forged)])
                         order = rng.permutation(len(bag))  # the position of a witness must not reveal it
                         references.append(classes.flat[[place, *more]])
                         bags.append(bag[order])
-                        witness.append(order < len(shown))
-                        too_few += len(shown) < wanted
+                        witness.append(order < len(own))
+                        too_few += len(own) < wanted
                         advance(1)
         if too_few:
             warn(f"{split}: {too_few} of {(len(bags) + 1) // 2} positive bags contain fewer witnesses than requested.")
-        return ExemplarSet(
-            pool=pool,
-            query=np.array([asked[0] for asked in references], dtype=np.int64),
-            bag_ptr=csr.borders([len(bag) for bag in bags]),
-            bag_index=np.concatenate(bags),
-            label=np.array([1, 0] * len(bags), dtype=np.int8)[: len(bags)],
-            witness=np.concatenate(witness),
-            reference_ptr=csr.borders([len(asked) for asked in references]),
-            reference_index=np.concatenate(references),
-        )
+        labels = ([1, 0] * len(bags))[: len(bags)]
+        return ExemplarSet.from_lists(pool, None, bags, labels, witness, references=references)
 
     def _bag_size(self, rng: np.random.Generator) -> int:
         """A size within the range and with exactly the wanted mean: min plus a binomial draw."""

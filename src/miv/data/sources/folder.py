@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data.exemplars import ExemplarSet
-from miv.data.kinds import KINDS, kind_of_suffix
+from miv.data.kinds import KINDS, kind_of_file
 from miv.data.pool import InstancePool, PoolBuilder
 from miv.data.sources.drawing import Drawing
 from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, Unit, one_split, split_names, twin_names, warn_of_few_classes
 from miv.errors import MIVError, unknown_name, warn
 from miv.files.images import IMAGE_SUFFIXES, ImageForm
-from miv.files.instances import InstanceKind, check_text, name_below
+from miv.files.instances import check_text, name_below
 from miv.runtime import Progress, SilentProgress, from_options
 
 # Class folders: ``root/<class>/``, with optional folders for splits or parents above them.
@@ -52,17 +52,12 @@ def find_class_folders(root: Path, *, below_parents: bool) -> list[ClassFolder]:
     if any(is_split) and not all(is_split):
         _check_no_splits(root, below, below_parents=below_parents)
     splits = _split_folders(below) if all(is_split) else {"": root}
-    folders = [one for split, folder in splits.items() for one in _classes(folder, below_parents, split)]
-    kinds = {kind_of(path): path for folder in folders for path in folder.files}
+    folders = [folder for split, above in splits.items() for folder in _classes(above, below_parents, split)]
+    kinds = {kind_of_file(path.name): path for folder in folders for path in folder.files}
     if len(kinds) > 1:
         examples = ", ".join(f"{kind}: {path}" for kind, path in sorted(kinds.items()))
         raise MIVError(f"{root} contains several kinds of instances ({examples}). Keep one kind.")
     return folders
-
-
-def kind_of(path: Path) -> InstanceKind:
-    """The kind of instance in a file, from its suffix."""
-    return str(kind_of_suffix(path.suffix))
 
 
 def _check_no_splits(root: Path, folders: list[Path], *, below_parents: bool) -> None:
@@ -80,13 +75,13 @@ def _check_no_splits(root: Path, folders: list[Path], *, below_parents: bool) ->
 
 def _split_folders(folders: list[Path]) -> dict[str, Path]:
     """The folder of each split, in the order train, validation, test."""
-    found: dict[str, Path] = {}
+    folder_of: dict[str, Path] = {}
     for folder in folders:
         split = _SPLIT_NAMES[folder.name.lower()]
-        if split in found:
-            raise MIVError(f"{found[split]} and {folder} are both {split}. Keep one of them.")
-        found[split] = folder
-    return {split: found[split] for split in dict.fromkeys(_SPLIT_NAMES.values()) if split in found}
+        if split in folder_of:
+            raise MIVError(f"{folder_of[split]} and {folder} are both {split}. Keep one of them.")
+        folder_of[split] = folder
+    return {split: folder_of[split] for split in SPLITS if split in folder_of}
 
 
 def _classes(root: Path, below_parents: bool, split: str) -> list[ClassFolder]:
@@ -109,7 +104,7 @@ def _folders(root: Path, expected: str) -> list[Path]:
 
 def _instance_files(folder: Path) -> list[Path]:
     entries = [entry for entry in sorted(folder.iterdir()) if not _hidden(entry)]
-    files = [entry for entry in entries if entry.is_file() and kind_of_suffix(entry.suffix)]
+    files = [entry for entry in entries if entry.is_file() and kind_of_file(entry.name)]
     if not files:
         inside = " If its folders are the classes, use --split-by parent." * any(entry.is_dir() for entry in entries)
         raise MIVError(
@@ -218,11 +213,10 @@ class FromFolder:
         if self._unit_words == "classes" and self.split_by == "class":
             split_of = {folders[number].name: split for split, numbers in dealt.items() for number in numbers}
             if parted := [(a, b) for a, b in twin_names(split_of) if split_of[a] != split_of[b]]:
-                one, other = parted[0]
+                example = " and ".join(f"{name} ({split_of[name]})" for name in parted[0])
                 warn(
                     f"{len(parted)} pairs of classes differ only by a suffix and are in different splits, such as "
-                    f"{one} ({split_of[one]}) and {other} ({split_of[other]}). If they belong together, use "
-                    "--together-by, or --forgeries."
+                    f"{example}. If they belong together, use --together-by, or --forgeries."
                 )
         pool, owner = _read_instances(self.root, folders, self.images, progress)
         members = {
@@ -245,17 +239,17 @@ class FromFolder:
         """The folder numbers of each split, given what each folder is kept together with."""
         if not folders[0].split:
             return self._drawn(list(range(len(folders))), units, self.shares)
-        given = {split: [n for n, one in enumerate(folders) if one.split == split] for split in SPLITS}
-        given = {split: numbers for split, numbers in given.items() if numbers}
+        dealt: dict[str, list[int]] = {}
+        for number, folder in enumerate(folders):
+            dealt.setdefault(folder.split, []).append(number)
         names = [folder.name for folder in folders] if self._unit_words == "classes" else units
-        splits_with = Counter(name for numbers in given.values() for name in {names[number] for number in numbers})
+        splits_with = Counter(name for numbers in dealt.values() for name in {names[number] for number in numbers})
         if in_several := [name for name, count in splits_with.items() if count > 1]:
             warn(f"{len(in_several)} {self._unit_words} are in more than one split, such as {min(in_several)}.")
-        if "train" in given and "validation" not in given and self.shares.validation:
+        if "train" in dealt and "validation" not in dealt and self.shares.validation:
             warn("There is no validation folder. Using some classes of train for validation.")
-            dealt = self._drawn(given.pop("train"), units, Shares(self.shares.validation, 0.0))
-            given = {**dealt, **given}
-        return given
+            dealt = self._drawn(dealt.pop("train"), units, Shares(self.shares.validation, 0.0)) | dealt
+        return dealt
 
     def _drawn(self, numbers: list[int], units: list[str], shares: Shares) -> dict[str, list[int]]:
         names = sorted({units[number] for number in numbers})
@@ -271,12 +265,12 @@ def _read_instances(
     root: Path, folders: list[ClassFolder], form: ImageForm, progress: Progress
 ) -> tuple[InstancePool, NDArray[np.int64]]:
     """Read all files into one pool, each instance once and in one class; also return the folder ``(P,)`` of each."""
-    kind = KINDS[kind_of(folders[0].files[0])]
+    kind = KINDS[kind_of_file(folders[0].files[0].name)]
     builder = PoolBuilder(kind.name, form)
     seen: list[tuple[int, Path]] = []  # folder and file of the first copy of each instance
     ambiguous: dict[int, Path] = {}
     repeated = in_other_split = 0
-    with progress.step("Reading instances", total=sum(len(one.files) for one in folders)) as advance:
+    with progress.step("Reading instances", total=sum(len(folder.files) for folder in folders)) as advance:
         for number, folder in enumerate(folders):
             for path in folder.files:
                 values = kind.read(path, form)

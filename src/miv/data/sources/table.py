@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from miv.data import csr
 from miv.data.exemplars import ExemplarSet
 from miv.data.kinds import KINDS, guess_kind, kind_named
 from miv.data.pool import InstancePool, PoolBuilder
@@ -108,8 +109,8 @@ class InstanceTable:
     def _read(self, record: dict[str, Any], kind: InstanceKind | None, form: ImageForm, place: str, name: str) -> int:
         columns = [column for column in _KIND_OF_COLUMN if not is_blank(record.get(column))]
         if len(columns) != 1:
-            found = ", ".join(map(str, record))
-            raise MIVError(f"{place}: expected one of path, text and vector besides the id; got {found}.")
+            names = ", ".join(map(str, record))
+            raise MIVError(f"{place}: expected one of path, text and vector besides the id; got {names}.")
         if self._cells is None:
             self._cells = CellInstances(self._path.parent, _KIND_OF_COLUMN[columns[0]] or kind, form)
         index = self._cells.index(record[columns[0]], place, name)
@@ -171,31 +172,32 @@ class Rows:
         self._witnesses: list[list[bool]] = []
         self._marked: list[bool] = []  # whether the cell of the witnesses is not empty
         self._optional: dict[str, list[str]] = {columns.split: [], columns.group: [], columns.query_id: []}
-        self._not_seen = set(astuple(columns)) - set(astuple(Columns()))  # named by the user, so they must exist
-        self._seen: dict[str, None] = {}
+        self._names: dict[str, None] = {}  # of the columns of all rows
         self._contradictions: dict[int, str] = {}
         self._own_queries: list[str] = []
 
     def read(self, record: dict[str, Any], place: str, source: CellInstances | InstanceTable) -> None:
         """Read one row."""
         columns = self._columns
-        bag, label = record[columns.bag], record[columns.label]
         if not self._references:
             self._warn_of_misspelt_columns(record)
-        if self._not_seen:
-            self._not_seen.difference_update(record)
-            self._seen |= dict.fromkeys(map(str, record))
-        self._labels.append(parse_label(label, place))
+        self._names |= dict.fromkeys(map(str, record))
+        label = parse_label(record[columns.label], place)
         cells = reference_cells(record, columns.query, columns.references, place)
         references = [source.index(cell, f"{place}, query") for cell in cells]
-        members = [source.index(entry, f"{place}, bag") for entry in parse_list(bag, "bag", place)]
-        if not members:
+        bag = [source.index(cell, f"{place}, bag") for cell in parse_list(record[columns.bag], "bag", place)]
+        if not bag:
             raise MIVError(f"{place}: the bag is empty. Expected at least one instance. Add one, or remove the row.")
-        self._references.append(references)
-        self._bags.append(members)
-        if not set(references).isdisjoint(members):
+        witnesses = parse_witnesses(record.get(columns.witnesses), len(bag), place)
+        if any(witnesses) != bool(label):
+            self._contradictions[len(self._bags)] = place
+        if not set(references).isdisjoint(bag):
             self._own_queries.append(place)
-        self._read_witnesses(record.get(columns.witnesses), place)
+        self._references.append(references)
+        self._bags.append(bag)
+        self._labels.append(label)
+        self._witnesses.append(witnesses)
+        self._marked.append(not is_blank(record.get(columns.witnesses)))
         for name, values in self._optional.items():
             self._read_optional(name, record.get(name), values, place)
 
@@ -206,8 +208,8 @@ class Rows:
 
     def splits(self) -> dict[str, NDArray[np.int64]] | None:
         """The exemplar numbers of each split, if the table has that column."""
-        given = self._optional[self._columns.split]
-        return {split: np.flatnonzero(np.array(given) == split) for split in SPLITS} if given else None
+        names = self._optional[self._columns.split]
+        return {split: np.flatnonzero(np.array(names) == split) for split in SPLITS} if names else None
 
     def marks_witnesses(self, rows: NDArray[np.int64]) -> bool:
         """Whether any of these rows names witnesses; if none does, they are unknown there, not absent."""
@@ -217,15 +219,16 @@ class Rows:
         """All rows as one set."""
         if not self._references:
             raise MIVError(f"{self._table}: no rows. Expected one exemplar per row.")
-        for name in sorted(self._not_seen):
-            raise MIVError(f"{self._table}: {unknown_name('column', name, self._seen)}")
+        renamed = set(astuple(self._columns)) - set(astuple(Columns()))  # by the user, so they must exist
+        for name in sorted(renamed - self._names.keys()):
+            raise MIVError(f"{self._table}: {unknown_name('column', name, self._names)}")
         splits = (self.splits() or {"all": np.arange(len(self._bags))}).values()
         known = {row for rows in splits if self.marks_witnesses(rows) for row in rows.tolist()}
         contradictions = [place for row, place in self._contradictions.items() if row in known]
-        if contradictions:
-            _warn_of("rows have a label that contradicts their witnesses", contradictions)
-        if self._own_queries:
-            _warn_of("rows have their query in their own bag", self._own_queries)
+        doubtful = {"a label that contradicts their witnesses": contradictions}
+        for what, places in (doubtful | {"their query in their own bag": self._own_queries}).items():
+            if places:
+                warn(f"{len(places)} rows have {what}, first {places[0]}; see `miv data inspect`.")
         return ExemplarSet.from_lists(
             source.pool(),
             None,
@@ -236,13 +239,6 @@ class Rows:
             references=self._references,
             query_ids=self.query_ids,
         )
-
-    def _read_witnesses(self, cell: Any, place: str) -> None:
-        flags = parse_witnesses(cell, len(self._bags[-1]), place)
-        if any(flags) != bool(self._labels[-1]):
-            self._contradictions[len(self._marked)] = place
-        self._marked.append(not is_blank(cell))
-        self._witnesses.append(flags)
 
     def _read_optional(self, name: str, cell: Any, values: list[str], place: str) -> None:
         # `values` has an entry for every earlier row, or none.
@@ -263,10 +259,6 @@ class Rows:
             near = get_close_matches(column, missing, n=1, cutoff=0.75) if column not in names else []
             if near:
                 warn(f"{self._table}: the column {column!r} is not used. Did you mean {near[0]!r}?")
-
-
-def _warn_of(what: str, places: list[str]) -> None:
-    warn(f"{len(places)} {what}, first {places[0]}; see `miv data inspect`.")
 
 
 _KIND_NAMES: Any = Literal.__getitem__(tuple(KINDS))  # a choice on the command line
@@ -309,11 +301,10 @@ class FromTable:
         numbers = rows.splits() or self._deal_out(exemplars, rows)
         filled = {split: chosen for split, chosen in numbers.items() if len(chosen)}
         sets = {split: exemplars.subset(chosen).compact() for split, chosen in filled.items()}
-        # Witnesses may be known in some splits only, such as test.
-        return {
-            split: one if rows.marks_witnesses(filled[split]) else replace(one, witness=None)
-            for split, one in sets.items()
-        }
+        for split, chosen in filled.items():  # witnesses may be known in some splits only, such as test
+            if not rows.marks_witnesses(chosen):
+                sets[split] = replace(sets[split], witness=None)
+        return sets
 
     def read(self, progress: Progress) -> tuple[ExemplarSet, Rows]:
         """Read the rows of all splits as one set; also return the other columns."""
@@ -338,29 +329,18 @@ class FromTable:
                 "because shared values link nearly all exemplars. Split by something else (--split-by query or group), "
                 f"add a column {self.columns.split!r}, or disable splits (--validation 0 --test 0)."
             )
+        total, shares = len(exemplars), self.shares.by_split()
+        small = any(len(chosen) < shares[split] * total / 2 for split, chosen in numbers.items())
+        remedy = " Shared values link many exemplars: add that column, or use another --split-by." * small
         sizes = ", ".join(f"{len(chosen)} {split}" for split, chosen in numbers.items())
         by_class = self.split_by == "query" and rows.query_ids is None and exemplars.pool.classes is not None
         by = "class of the query" if by_class else self.split_by
-        warn(f"{self.table} has no column {self.columns.split!r}; split by {by}: {sizes}.")
-        self._warn_of_shares(numbers, len(exemplars))
+        warn(f"{self.table} has no column {self.columns.split!r}; split by {by}: {sizes}.{remedy}")
         used = [np.unique(exemplars.subset(chosen).used) for chosen in numbers.values()]
         shared = sum(map(len, used)) - len(exemplars.used)
         if shared:
             warn(f"{shared} instances are in more than one split; see `miv data inspect`.")
         return numbers
-
-    def _warn_of_shares(self, numbers: dict[str, Any], total: int) -> None:
-        """Warn of a split that is far smaller than asked for: large clusters cannot be divided."""
-        asked = self.shares.by_split()
-        small = [split for split, chosen in numbers.items() if len(chosen) < asked[split] * total / 2]
-        if small:
-            wanted = ", ".join(f"{round(asked[split] * total)} for {split}" for split in small)
-            shared = {"instances": "an instance", "query": "a query", "group": "a group"}
-            others = " or ".join(name for name in shared if name != self.split_by)
-            warn(
-                f"Asked for about {wanted}. Exemplars that share {shared[self.split_by]} must stay together. Add a "
-                f"column {self.columns.split!r}, or split by something else (--split-by {others})."
-            )
 
     def _clusters(self, exemplars: ExemplarSet, rows: Rows) -> Any:
         """``(E,)`` a number per exemplar; exemplars with equal numbers must stay together."""
@@ -371,13 +351,16 @@ class FromTable:
         names = rows.query_ids
         if self.split_by == "query":
             return query_groups(exemplars) if names is None else np.unique(names, return_inverse=True)[1]
-        links = [np.append(exemplars.references(row), exemplars.bag(row)) for row in range(len(exemplars))]
+        reference_ptr, references = exemplars.all_references
+        node, owner = [references, exemplars.bag_index], [csr.owners(reference_ptr), exemplars.owner]
         nodes = len(exemplars.pool)
         if names is not None:  # a query id is an extra node shared by its exemplars
             ids, numbers = np.unique(names, return_inverse=True)
-            links = [np.append(link, nodes + number) for link, number in zip(links, numbers, strict=True)]
+            node, owner = [*node, nodes + numbers], [*owner, np.arange(len(names))]
             nodes += len(ids)
-        return connected([link.tolist() for link in links], nodes)
+        owners = np.concatenate(owner)
+        ptr = csr.borders(np.bincount(owners))
+        return connected(ptr, np.concatenate(node)[np.argsort(owners, kind="stable")], nodes)
 
 
 def splits_from_table(table: str | PathLike[str], **options: Any) -> dict[str, ExemplarSet]:

@@ -138,27 +138,6 @@
       lead || data.kind === "text" ? null : make("span", { class: "caption", text: word }));
   }
 
-  /* Which reference matches which instance: a small matrix for each model that has one. */
-  function matching(e) {
-    const shown = models.filter((model) => model.matches && model.matches[e]);
-    if (!shown.length) return null;
-    const places = members(e);
-    return make("details", { class: "matches" }, make("summary", { text: "Which reference matches which instance?" }),
-      ...shown.map((model) => {
-        const matrix = model.matches[e];
-        const best = places.map((_, c) => matrix.reduce((top, row, r) => (row[c] > matrix[top][c] ? r : top), 0));
-        const head = make("tr", {}, make("th", { scope: "col", text: "reference" }),
-          ...places.map((t) => make("th", { scope: "col", text: data.place[t] + (data.witness && data.witness[t] ? "*" : "") })));
-        const rows = matrix.map((row, r) => make("tr", {}, make("th", { scope: "row", text: String(r) }), ...row.map((value, c) => {
-          const cell = make("td", { text: value.toFixed(2) });
-          cell.style.backgroundColor = "rgba(217, 119, 6, " + (0.6 * value).toFixed(2) + ")";
-          if (best[c] === r) cell.style.fontWeight = "bold";
-          return cell;
-        })));
-        return make("div", { class: "scroll" }, make("table", {}, make("caption", { text: model.name + ": probability of each reference and each place of the bag alone; the best reference is bold, * is a witness" }), head, ...rows));
-      }));
-  }
-
   function card(e, lead = false) {
     const id = "exemplar-" + (lead ? "lead-" : "") + data.exemplar[e];
     const step = (number) => (lead ? make("span", { class: "step", "aria-hidden": "true", text: number }) : null);
@@ -181,7 +160,7 @@
     return make("article", { class: "card" + kind + (lead ? " telling" : ""), "aria-labelledby": id },
       make("header", {}, make("h3", { id, tabindex: "-1", text: "Exemplar " + data.exemplar[e] }),
         make("p", { class: "facts" }, make("span", { class: "truth", text: truly(e) ? "truly yes" : "truly no" }), " · " + facts.join(" · "))),
-      make("div", { class: "scene" }, query, place), matching(e),
+      make("div", { class: "scene" }, query, place),
       lead ? make("p", { class: "caption" }, step(4), models.length > 1 ? "what each model says" : "what the model says") : null,
       make("ul", { class: "answers", "aria-label": "Answers" }, ...models.map((_, m) => answer(m, e))));
   }

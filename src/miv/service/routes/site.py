@@ -23,7 +23,6 @@ from miv.service.errors import RefusedRequest, error_response
 from miv.service.models import LoadedModel
 from miv.service.state import model_of, service_of
 from miv.tasks.digits_twin import Hands
-from miv.tasks.signatures_twin import Signer
 from miv.verifier.network import Verifier
 
 _FILES = {path.name: path for path in (Path(__file__).parent.parent / "page").iterdir()}
@@ -144,29 +143,18 @@ _LARGEST_DIGIT = 40  # pixels
 
 
 def _samples(verifier: Verifier) -> tuple[_Sample, ...]:
-    """The samples of the kind that a verifier takes: digits for small square images, signatures for others."""
-    kind, form = verifier.backbone.kind, verifier.instances
-    if kind == "image" and form is not None and (form.height != form.width or form.height > _LARGEST_DIGIT):
-        return _SAMPLES["signature"]
-    return _SAMPLES[kind]
+    """The samples of the kind that a verifier takes; of images, there are only digits, which are small."""
+    form = verifier.instances
+    is_large = form is not None and max(form.height, form.width) > _LARGEST_DIGIT
+    return () if is_large else _SAMPLES[verifier.backbone.kind]
 
 
-def _digits(witnesses: int, references: int, size: int, verifier: Verifier) -> dict[str, Any]:
+def _digits(witnesses: int, references: int, verifier: Verifier) -> dict[str, Any]:
     rng = np.random.default_rng(10)
     hands = Hands.draw(8, rng)
     # The same digit throughout, as in the task of the shipped model; the first writer is the query's.
-    writer = np.concatenate([np.zeros(references + witnesses, int), 1 + np.arange(size - witnesses) % 7])
+    writer = np.concatenate([np.zeros(references + witnesses, int), 1 + np.arange(12 - witnesses) % 7])
     images = hands.write(writer, np.full(len(writer), 4), 1.0, rng)
-    return _exemplar([_picture(image, verifier) for image in images], references, rng)
-
-
-def _signatures(witnesses: int, references: int, verifier: Verifier) -> dict[str, Any]:
-    rng = np.random.default_rng(7)
-    signer, *others = (Signer.draw("joined", rng) for _ in range(5))
-    own = signer.sign(references + witnesses, 64, 1.0, rng)
-    forged = [signer.sign(1, 64, 1.0, rng, forger=other) for other in others]
-    foreign = [other.sign(1, 64, 1.0, rng) for other in others]
-    images = np.concatenate([own, *forged, *foreign])
     return _exemplar([_picture(image, verifier) for image in images], references, rng)
 
 
@@ -213,14 +201,9 @@ _SUPPORTED = {"query": "The lighthouse of Aldmere got electric light in the 1920
 _UNSUPPORTED = {"query": "The castle of Aldmere belongs to a duke.", "bag": _SENTENCES}
 _SAMPLES: dict[str, tuple[_Sample, ...]] = {
     "image": (
-        _Sample("digits-present", "Digits: three by the writer of the query", partial(_digits, 3, 1, 12)),
-        _Sample("digits-absent", "Digits: none by the writer of the query", partial(_digits, 0, 1, 12)),
-        _Sample("digits-references", "Digits: three references of one writer", partial(_digits, 3, 3, 12)),
-        _Sample("digits-large", "Digits: a bag of 500", partial(_digits, 3, 1, 500)),
-    ),
-    "signature": (
-        _Sample("signatures", "Signatures: genuine ones among forgeries", partial(_signatures, 3, 1)),
-        _Sample("signatures-references", "Signatures: five references of one signer", partial(_signatures, 2, 5)),
+        _Sample("digits-present", "Digits: three by the writer of the query", partial(_digits, 3, 1)),
+        _Sample("digits-absent", "Digits: none by the writer of the query", partial(_digits, 0, 1)),
+        _Sample("digits-references", "Digits: three references of one writer", partial(_digits, 3, 3)),
     ),
     "text": (
         _Sample("claim-supported", "A claim with its evidence", lambda _: _SUPPORTED),
