@@ -96,7 +96,7 @@ class BagData:
     @property
     def weight_of_exemplars(self) -> Floats:
         """``(E,)`` the weights of the exemplars that have references here."""
-        return np.bincount(np.unique(self.exemplar, return_inverse=True)[1], self.weight)
+        return np.asarray(np.bincount(np.unique(self.exemplar, return_inverse=True)[1], self.weight), np.float64)
 
     def per_exemplar(self, values: Floats) -> Floats:
         """``(E,)`` the mean of ``(R,)`` over the references of each exemplar, in their order."""

@@ -50,10 +50,10 @@ def logistic(score: Floats, label: Labels, weight: Floats) -> tuple[float, float
     return 1.0, odds - mean
 
 
-def solve(inputs: Vectors, offset: Floats, label: Labels, weight: Floats, pull: float) -> Floats:
+def solve(inputs: Vectors | Floats, offset: Floats, label: Labels, weight: Floats, pull: float) -> Floats:
     r"""``(I + 1,)`` the weights of inputs ``(R, I)``, and an intercept, to be added to logits ``offset`` ``(R,)``.
 
-    .. math:: \min_{\delta, b} \sum_r w_r L\big(y_r,\; \ell_r + \delta^\top x_r + b\big) + \frac{\lambda}{2} \|\delta\|^2
+    .. math:: \min_{\delta, b} \sum_r w_r L(y_r,\; \ell_r + \delta^\top x_r + b) + \frac{\lambda}{2} \|\delta\|^2
     """
     sign = 1 - 2 * label.astype(np.float64)
     inputs = inputs.astype(np.float64)  # once; a product with float64 converts it in every step

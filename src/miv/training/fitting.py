@@ -11,7 +11,7 @@ from miv.data import ExemplarSet
 from miv.data.batches import embedded, make_batch, rows_together
 from miv.errors import MIVError
 from miv.files.arrays import Floats, Labels, Vectors
-from miv.poolings import POOLINGS
+from miv.poolings import POOLINGS, Pooling
 from miv.poolings.cap import CrossAttentionPooling
 from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.nearest import NearestPooling
@@ -94,8 +94,8 @@ def token_matches(pooling: CapTokensPooling, exemplars: ExemplarSet, features: V
 
 
 def _batches(
-    pooling: torch.nn.Module, exemplars: ExemplarSet, features: Vectors, together: int
-) -> "list[tuple[torch.Tensor, Bags]]":
+    pooling: Pooling, exemplars: ExemplarSet, features: Vectors, together: int
+) -> Iterator[tuple[torch.Tensor, Bags]]:
     weight = next(pooling.parameters())
     lookup = embedded(features, weight.dtype)
     for first in range(0, len(exemplars), together):

@@ -135,7 +135,7 @@ def select(
 
 def _parts(train: BagData, validation: BagData | None, random: np.random.Generator) -> list[_Part]:
     """Validation first, if there is one with both labels, then the folds of train."""
-    parts = []
+    parts: list[_Part] = []
     if not train.can_learn:
         return parts
     if validation is not None and validation.can_learn:
