@@ -18,7 +18,8 @@ from miv.training.bag_data import BagData
 
 _MOST_DIRECTIONS = 128  # that a map changes
 _MOST_POSITIVES, _MOST_RIVALS = 1_000, 8_000  # queries and targets of the contrast
-_STEPS = 8  # of L-BFGS for each pull
+_STEPS = 8  # of L-BFGS for each pull on the labels
+_STEPS_OF_CONTRAST = 20
 _ATTENTION = 16.0  # sharpness while a map is fitted
 _TEMPERATURE = 0.1  # of the contrast
 _RIDGE, _RIDGE_OF_FEW = 0.1, 0.3  # of the mean variance; the second for as many instances as channels
@@ -120,8 +121,8 @@ def label_maps(data: BagData, units: Vectors, match: Floats, pulls: Sequence[flo
         logit = bags.sum(bags.softmax(cosine * _ATTENTION) * cosine)[:, 0] * scale + intercept
         return (functional.binary_cross_entropy_with_logits(logit, label, reduction="none") * weight).sum()
 
-    _descend(loss, torch.eye(at.inside.shape[1]), [scale, intercept], None)  # first the two numbers alone
-    return [at.full(matrix) for matrix in _path(loss, at.inside.shape[1], [scale, intercept], pulls)]
+    _descend(loss, torch.eye(at.inside.shape[1]), [scale, intercept], None, _STEPS)  # first the two numbers alone
+    return [at.full(matrix) for matrix in _path(loss, at.inside.shape[1], [scale, intercept], pulls, _STEPS)]
 
 
 def contrast_maps(data: BagData, units: Vectors, pulls: Sequence[float], random: np.random.Generator) -> list[Vectors]:
@@ -151,25 +152,27 @@ def contrast_maps(data: BagData, units: Vectors, pulls: Sequence[float], random:
         nothing = torch.finfo(similar.dtype).min  # not -inf: a row of -inf has NaN gradients
         return (similar.logsumexp(dim=1) - similar.masked_fill(~own, nothing).logsumexp(dim=1)).sum()
 
-    return [at.full(matrix) for matrix in _path(loss, inside.shape[1], [], pulls)]
+    return [at.full(matrix) for matrix in _path(loss, inside.shape[1], [], pulls, _STEPS_OF_CONTRAST)]
 
 
 def _path(
-    loss: Callable[[Tensor], Tensor], channels: int, others: list[Tensor], pulls: Sequence[float]
+    loss: Callable[[Tensor], Tensor], channels: int, others: list[Tensor], pulls: Sequence[float], steps: int
 ) -> list[Tensor]:
     """A matrix for each pull; each starts where the one before ended."""
     matrix, path = torch.eye(channels), []
     for pull in pulls:
-        _descend(loss, matrix, [matrix, *others], pull)
+        _descend(loss, matrix, [matrix, *others], pull, steps)
         path.append(matrix.detach().clone())
     return path
 
 
-def _descend(loss: Callable[[Tensor], Tensor], matrix: Tensor, learned: list[Tensor], pull: float | None) -> None:
+def _descend(
+    loss: Callable[[Tensor], Tensor], matrix: Tensor, learned: list[Tensor], pull: float | None, steps: int
+) -> None:
     """A few steps of L-BFGS on the loss, with the matrix pulled to the identity."""
     for weight in learned:
         weight.requires_grad_(True)
-    optimiser = torch.optim.LBFGS(learned, max_iter=_STEPS, line_search_fn="strong_wolfe")
+    optimiser = torch.optim.LBFGS(learned, max_iter=steps, line_search_fn="strong_wolfe")
     identity = torch.eye(len(matrix))
 
     def closure() -> Tensor:

@@ -1,5 +1,6 @@
 """From exemplars and frozen features to a fitted verifier: recipes are selected, and the chosen one is set in it."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np

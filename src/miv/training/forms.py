@@ -1,7 +1,7 @@
 """A form: how a verifier compares a query with its bag, fitted on plain arrays and then set in a pooling."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import cast
 
 import numpy as np
@@ -29,6 +29,9 @@ class Head:
     distance: Floats  # (C,) weights of -|q - v|
     query: Floats  # (C,) weights of q
     intercept: float
+
+    def __add__(self, other: "Head") -> "Head":
+        return Head(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,10 +15,14 @@ from miv.training.forms import Form, Head, bag_vectors
 RECIPES: Registry["Recipe"] = Registry("recipe")
 
 
+PLAIN = ("nearest", "centred", "whitened", "tokens")
+MAPS = ("contrast_map", "label_map")
+
+
 class Recipe(ABC):
     """Fits forms to train bags. The first line of a subclass describes it in the table of ``miv train``."""
 
-    extends: ClassVar[bool] = True  # whether it builds on the best recipe before it
+    builds_on: ClassVar[tuple[str, ...]] = ()  # it starts from the best of these recipes
 
     @abstractmethod
     def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
@@ -29,8 +33,6 @@ class Recipe(ABC):
 class Nearest(Recipe):
     """Cosine of the query and its nearest target."""
 
-    extends = False
-
     def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
         return {"": Form().scaled(data)}
 
@@ -38,8 +40,6 @@ class Nearest(Recipe):
 @RECIPES.register("centred")
 class Centred(Recipe):
     """The same after subtracting the mean feature of train."""
-
-    extends = False
 
     def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
         return {"": Form(centre=data.units.mean(axis=0)).scaled(data)}
@@ -49,7 +49,6 @@ class Centred(Recipe):
 class Whitened(Recipe):
     """The same after partly whitening the features."""
 
-    extends = False
     powers = (0.25,)
 
     def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
@@ -63,6 +62,7 @@ class Whitened(Recipe):
 class Tokens(Recipe):
     """Adds the best match of each token of the query to the cosine (texts)."""
 
+    builds_on = ("nearest", "centred", "whitened")
     shares = (0.04, 0.16)
 
     def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
@@ -75,6 +75,7 @@ class Tokens(Recipe):
 class ContrastMap(Recipe):
     """A linear map with which queries find their own bags among all."""
 
+    builds_on = PLAIN
     pulls = (300.0, 100.0, 30.0, 10.0)
 
     def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
@@ -87,6 +88,7 @@ class ContrastMap(Recipe):
 class LabelMap(Recipe):
     """A linear map fitted to the labels of the bags."""
 
+    builds_on = (*PLAIN, "contrast_map")
     pulls = (300.0, 100.0, 30.0, 10.0, 3.0)
 
     def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
@@ -100,47 +102,82 @@ class LabelMap(Recipe):
 class Cap(Recipe):
     """Cross-attention pooling: all targets count, near ones more."""
 
+    builds_on = (*PLAIN, *MAPS)
     sharpness = (64.0, 16.0, 4.0)
 
     def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
         return {f"sharpness {k:g}": replace(base, sharpness=k).scaled(data) for k in self.sharpness}
 
 
-@RECIPES.register("cap_head")
-class CapHead(Recipe):
-    """Channels of their own weight, by logistic regression on query and bag vector."""
+class _Regression(Recipe):
+    """A logistic regression on query and bag vector, beside what the base says."""
 
-    pulls = (2.0, 0.5)  # per input
+    pulls: ClassVar[tuple[float, ...]]  # per input
+
+    @abstractmethod
+    def inputs(self, query: Vectors, bag: Vectors) -> Vectors:
+        """``(R, I)`` of query and bag vectors ``(R, C)``."""
+
+    @abstractmethod
+    def head(self, weights: Floats, intercept: float) -> Head:
+        """The head with the weights ``(I,)``."""
 
     def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
         data = data.sample(20_000, len(data.target), np.random.default_rng([seed, 17]))
         units = base.units(data)
-        similarity = base.similarities(data, units)
-        query, bag = units[data.query], bag_vectors(data, units, base.attention(data, similarity))
-        pair = np.concatenate([query * bag, -np.abs(query - bag)], axis=1)
-        offset = base.scale * base.pooled(data, similarity) + base.intercept
-        kinds = {"pairs": pair, "query": query, "both": np.concatenate([pair, query], axis=1)}
-        forms = {}
-        for kind, inputs in kinds.items():
-            mean, spread = inputs.mean(axis=0), inputs.std(axis=0)
-            varying = spread[spread > 0]
-            # A channel that hardly varies in train would get an enormous weight.
-            spread = np.maximum(spread, 0.1 * np.median(varying) if len(varying) else 1.0)
-            for pull in self.pulls:
-                solution = solve((inputs - mean) / spread, offset, data.label, data.weight, pull * inputs.shape[1])
-                weights = solution[:-1] / spread
-                forms[f"{kind}, pull {pull:g}"] = replace(
-                    base, head=_head(kind, weights, solution[-1] - weights @ mean)
-                )
+        offset, similarity = base.logits(data)
+        inputs = self.inputs(units[data.query], bag_vectors(data, units, base.attention(data, similarity)))
+        mean, spread = inputs.mean(axis=0), inputs.std(axis=0)
+        varying = spread[spread > 0]
+        # A channel that hardly varies in train would get an enormous weight.
+        spread = np.maximum(spread, 0.1 * np.median(varying) if len(varying) else 1.0)
+        scaled, forms = (inputs - mean) / spread, {}
+        for pull in self.pulls:
+            solution = solve(scaled, offset, data.label, data.weight, pull * inputs.shape[1])
+            weights = solution[:-1] / spread
+            head = self.head(weights, float(solution[-1] - weights @ mean))
+            forms[f"pull {pull:g}"] = replace(base, head=head if base.head is None else base.head + head)
         return forms
 
 
-def _head(kind: str, weights: Floats, intercept: float) -> Head:
-    channels = len(weights) // {"pairs": 2, "query": 1, "both": 3}[kind]
-    nothing = np.zeros(channels)
-    parts = np.split(weights, len(weights) // channels)
-    product, distance = (nothing, nothing) if kind == "query" else parts[:2]
-    return Head(product, distance, nothing if kind == "pairs" else parts[-1], float(intercept))
+class _Channels(_Regression):
+    def inputs(self, query: Vectors, bag: Vectors) -> Vectors:
+        return np.concatenate([query * bag, -np.abs(query - bag)], axis=1)
+
+    def head(self, weights: Floats, intercept: float) -> Head:
+        product, distance = np.split(weights, 2)
+        return Head(product, distance, np.zeros_like(product), intercept)
+
+
+@RECIPES.register("weighted")
+class Weighted(_Channels):
+    """A weight for each channel of the plain features, by logistic regression."""
+
+    builds_on = PLAIN
+    pulls = (1.3, 0.4, 0.13)
+
+
+@RECIPES.register("cap_head")
+class CapHead(_Channels):
+    """The same on top of cross-attention pooling and its map."""
+
+    builds_on = (*PLAIN, *MAPS, "cap")
+    pulls = (2.0, 0.5)
+
+
+@RECIPES.register("cap_query")
+class CapQuery(_Regression):
+    """Adds what the query alone says about the label."""
+
+    builds_on = (*PLAIN, *MAPS, "weighted", "cap", "cap_head")
+    pulls = (2.0, 0.5)
+
+    def inputs(self, query: Vectors, bag: Vectors) -> Vectors:
+        return query
+
+    def head(self, weights: Floats, intercept: float) -> Head:
+        nothing = np.zeros_like(weights)
+        return Head(nothing, nothing, weights, intercept)
 
 
 def _with_maps(data: BagData, base: Form, pulls: tuple[float, ...], maps: list[Vectors]) -> dict[str, Form]:

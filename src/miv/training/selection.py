@@ -93,7 +93,7 @@ def select(
     """Fit recipes on folds of train, judge them on what is held out, and fit the chosen one on all of train.
 
     Validation joins in as one more held-out part, and decides alone if it has at least 1,000 exemplars. A recipe is
-    judged by its best variant; one that extends others builds on the best before it. If nothing can be held out, the
+    judged by its best variant; one that builds on others starts from the best of them. If nothing can be held out, the
     first recipe is taken. ``forced`` names the recipe to take whatever the figures.
     """
     parts = _parts(train, validation, np.random.default_rng([seed, 41]))
@@ -105,7 +105,8 @@ def select(
     rows: list[Row] = []
     for name in recipes if parts else []:
         recipe, began = RECIPES[name].make(), time.monotonic()
-        base = min(losses, key=lambda key: losses[key].sum(), default=None) if recipe.extends else None
+        allowed = [key for key in losses if key[0] in recipe.builds_on]
+        base = min(allowed, key=lambda key: losses[key].sum(), default=None)
         similarity: dict[Variant, list[Floats]] = {}
         for part in parts:
             for variant, form in recipe.fit(part.fitted, Form() if base is None else part.forms[base], seed).items():
