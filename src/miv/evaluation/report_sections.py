@@ -24,6 +24,7 @@ from miv.evaluation.evaluation import TITLES, Evaluation, check_words, evaluate,
 from miv.evaluation.metrics import auroc, classification_metrics
 from miv.evaluation.page import NONE, badge, legend, letter, picture, table
 from miv.evaluation.report_data import ReportModel, ReportSource
+from miv.evaluation.runs import recipe_rows
 from miv.evaluation.witnesses import RANKED_BY, WITNESS_METRICS
 
 if TYPE_CHECKING:
@@ -201,8 +202,15 @@ def settings(source: ReportSource) -> str:
         ["operating point", *(escape(m.point.goal) for m in models)],
         *([escape(n), *(_setting(m.config.get(n)) for m in models)] for n in names),
     ]
+    below = ""
+    for model in models:
+        if (model.about.get("recipes") or {}).get("rows"):
+            headings, cells, note = recipe_rows(model.about["recipes"])
+            caption = f"Recipes compared by {model.name}" if len(models) > 1 else "Recipes compared in training"
+            below += table(headings, [[escape(cell) for cell in row] for row in cells], caption)
+            below += f'<p class="note">{escape(note)}</p>'
     libraries = ", ".join(f"{name} {version}" for name, version in (models[0].about.get("versions") or {}).items())
-    below = f'<p class="note">Trained with {escape(libraries)}.</p>' if libraries else ""
+    below += f'<p class="note">Trained with {escape(libraries)}.</p>' if libraries else ""
     return table(heads, rows, "The runs and their differences", wide=False) + below
 
 

@@ -29,6 +29,7 @@ from miv.files.json import NUMBER, RUN_NAME, VERIFIER_NAME, check_shape, read_js
 
 FORMAT = "miv-run"
 LOCK_NAME = ".lock"
+_WORSE_RANKING = 0.01  # of i-AP: smaller differences are not mentioned
 _DAMAGED = "The run is damaged. Train again with another --out."
 # The shapes of run.json and, for each split, of evaluation.json; a field with "?" may be missing.
 _ABOUT = {
@@ -40,6 +41,11 @@ _ABOUT = {
     "seconds?": NUMBER,
     "stage_seconds?": {"*": NUMBER},
     "best?": {"stage": str, "epoch": int},
+    "recipes?": {
+        "chosen": str,
+        "held_out": int,
+        "rows": [{"recipe": str, "variant": str, "words": str, "*": (*NUMBER, type(None))}],
+    },
 }
 _METRICS = {"classification?": {"*": (*NUMBER, type(None))}, "witnesses?": {"*": (*NUMBER, type(None))}}
 Settings = dict[str, Any]
@@ -254,6 +260,33 @@ def _versions() -> dict[str, str]:
         with suppress(PackageNotFoundError):
             versions[name] = version(name)
     return versions
+
+
+# The recipes that a run compared on held-out bags.
+
+
+def recipe_rows(recipes: dict[str, Any]) -> tuple[list[str], list[list[str]], str]:
+    """Headings, rows and a note for what ``run.json`` records of the selection; an arrow marks the choice."""
+    rows, chosen = recipes["rows"], recipes["chosen"]
+    cells = [
+        [
+            f"{'→' if row['recipe'] == chosen else ' '} {row['recipe']}",
+            f"{row['auroc']:.3f} ± {row['error']:.3f}",
+            f"{row['loss']:.3f}",
+            "–" if row["i_ap"] is None else f"{row['i_ap']:.3f}",
+            f"{row['seconds']:.1f}",
+            row["words"] + (f" ({row['variant']})" if row["variant"] else ""),
+        ]
+        for row in rows
+    ]
+    ranks = {row["recipe"]: row["i_ap"] for row in rows if row["i_ap"] is not None}
+    note = (
+        f"Chosen on {recipes['held_out']:,} held-out exemplars: the simplest that is not clearly worse than the best."
+    )
+    if chosen in ranks and ranks[chosen] < max(ranks.values()) - _WORSE_RANKING:
+        best = max(ranks, key=lambda name: ranks[name])
+        note += f" {chosen} ranks witnesses worse than {best} (i-AP {ranks[chosen]:.3f}, {ranks[best]:.3f})."
+    return ["  recipe", "held-out AUROC", "loss", "i-AP", "seconds", "what it does"], cells, note
 
 
 # Tables that compare runs.

@@ -4,6 +4,7 @@ import math
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from miv.evaluation import Evaluation
 from miv.evaluation.baselines import CHOSEN_ON, COLUMNS, Baselines, Figures, marked
@@ -11,7 +12,7 @@ from miv.evaluation.calibration import BEGIN as POINT_BEGIN
 from miv.evaluation.calibration import END as POINT_END
 from miv.evaluation.calibration import check_point_card
 from miv.evaluation.evaluation import TITLES
-from miv.evaluation.runs import RunFolder
+from miv.evaluation.runs import RunFolder, recipe_rows
 from miv.files.json import check_section, write_section
 from miv.training.baselines import DESCRIPTORS, METHODS
 from miv.verifier.decisions import OperatingPoint
@@ -108,28 +109,44 @@ def check_card(folder: Path) -> None:
     check_point_card(folder)
 
 
-def write_card(folder: Path, pooling: str, evaluations: Mapping[str, Evaluation], plain: Baselines | None) -> None:
+def write_card(
+    folder: Path,
+    pooling: str,
+    evaluations: Mapping[str, Evaluation],
+    plain: Baselines | None,
+    recipes: dict[str, Any] | None = None,
+) -> None:
     """Write the figures to the card of a verifier, replacing those of an earlier call."""
-    write_section(folder, BEGIN, END, card_text(pooling, evaluations, plain))
+    write_section(folder, BEGIN, END, card_text(pooling, evaluations, plain, recipes))
     if OperatingPoint.load(folder).is_default:  # the calibration was that of earlier weights
         write_section(folder, POINT_BEGIN, POINT_END, "")
 
 
-def card_text(pooling: str, evaluations: Mapping[str, Evaluation], plain: Baselines | None) -> str:
+def card_text(
+    pooling: str,
+    evaluations: Mapping[str, Evaluation],
+    plain: Baselines | None,
+    recipes: dict[str, Any] | None = None,
+) -> str:
     """The figures in Markdown: one table per split, the baselines below the verifier."""
     parts = ["## Figures"]
     for split, evaluation in evaluations.items():
         rows = {} if plain is None else plain.splits.get(split, {})
         cells = marked(rows_beside(pooling, figures_of(evaluation), rows))
-        table = [["", *(TITLES[column] for column in COLUMNS)], ["---"] * (len(COLUMNS) + 1)]
-        table += [[name, *(cell.strip() for cell in row)] for name, row in cells.items()]
-        lines = ["| " + " | ".join(row) + " |" for row in table]
-        parts.append(
-            f"On {split}: {evaluation.exemplars:,} exemplars, {evaluation.positives:,} positive.\n\n" + "\n".join(lines)
-        )
+        headings = ["", *(TITLES[column] for column in COLUMNS)]
+        table = _markdown(headings, [[name, *row] for name, row in cells.items()])
+        parts.append(f"On {split}: {evaluation.exemplars:,} exemplars, {evaluation.positives:,} positive.\n\n{table}")
     if plain is not None:
         known = dict.fromkeys(name for rows in plain.splits.values() for name in rows)
         told = [f"- `{name}`: {METHODS.get(name, 'a plain method')}" for name in known]
         parts.append("The rows below the verifier are plain methods on the same data. `*` marks the best of a column.")
         parts.append("\n".join(told))
+    if recipes and recipes["rows"]:
+        headings, rows, note = recipe_rows(recipes)
+        parts += ["## Recipes compared in training", _markdown(headings, rows), note]
     return "\n\n".join(parts)
+
+
+def _markdown(headings: list[str], rows: list[list[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(cell.strip() for cell in line) + " |" for line in lines)

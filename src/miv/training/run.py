@@ -18,12 +18,12 @@ from miv.errors import MIVError, MIVWarning, StoppedByUser
 from miv.evaluation import Evaluation, Predictions, evaluate
 from miv.evaluation.metrics import auroc_within_chance
 from miv.evaluation.predicting import predict
-from miv.evaluation.runs import RunFolder
+from miv.evaluation.runs import RunFolder, recipe_rows
 from miv.files.arrays import Floats, Labels
 from miv.files.atomic import whole_folder
 from miv.files.json import write_json
 from miv.poolings.similar import ScaledProduct
-from miv.runtime import ProcessShare, Progress, SilentProgress
+from miv.runtime import ProcessShare, Progress, SilentProgress, aligned_table
 from miv.training.checkpoint import BEST, START, StageState, locked, refuse_if_locked, write_metrics
 from miv.training.config import TrainingConfig
 from miv.training.fitting import choose_form, fit_temperature, verifier_of
@@ -37,7 +37,6 @@ from miv.training.new_verifier import (
     resolve_precision,
 )
 from miv.training.planned_stages import VERIFIER_STAGES, embed_splits, run_stages, stages_of
-from miv.training.selection import table_text
 from miv.training.stage_module import Sets
 from miv.training.stages import FROZEN
 from miv.verifier.decisions import OperatingPoint
@@ -235,7 +234,8 @@ def _fit_recipe(
     _set_temperature(verifier, selection.logit, selection.label, selection.weight, machine)
     document = selection.document()
     if is_first_process() and not machine.quiet and selection.rows:
-        print(table_text(document), file=sys.stderr, flush=True)
+        headings, rows, note = recipe_rows(document)
+        print(f"{aligned_table(headings, rows)}\n{note}", file=sys.stderr, flush=True)
     return verifier, {"best": {"stage": selection.recipe, "epoch": 0}, "recipes": document}
 
 

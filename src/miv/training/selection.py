@@ -11,7 +11,6 @@ from miv.data import csr
 from miv.evaluation import witness_metrics
 from miv.evaluation.metrics import auroc_influence, weighted_auroc
 from miv.files.arrays import Floats, Integers, Labels
-from miv.runtime import aligned_table
 from miv.training.bag_data import BagData
 from miv.training.fits import logistic
 from miv.training.forms import Form
@@ -53,28 +52,6 @@ class Selection:
     def document(self) -> dict[str, Any]:
         """The table for ``run.json``."""
         return {"chosen": self.recipe, "held_out": len(self.label), "rows": [asdict(row) for row in self.rows]}
-
-
-def table_text(document: dict[str, Any]) -> str:
-    """The table of a ``Selection.document()``, and a note if the choice ranks witnesses worse than a plainer recipe."""
-    rows, chosen = document["rows"], document["chosen"]
-    cells = [
-        [
-            f"{'→' if row['recipe'] == chosen else ' '} {row['recipe']}",
-            "–" if row["auroc"] is None else f"{row['auroc']:.3f} ± {row['error']:.3f}",
-            "–" if row["loss"] is None else f"{row['loss']:.3f}",
-            "–" if row["i_ap"] is None else f"{row['i_ap']:.3f}",
-            f"{row['seconds']:.1f}",
-            f"{row['words']}{' (' * bool(row['variant'])}{row['variant']}{')' * bool(row['variant'])}",
-        ]
-        for row in rows
-    ]
-    text = aligned_table(["  recipe", "held-out AUROC", "loss", "i-AP", "s", "what it does"], cells)
-    ranks = {row["recipe"]: row["i_ap"] for row in rows if row["i_ap"] is not None}
-    if chosen in ranks and ranks[chosen] < max(ranks.values()) - 0.01:
-        best = max(ranks, key=lambda name: ranks[name])
-        text += f"\n{chosen} ranks witnesses worse than {best} (i-AP {ranks[chosen]:.3f}, {ranks[best]:.3f})."
-    return text
 
 
 @dataclass(frozen=True, eq=False)

@@ -138,7 +138,8 @@ class TrainingRun:
         """Folder, metrics and reference as plain values, for JSON."""
         metrics = {split: found.document() for split, found in self.evaluations.items()}
         reference = None if self.reference is None else self.reference.document()
-        return {"run": str(self.folder), **metrics, "reference": reference}
+        recipes = RunFolder(self.folder).read().get("recipes")
+        return {"run": str(self.folder), **metrics, "reference": reference, "recipes": recipes}
 
     def text(self) -> str:
         """The metrics as readable tables."""
@@ -274,7 +275,7 @@ def train(
             if baselines:
                 device = machine.find_device()
                 plain = baselines_of_run(run, sets, cache=machine.cache, device=device, progress=progress)
-            write_card(run.verifier, chosen.pooling, evaluations, plain)
+            write_card(run.verifier, chosen.pooling, evaluations, plain, run.read().get("recipes"))
     except BaseException as error:
         if out is None:
             shutil.rmtree(folder, ignore_errors=True)
