@@ -32,6 +32,7 @@ LOCK_NAME = ".lock"
 _WORSE_RANKING = 0.01  # of i-AP: smaller differences are not mentioned
 _DAMAGED = "The run is damaged. Train again with another --out."
 # The shapes of run.json and, for each split, of evaluation.json; a field with "?" may be missing.
+_RECIPE = {"recipe": str, "variant": str, "words": str, "*": (*NUMBER, type(None))}
 _ABOUT = {
     "data": {"name": str, "options?": dict, "fingerprints": {"*": str}},
     "seed": int,
@@ -41,11 +42,7 @@ _ABOUT = {
     "seconds?": NUMBER,
     "stage_seconds?": {"*": NUMBER},
     "best?": {"stage": str, "epoch": int},
-    "recipes?": {
-        "chosen": str,
-        "held_out": int,
-        "rows": [{"recipe": str, "variant": str, "words": str, "*": (*NUMBER, type(None))}],
-    },
+    "recipes?": {"chosen": str, "held_out": int, "rows": [_RECIPE]},
 }
 _METRICS = {"classification?": {"*": (*NUMBER, type(None))}, "witnesses?": {"*": (*NUMBER, type(None))}}
 Settings = dict[str, Any]
@@ -280,9 +277,7 @@ def recipe_rows(recipes: dict[str, Any]) -> tuple[list[str], list[list[str]], st
         for row in rows
     ]
     ranks = {row["recipe"]: row["i_ap"] for row in rows if row["i_ap"] is not None}
-    note = (
-        f"Chosen on {recipes['held_out']:,} held-out exemplars: the simplest that is not clearly worse than the best."
-    )
+    note = f"Chosen on {recipes['held_out']:,} held-out exemplars: the simplest not clearly worse than the best."
     if chosen in ranks and ranks[chosen] < max(ranks.values()) - _WORSE_RANKING:
         best = max(ranks, key=lambda name: ranks[name])
         note += f" {chosen} ranks witnesses worse than {best} (i-AP {ranks[chosen]:.3f}, {ranks[best]:.3f})."

@@ -13,13 +13,12 @@ from torch.nn import functional
 
 from miv.bags import Bags
 from miv.files.arrays import Floats, Labels, Vectors
-from miv.poolings.similar import INTERCEPT, SCALE
 from miv.training.bag_data import BagData
 
 _MOST_DIRECTIONS = 128  # that a map changes
-_MOST_POSITIVES, _MOST_RIVALS = 1_000, 8_000  # queries and targets of the contrast
+_MOST_POSITIVES, _MOST_RIVALS = 500, 4_000  # queries and targets of the contrast
 _STEPS = 8  # of L-BFGS for each pull on the labels
-_STEPS_OF_CONTRAST = 20
+_STEPS_OF_CONTRAST = 15
 _ATTENTION = 16.0  # sharpness while a map is fitted
 _TEMPERATURE = 0.1  # of the contrast
 _RIDGE, _RIDGE_OF_FEW = 0.1, 0.3  # of the mean variance; the second for as many instances as channels
@@ -66,7 +65,7 @@ def solve(inputs: Vectors | Floats, offset: Floats, label: Labels, weight: Float
         return loss, np.append(inputs.T @ slope + pull * weights[:-1], slope.sum())
 
     start = np.zeros(inputs.shape[1] + 1)
-    return np.asarray(minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 100}).x)
+    return np.asarray(minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 60}).x)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +107,8 @@ def label_maps(data: BagData, units: Vectors, match: Floats, pulls: Sequence[flo
     product = (at.outside[query] * at.outside[target]).sum(dim=1)  # (T,)
     more, ptr = torch.from_numpy(match).float(), torch.from_numpy(data.ptr)
     label, weight = torch.from_numpy(data.label).float(), torch.from_numpy(data.weight).float()
-    scale, intercept = torch.tensor(SCALE), torch.tensor(INTERCEPT)
 
-    def loss(matrix: Tensor) -> Tensor:
+    def pooled(matrix: Tensor) -> Tensor:
         moved = at.inside @ matrix.T  # (U, K)
         length = (moved.square().sum(dim=1) + rest).clamp(min=1e-12).sqrt()
         # Not by an index in brackets, whose gradient depends on the timing of threads.
@@ -118,11 +116,15 @@ def label_maps(data: BagData, units: Vectors, match: Floats, pulls: Sequence[flo
         lengths = length.index_select(0, query) * length.index_select(0, target)
         cosine = ((pair.sum(dim=1) + product) / lengths + more)[:, None]  # (T, 1)
         bags = Bags(cosine, ptr)
-        logit = bags.sum(bags.softmax(cosine * _ATTENTION) * cosine)[:, 0] * scale + intercept
+        return bags.sum(bags.softmax(cosine * _ATTENTION) * cosine)[:, 0]  # (R,)
+
+    def loss(matrix: Tensor, line: Tensor) -> Tensor:
+        logit = pooled(matrix) * line[0] + line[1]
         return (functional.binary_cross_entropy_with_logits(logit, label, reduction="none") * weight).sum()
 
-    _descend(loss, torch.eye(at.inside.shape[1]), [scale, intercept], None, _STEPS)  # first the two numbers alone
-    return [at.full(matrix) for matrix in _path(loss, at.inside.shape[1], [scale, intercept], pulls, _STEPS)]
+    channels = at.inside.shape[1]
+    line = logistic(pooled(torch.eye(channels)).double().numpy(), data.label, data.weight)
+    return [at.full(matrix) for matrix in _path(loss, channels, pulls, _STEPS, line)]
 
 
 def contrast_maps(data: BagData, units: Vectors, pulls: Sequence[float], random: np.random.Generator) -> list[Vectors]:
@@ -144,45 +146,42 @@ def contrast_maps(data: BagData, units: Vectors, pulls: Sequence[float], random:
     rest = outside.square().sum(dim=1)
     asked, told = inside[query], inside[target]
 
-    def loss(matrix: Tensor) -> Tensor:
+    def loss(matrix: Tensor, line: Tensor) -> Tensor:
         left, right = asked @ matrix.T, told @ matrix.T  # (R, K), (V, K)
         of_left = (left.square().sum(dim=1) + rest[query]).clamp(min=1e-12).sqrt()
         of_right = (right.square().sum(dim=1) + rest[target]).clamp(min=1e-12).sqrt()
         similar = (left @ right.T + product) / (of_left[:, None] * of_right * _TEMPERATURE)  # (R, V)
         nothing = torch.finfo(similar.dtype).min  # not -inf: a row of -inf has NaN gradients
-        return (similar.logsumexp(dim=1) - similar.masked_fill(~own, nothing).logsumexp(dim=1)).sum()
+        return (similar.logsumexp(dim=1) - similar.masked_fill(~own, nothing).logsumexp(dim=1)).sum() + 0 * line.sum()
 
-    return [at.full(matrix) for matrix in _path(loss, inside.shape[1], [], pulls, _STEPS_OF_CONTRAST)]
+    return [at.full(matrix) for matrix in _path(loss, inside.shape[1], pulls, _STEPS_OF_CONTRAST)]
 
 
 def _path(
-    loss: Callable[[Tensor], Tensor], channels: int, others: list[Tensor], pulls: Sequence[float], steps: int
+    loss: Callable[[Tensor, Tensor], Tensor],
+    channels: int,
+    pulls: Sequence[float],
+    steps: int,
+    line: tuple[float, float] = (0.0, 0.0),
 ) -> list[Tensor]:
-    """A matrix for each pull; each starts where the one before ended."""
-    matrix, path = torch.eye(channels), []
+    """A matrix ``(K, K)`` for each pull to the identity; each starts where the one before ended.
+
+    ``loss`` takes the matrix and two more numbers, which start at ``line``. SciPy's L-BFGS, as ``torch.optim`` takes
+    seconds to import.
+    """
+    identity = np.eye(channels).reshape(-1)
+    solution, path = np.concatenate([identity, line]), []
+
+    def objective(weights: Floats, pull: float) -> tuple[float, Floats]:
+        given = torch.from_numpy(weights).float().requires_grad_(True)
+        value = loss(given[:-2].unflatten(0, (channels, channels)), given[-2:])
+        gradient = torch.autograd.grad(value, given)[0].double().numpy()
+        change = weights[:-2] - identity
+        gradient[:-2] += pull * change
+        return float(value.detach()) + pull / 2 * float(change @ change), gradient
+
     for pull in pulls:
-        _descend(loss, matrix, [matrix, *others], pull, steps)
-        path.append(matrix.detach().clone())
+        options = {"maxiter": steps, "maxfun": steps + 10, "maxls": 6}  # float32 is too coarse for a long line search
+        solution = minimize(objective, solution, (pull,), jac=True, method="L-BFGS-B", options=options).x
+        path.append(torch.from_numpy(solution[:-2]).float().unflatten(0, (channels, channels)))
     return path
-
-
-def _descend(
-    loss: Callable[[Tensor], Tensor], matrix: Tensor, learned: list[Tensor], pull: float | None, steps: int
-) -> None:
-    """A few steps of L-BFGS on the loss, with the matrix pulled to the identity."""
-    for weight in learned:
-        weight.requires_grad_(True)
-    optimiser = torch.optim.LBFGS(learned, max_iter=steps, line_search_fn="strong_wolfe")
-    identity = torch.eye(len(matrix))
-
-    def closure() -> Tensor:
-        optimiser.zero_grad()
-        value = loss(matrix)
-        if pull is not None:
-            value = value + pull / 2 * (matrix - identity).square().sum()
-        torch.autograd.backward(value)
-        return value
-
-    optimiser.step(closure)
-    for weight in learned:
-        weight.requires_grad_(False)

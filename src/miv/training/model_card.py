@@ -142,8 +142,8 @@ def card_text(
         parts.append("The rows below the verifier are plain methods on the same data. `*` marks the best of a column.")
         parts.append("\n".join(told))
     if recipes and recipes["rows"]:
-        headings, rows, note = recipe_rows(recipes)
-        parts += ["## Recipes compared in training", _markdown(headings, rows), note]
+        headings, compared, note = recipe_rows(recipes)
+        parts += ["## Recipes compared in training", _markdown(headings, compared), note]
     return "\n\n".join(parts)
 
 

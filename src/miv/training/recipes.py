@@ -76,7 +76,7 @@ class ContrastMap(Recipe):
     """A linear map with which queries find their own bags among all."""
 
     builds_on = PLAIN
-    pulls = (300.0, 100.0, 30.0, 10.0)
+    pulls = (100.0, 30.0, 10.0)
 
     def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
         return _with_maps(
@@ -92,21 +92,10 @@ class LabelMap(Recipe):
     pulls = (300.0, 100.0, 30.0, 10.0, 3.0)
 
     def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
-        some = data.sample(6_000, 60_000, np.random.default_rng([seed, 29]))
+        some = data.sample(4_000, 40_000, np.random.default_rng([seed, 29]))
         return _with_maps(
             data, base, self.pulls, label_maps(some, base.units(some), base.share * some.match, self.pulls)
         )
-
-
-@RECIPES.register("cap")
-class Cap(Recipe):
-    """Cross-attention pooling: all targets count, near ones more."""
-
-    builds_on = (*PLAIN, *MAPS)
-    sharpness = (64.0, 16.0, 4.0)
-
-    def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
-        return {f"sharpness {k:g}": replace(base, sharpness=k).scaled(data) for k in self.sharpness}
 
 
 class _Regression(Recipe):
@@ -157,20 +146,12 @@ class Weighted(_Channels):
     pulls = (1.3, 0.4, 0.13)
 
 
-@RECIPES.register("cap_head")
-class CapHead(_Channels):
-    """The same on top of cross-attention pooling and its map."""
-
-    builds_on = (*PLAIN, *MAPS, "cap")
-    pulls = (2.0, 0.5)
-
-
-@RECIPES.register("cap_query")
-class CapQuery(_Regression):
+@RECIPES.register("query")
+class Query(_Regression):
     """Adds what the query alone says about the label."""
 
-    builds_on = (*PLAIN, *MAPS, "weighted", "cap", "cap_head")
-    pulls = (2.0, 0.5)
+    builds_on = (*PLAIN, "contrast_map")  # labels that a map has explained would leave nothing to learn
+    pulls = (4.0, 1.3, 0.4)
 
     def inputs(self, query: Vectors, bag: Vectors) -> Vectors:
         return query
@@ -178,6 +159,25 @@ class CapQuery(_Regression):
     def head(self, weights: Floats, intercept: float) -> Head:
         nothing = np.zeros_like(weights)
         return Head(nothing, nothing, weights, intercept)
+
+
+@RECIPES.register("cap")
+class Cap(Recipe):
+    """Cross-attention pooling: all targets count, near ones more."""
+
+    builds_on = (*PLAIN, *MAPS)
+    sharpness = (64.0, 16.0, 4.0)
+
+    def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
+        return {f"sharpness {k:g}": replace(base, sharpness=k).scaled(data) for k in self.sharpness}
+
+
+@RECIPES.register("cap_head")
+class CapHead(_Channels):
+    """The same on top of cross-attention pooling and its map."""
+
+    builds_on = (*PLAIN, *MAPS, "cap")
+    pulls = (2.0, 0.5)
 
 
 def _with_maps(data: BagData, base: Form, pulls: tuple[float, ...], maps: list[Vectors]) -> dict[str, Form]:
