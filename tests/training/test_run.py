@@ -11,13 +11,14 @@ import torch
 
 from miv import Verifier
 from miv.bags import Bags
-from miv.data import ExemplarSet, InstancePool
+from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.evaluation import Predictions
 from miv.evaluation.runs import RunFolder
 from miv.training.checkpoint import BEST
 from miv.training.config import TrainingConfig
-from miv.training.run import Machine, can_fit_temperature, fit_temperature, train
+from miv.training.fitting import fit_temperature
+from miv.training.run import Machine, train
 from miv.verifier.decisions import OperatingPoint
 from miv.verifier.scalings import Temperature
 from tests.training.tiny import FEATURES, IMAGES, assert_same_run, rows, run_tiny, tiny_sets
@@ -194,37 +195,30 @@ def test_the_epoch_is_chosen_by_what_was_asked(tmp_path: Path, select_by: str) -
     assert values.index(max(values)) != others.index(max(others)), "an example that could not tell one from the other"
 
 
-# The temperature of a verifier that is overconfident on validation.
-
-EXEMPLARS = 400
+# The temperature of a verifier that is overconfident on held-out bags.
 
 
-def exemplars(label: list[int]) -> ExemplarSet:
-    """Only the labels count."""
-    pool = InstancePool("features", np.ones((2, 4), np.float32))
-    return ExemplarSet.from_lists(pool, [0] * len(label), [[1]] * len(label), label)
-
-
-def calibrated_logits() -> tuple[np.ndarray, list[int]]:
+def calibrated_logits() -> tuple[np.ndarray, np.ndarray]:
     """Labels that are 1 as often as the logits say."""
     random = np.random.default_rng(0)
-    logit = random.normal(0, 2, EXEMPLARS)
-    return logit, (random.random(EXEMPLARS) < 1 / (1 + np.exp(-logit))).astype(int).tolist()
+    logit = random.normal(0, 2, 400)
+    return logit, (random.random(400) < 1 / (1 + np.exp(-logit))).astype(np.int8)
 
 
 @pytest.mark.parametrize(("factor", "expected"), [(3.0, 3.0), (1.0, None), (0.3, None)])
 def test_only_overconfident_logits_get_a_temperature(factor: float, expected: float | None) -> None:
     logit, label = calibrated_logits()
-    temperature = fit_temperature(exemplars(label), factor * logit)
+    temperature = fit_temperature(factor * logit, label, np.ones(400))
     assert temperature == (None if expected is None else pytest.approx(expected, rel=0.25))
 
 
-def test_one_label_few_exemplars_and_the_paper_have_no_temperature() -> None:
-    verifier, label = Verifier("cap_dba_l2", channels=4), [0, 1] * 20
-    assert can_fit_temperature(verifier, exemplars(label))
-    assert not can_fit_temperature(verifier, exemplars(label[:29]))
-    assert not can_fit_temperature(verifier, exemplars([1] * EXEMPLARS))
-    assert not can_fit_temperature(Verifier("cap_dba_l2", channels=4, start="paper"), exemplars(label))
+def test_one_label_and_few_exemplars_have_no_temperature() -> None:
+    logit, label = calibrated_logits()
+    assert fit_temperature(9 * logit[:29], label[:29], np.ones(29)) is None
+    assert fit_temperature(9 * logit[label == 1], label[label == 1], np.ones(int(label.sum()))) is None
+    half = np.where(np.arange(400) < 200, 2.0, 0.0)  # a weight of 2 is two exemplars
+    twice = np.r_[0:200, 0:200]
+    assert fit_temperature(3 * logit, label, half) == fit_temperature(3 * logit[twice], label[twice], np.ones(400))
 
 
 def test_a_run_gets_the_temperature_of_its_validation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
