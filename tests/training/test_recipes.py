@@ -18,8 +18,9 @@ from miv.evaluation import auroc
 from miv.evaluation.predicting import predict
 from miv.poolings.cap_tokens import CapTokensPooling
 from miv.training.bag_data import BagData
+from miv.training.config import TrainingConfig
 from miv.training.fits import contrast_maps, label_maps, logistic, solve, whitening
-from miv.training.fitting import token_matches
+from miv.training.fitting import recipes_for, token_matches
 from miv.training.forms import Form, Head, set_form
 from miv.training.recipes import RECIPES
 
@@ -27,16 +28,13 @@ CHANNELS, CLASSES = 6, 4
 Values = NDArray[np.float64]
 
 
-def bags_of_classes(seed: int, count: int = 60, matches: int = 1) -> tuple[ExemplarSet, Values, NDArray[np.int64]]:
-    """A query and three targets per exemplar, all distinct: the set, values to change ``(E, 4, C)``, and classes.
-
-    A bag of label 1 holds as many targets of the query's class as ``matches`` says.
-    """
+def bags_of_classes(seed: int, count: int = 60) -> tuple[ExemplarSet, Values, NDArray[np.int64]]:
+    """A query and three targets per exemplar, all distinct: the set, values to change ``(E, 4, C)``, and classes."""
     random = np.random.default_rng(seed)
     label = (np.arange(count) % 2).astype(np.int8)
     kinds = random.integers(CLASSES, size=(count, 4))
     kinds[:, 1:] = (kinds[:, :1] + random.integers(1, CLASSES, size=(count, 3))) % CLASSES  # another class
-    kinds[label == 1, 1 : 1 + matches] = kinds[label == 1, :1]
+    kinds[label == 1, 1] = kinds[label == 1, 0]
     values = random.normal(size=(count, 4, CHANNELS))
     rows = np.arange(4 * count).reshape(count, 4)
     pool = InstancePool("features", values.reshape(-1, CHANNELS).astype(np.float32))
@@ -114,7 +112,7 @@ def test_a_recipe_never_gives_nan(name: str, degenerate: str) -> None:
 
 @pytest.mark.parametrize("name", RECIPES.names())
 def test_the_references_of_a_query_count_as_often_as_its_weight_says(name: str) -> None:
-    """Each query given twice is the set itself; one exemplar of weight 0 is not there."""
+    """Each query given twice is the set itself."""
     exemplars = exemplars_of()
     twice = replace(
         exemplars, reference_ptr=2 * np.arange(len(exemplars) + 1), reference_index=np.repeat(exemplars.query, 2)
@@ -138,37 +136,36 @@ BASES: dict[str, Form] = {
         intercept=1.0,
     ),
 }
-POOLINGS: list[tuple[str, dict[str, Any]]] = [
-    ("cap_dba_l2", {"heads": 1, "norm": "none"}),
-    ("cap_vema", {"heads": 1, "norm": "none"}),
-    ("nearest", {}),
-]
+CAP = {"heads": 1, "norm": "none"}
+POOLINGS: dict[str, dict[str, Any]] = {"cap_dba_l2": CAP, "cap_vema": CAP, "cap_ma": CAP, "baseline": {}, "nearest": {}}
+SETTINGS = {pooling: TrainingConfig(pooling, options, start="similar") for pooling, options in POOLINGS.items()}
 
 
 @pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize(("pooling", "options"), POOLINGS)
-@pytest.mark.parametrize("name", [name for name in RECIPES.names() if name != "tokens"])
-def test_a_form_set_in_a_pooling_gives_its_own_logits(
-    name: str, pooling: str, options: dict[str, Any], base: str
-) -> None:
+@pytest.mark.parametrize(
+    ("pooling", "name"), [(pooling, name) for pooling in POOLINGS for name in recipes_for(SETTINGS[pooling], False)]
+)
+def test_a_form_set_in_a_pooling_gives_its_own_logits(pooling: str, name: str, base: str) -> None:
     exemplars = exemplars_of()
-    for variant, form in forms_of(name, data_of(exemplars, with_match=False), BASES[base]).items():
-        nearest = pooling == "nearest"
-        verifier = Verifier(pooling, channels=CHANNELS, pooling_options=options).eval()
-        # `nearest` takes the nearest target whatever the form; attention cannot, so it is very sharp.
-        wanted = replace(form, sharpness=None if nearest else form.sharpness or 1024.0)
+    data = data_of(exemplars, with_match=False)
+    for variant, form in forms_of(name, data, BASES[base]).items():
+        verifier = Verifier(pooling, channels=CHANNELS, pooling_options=POOLINGS[pooling]).eval()
+        # Attention cannot take the nearest target alone, so it is very sharp; the others take no other.
+        wanted = replace(form, sharpness=form.sharpness or 1024.0 if POOLINGS[pooling] else None)
         set_form(verifier.pooling, wanted)
-        expected = wanted.logits(data_of(exemplars, with_match=False))[0]
         tolerance = 2e-2 if wanted.sharpness == 1024 else 1e-3
-        np.testing.assert_allclose(predict(verifier, exemplars).logit, expected, atol=tolerance, err_msg=variant)
+        found = predict(verifier, exemplars).logit
+        np.testing.assert_allclose(found, wanted.logits(data)[0], atol=tolerance, err_msg=variant)
 
 
 def test_tokens_set_in_their_pooling_give_the_logits_of_the_form() -> None:
-    """Vectors of six channels and two tokens of four."""
+    """Vectors of six channels with a mean of 0, two tokens of four, and bags of one."""
     random = np.random.default_rng(0)
     exemplars = exemplars_of(count=20)
-    values = np.concatenate([exemplars.pool.values, random.normal(size=(80, 8)).astype(np.float32)], axis=1)
-    exemplars = replace(exemplars, pool=InstancePool("features", values))
+    vectors = exemplars.pool.values - exemplars.pool.values.mean(axis=1, keepdims=True)
+    values = np.concatenate([vectors, random.normal(size=(80, 8)).astype(np.float32)], axis=1)
+    bags = [exemplars.bag(number)[:1] for number in range(20)]
+    exemplars = ExemplarSet.from_lists(InstancePool("features", values), exemplars.query, bags, exemplars.label)
     verifier = Verifier("cap_tokens", channels=14, pooling_options={"vector": 6, "width": 4, "heads": 1}).eval()
     assert isinstance(verifier.pooling, CapTokensPooling)
     data = BagData.of(exemplars, values, CHANNELS)
@@ -184,7 +181,7 @@ def test_tokens_set_in_their_pooling_give_the_logits_of_the_form() -> None:
     scale, intercept = float(tokens.scale.detach()), float(tokens.intercept.detach())
     np.testing.assert_allclose(match, scale * np.array(naive) + intercept, atol=1e-4)
     data = replace(data, match=match)
-    for variant, form in forms_of("tokens", data, replace(BASES["mapped"], sharpness=8.0)).items():
+    for variant, form in forms_of("tokens", data, BASES["plain"]).items():
         set_form(verifier.pooling, form)
         np.testing.assert_allclose(predict(verifier, exemplars).logit, form.logits(data)[0], atol=1e-3, err_msg=variant)
 
@@ -219,16 +216,18 @@ def test_logits_are_those_of_a_naive_loop(sharpness: float | None) -> None:
 
 
 def made_for(name: str, seed: int) -> BagData:
-    exemplars, values, kinds = bags_of_classes(seed, 300, matches=3 if name == "cap" else 1)
+    exemplars, values, kinds = bags_of_classes(seed, 300)
     places = np.eye(CHANNELS)[kinds]
     if name == "centred":  # all share a direction
-        values = 0.5 * values + 2 * places + [0, 0, 0, 0, 0, 12]
+        values = 0.5 * values + 2 * places + (6 + 3 * values) * [0, 0, 0, 0, 0, 1]
     elif name == "whitened":  # one direction varies the same way in every class
-        values = 0.5 * values + 2 * places + 8 * values[..., 5:] * [0, 0, 0, 0, 0, 1]
+        values = 0.7 * values + 2 * places + 3 * values * [0, 0, 0, 0, 0, 1]
     elif name in ("contrast_map", "label_map"):  # strong noise beside the classes
         values = values * [0.3, 0.3, 0.3, 0.3, 2, 2] + 1.5 * places
-    elif name == "cap":  # many targets match a little
-        values = values + 1.2 * places
+    elif name == "cap":  # of label 1, all targets are a little similar; of label 0, one is more so
+        positive = exemplars.label[:, None, None] == 1
+        near = np.where(positive, [[0.8], [0.8], [0.8]], [[0.9], [0], [0]])
+        values[:, 1:] = near * values[:, :1] + (1 - near) * values[:, 1:]
     elif name in ("weighted", "cap_head"):  # the first channel alone
         values = np.sign(values)
         values[:, 1:, 0] = np.where(exemplars.label == 1, 1, -1)[:, None] * values[:, :1, 0]
@@ -243,7 +242,7 @@ def test_a_recipe_helps_on_new_bags_where_it_should(name: str) -> None:
     plain = Form().scaled(train)
     before = auroc(test.label, plain.logits(test)[0])
     after = max(auroc(test.label, form.logits(test)[0]) for form in forms_of(name, train, plain).values())
-    assert after > before + 0.05
+    assert after > before + 0.02
 
 
 # The fits.
@@ -293,7 +292,7 @@ def test_a_map_for_labels_lowers_the_loss_the_more_the_weaker_it_is_pulled() -> 
 def test_a_contrast_map_is_at_the_lowest_point_of_a_naive_loop() -> None:
     """Found by small changes of each number of the map."""
     exemplars = exemplars_of(count=16)
-    data, pull = data_of(exemplars, with_match=False), 3.0
+    data, pull = data_of(exemplars, with_match=False), 10.0
 
     def objective(matrix: Values) -> float:
         moved = [matrix @ row / np.linalg.norm(matrix @ row) for row in exemplars.pool.values.astype(float)]
@@ -312,7 +311,7 @@ def test_a_contrast_map_is_at_the_lowest_point_of_a_naive_loop() -> None:
     positives = data.subset(data.label == 1)
     (matrix,) = contrast_maps(positives, positives.units, (pull,))
     assert objective(matrix.astype(float)) < objective(np.eye(CHANNELS)) - 0.5
-    assert slopes(matrix.astype(float)) < 0.05 * slopes(np.eye(CHANNELS))
+    assert slopes(matrix.astype(float)) < 0.1 * slopes(np.eye(CHANNELS))
 
 
 def test_a_map_of_many_channels_changes_only_the_main_directions() -> None:

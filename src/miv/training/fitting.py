@@ -41,7 +41,7 @@ def recipes_for(config: TrainingConfig, has_tokens: bool) -> list[str]:
     if issubclass(make, NearestPooling):
         possible = ["centred" if config.pooling_options.get("centred") else "nearest"]
     elif not issubclass(make, CrossAttentionPooling | CapTokensPooling):  # it attends by its similarity, or not at all
-        possible = [name for name in possible if name not in ("cap", "cap_head")]
+        possible = [name for name in possible if name not in ("cap", "weighted", "cap_head")]
     if not has_tokens:
         possible = [name for name in possible if name != "tokens"]
     for name in [*config.recipes, *config.without]:

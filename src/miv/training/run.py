@@ -197,11 +197,13 @@ def train(
         if ProcessShare.of_this_process().rank == 0:
             with whole_folder(run.verifier) as temporary:
                 verifier.save_pretrained(temporary)
-            run.finish(seconds, outcome)
-            if not states:
-                _write_metrics(run, evaluations["validation"], outcome["best"]["stage"])
-            of_verifiers = {name: state for name, state in states.items() if name in VERIFIER_STAGES}
             answers = Predictions.load(run.predictions("validation"))
+            if not states:
+                _write_metrics(
+                    run, outcome["best"]["stage"], evaluations["validation"], answers, sets["validation"].weight
+                )
+            run.finish(seconds, outcome)
+            of_verifiers = {name: state for name, state in states.items() if name in VERIFIER_STAGES}
             warn_of_run(of_verifiers, evaluations["validation"], sets["validation"], answers.logit)
         return evaluations
 
@@ -264,11 +266,16 @@ def _set_temperature(verifier: Verifier, logit: Floats, label: Labels, weight: F
         print(f"The verifier was overconfident on held-out bags; {divided}", file=sys.stderr, flush=True)
 
 
-def _write_metrics(run: RunFolder, evaluation: Evaluation, recipe: str) -> None:
+def _write_metrics(
+    run: RunFolder, recipe: str, evaluation: Evaluation, answers: Predictions, weight: Floats | None
+) -> None:
     """One line for a recipe, which has no epochs."""
-    metrics = evaluation.metrics
-    row = {"stage": recipe, "epoch": 0, "learning_rate": "", "train_loss": "", "validation_loss": metrics["log_loss"]}
-    write_metrics(run.metrics, [row | {f"validation_{name}": metrics[name] for name in ("accuracy", "auroc")}])
+    loss = np.logaddexp(0, (1 - 2.0 * answers.label) * answers.logit)
+    row = {"stage": recipe, "epoch": 0, "learning_rate": "", "train_loss": ""}
+    row["validation_loss"] = float(np.average(loss, weights=weight))
+    write_metrics(
+        run.metrics, [row | {f"validation_{name}": evaluation.metrics[name] for name in ("accuracy", "auroc")}]
+    )
 
 
 def _evaluate(
