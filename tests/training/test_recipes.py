@@ -143,7 +143,7 @@ SETTINGS = {pooling: TrainingConfig(pooling, options, start="similar") for pooli
 
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize(
-    ("pooling", "name"), [(pooling, name) for pooling in POOLINGS for name in recipes_for(SETTINGS[pooling], False)]
+    ("pooling", "name"), [(pooling, name) for pooling in POOLINGS for name in recipes_for(SETTINGS[pooling])]
 )
 def test_a_form_set_in_a_pooling_gives_its_own_logits(pooling: str, name: str, base: str) -> None:
     exemplars = exemplars_of()

@@ -26,7 +26,7 @@ from miv.poolings.similar import ScaledProduct
 from miv.runtime import ProcessShare, Progress, SilentProgress, aligned_table
 from miv.training.checkpoint import BEST, START, StageState, locked, refuse_if_locked, write_metrics
 from miv.training.config import TrainingConfig
-from miv.training.fitting import choose_form, fit_temperature, verifier_of
+from miv.training.fitting import choose_form, fit_temperature, recipes_for, verifier_of
 from miv.training.machine import Machine, is_first_process, set_threads
 from miv.training.new_verifier import (
     EarlierVerifier,
@@ -149,6 +149,7 @@ def train(
         config = resolve_backbone(config if start is None else start.adopted(config), sets["train"].pool)
         config = resolve_backbone_rate(config, is_trained=start is not None)
         config = resolve_precision(config, device, quiet=machine.quiet or not is_first_process())
+        recipes_for(config)  # settings that leave no recipe must leave no files behind
         started = None if start is None else start.document()
         run = RunFolder(out)
         settings, defaults = config.document(), TrainingConfig().document()

@@ -135,8 +135,10 @@ def _parts(train: BagData, validation: BagData | None, random: np.random.Generat
     divided = [_fold(some, fold == number) for number in range(FOLDS)] if len(names) >= FOLDS else []
     if all(part.fitted.can_learn and part.held_out.can_learn for part in divided):
         has_new = sum(part.weight.sum() for part in divided) > 0
-        # Without validation, bags of known instances are better than nothing.
-        parts += divided if has_new or parts else [_Part(p.fitted, p.held_out, np.ones_like(p.weight)) for p in divided]
+        if has_new:
+            parts += divided
+        elif not parts:  # bags of known instances are better than nothing
+            parts = [_Part(part.fitted, part.held_out, np.ones_like(part.weight)) for part in divided]
     return parts
 
 
