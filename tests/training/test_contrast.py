@@ -1,6 +1,5 @@
 """The contrast stage: its loss, that runs share it, and what happens to a damaged one in the cache."""
 
-import json
 import math
 import shutil
 from pathlib import Path
@@ -10,13 +9,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from lightning.pytorch import Trainer
 
 from miv import MIVError, Verifier
 from miv.data import ExemplarSet, InstancePool
 from miv.data.batches import make_batch
 from miv.errors import MIVWarning
-from miv.training.checkpoint import CheckpointCallback
 from miv.training.new_verifier import create_verifier, resolve_backbone
 from miv.training.run import Machine, train
 from miv.training.stages import contrast_losses
@@ -67,33 +64,6 @@ def test_runs_with_other_poolings_share_the_stage(tmp_path: Path, capfd: pytest.
     assert (tmp_path / "other" / "metrics.csv").read_text().count("\ncontrast") == 2
     run_tiny("image", tmp_path / "longer", contrast_epochs=3)
     assert "contrast epoch" in capfd.readouterr().err
-
-
-def test_a_stage_that_was_killed_gives_way_to_one_that_is_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    class KilledError(BaseException):
-        pass
-
-    save = CheckpointCallback._save
-
-    def save_and_die(keeper: CheckpointCallback, trainer: Trainer) -> None:
-        save(keeper, trainer)
-        raise KilledError
-
-    with monkeypatch.context() as patched:
-        patched.setattr(CheckpointCallback, "_save", save_and_die)
-        with pytest.raises(KilledError):
-            run_tiny("image", tmp_path / "killed", contrast_epochs=3)
-    assert (tmp_path / "killed" / "checkpoints" / "contrast" / "last.ckpt").is_file()
-    run_tiny("image", tmp_path / "other", contrast_epochs=3, pooling="gabmil")
-    capfd.readouterr()
-    run_tiny("image", tmp_path / "killed", contrast_epochs=3)
-    assert "contrast epoch" not in capfd.readouterr().err
-    assert (tmp_path / "killed" / "metrics.csv").read_text().count("\ncontrast") == 3
-    about = json.loads((tmp_path / "killed" / "run.json").read_text())
-    assert list(about["stage_seconds"]) == ["contrast", "frozen", "all"]
-    assert about["seconds"] == pytest.approx(sum(about["stage_seconds"].values()), abs=0.2)
 
 
 def test_several_processes_are_refused(tmp_path: Path) -> None:

@@ -133,21 +133,6 @@ def test_freezing_and_going_on_respect_the_layers(tmp_path: Path) -> None:
         backbone.train_only_last(4)
 
 
-def test_the_norm_after_the_layers_of_a_vision_transformer_learns_with_them(tmp_path: Path) -> None:
-    transformers = pytest.importorskip("transformers", reason="needs transformers (pip install 'miv[hf]')")
-    size = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 1, "intermediate_size": 8}
-    transformers.ViTModel(transformers.ViTConfig(image_size=8, patch_size=4, **size)).save_pretrained(tmp_path)
-    options = {"image_size": (8, 8), "image_mean": (0.5,) * 3, "image_std": (0.5,) * 3}
-    backbone = Verifier("baseline", f"hf:{tmp_path}", backbone_options=options).backbone.train_only_last(1)
-    learning = {name for name, weight in backbone.named_parameters() if weight.requires_grad}
-    frozen = {name for name, weight in backbone.named_parameters() if not weight.requires_grad}
-    assert {"model.layernorm.weight", "model.layernorm.bias"} < learning
-    assert not any("embeddings" in name for name in learning)
-    assert any("embeddings" in name for name in frozen)
-    backbone(backbone.prepare(np.zeros((1, 8, 8), np.uint8))).sum().backward()
-    assert {name for name, weight in backbone.named_parameters() if weight.grad is not None} == learning
-
-
 def test_a_backbone_without_layers_is_refused_and_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(MIVError, match="no transformer"):
         run_tiny("image", tmp_path / "run", trainable_layers=1)

@@ -161,20 +161,6 @@ def test_splits_that_do_not_fit_each_other_are_refused_before_any_work(tmp_path:
     assert not (tmp_path / "run").exists()
 
 
-def test_other_processes_may_prepare_the_batches(images_run: Path, tmp_path: Path) -> None:
-    train(tiny_sets("image"), IMAGES, tmp_path / "run", Machine(tmp_path / "cache", workers=1))
-    assert_same_run(images_run, tmp_path / "run")
-
-
-def test_half_the_digits_in_the_backbone_learn_nearly_the_same(tmp_path: Path) -> None:
-    losses = {}
-    for precision in ("float32", "bfloat16"):
-        run_tiny("image", tmp_path / precision, precision=precision, frozen_stage=False, max_epochs=2)
-        losses[precision] = [float(row["train_loss"]) for row in rows(tmp_path / precision)]
-    assert losses["bfloat16"] != losses["float32"]
-    assert losses["bfloat16"] == pytest.approx(losses["float32"], abs=0.05)
-
-
 def test_validation_of_one_exemplar(tmp_path: Path) -> None:
     sets = tiny_sets("features")
     one: dict[str, ExemplarSet] = {**sets, "validation": sets["validation"].subset([0])}

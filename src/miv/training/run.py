@@ -23,7 +23,7 @@ from miv.files.arrays import Floats, Labels
 from miv.files.atomic import whole_folder
 from miv.files.json import write_json
 from miv.poolings.similar import ScaledProduct
-from miv.runtime import ProcessShare, Progress, SilentProgress, aligned_table
+from miv.runtime import Progress, SilentProgress, aligned_table
 from miv.training.checkpoint import BEST, START, StageState, locked, refuse_if_locked, write_metrics
 from miv.training.config import TrainingConfig
 from miv.training.fitting import choose_form, fit_temperature, recipes_for, verifier_of
@@ -195,7 +195,7 @@ def train(
             known = None if cache is None else embed_pool(verifier.backbone, exemplars.pool, cache, progress)
             fit_reference_rule(verifier, exemplars, known, progress)
         evaluations = _evaluate(verifier, sets, run, progress, cache)
-        if ProcessShare.of_this_process().rank == 0:
+        if is_first_process():
             with whole_folder(run.verifier) as temporary:
                 verifier.save_pretrained(temporary)
             answers = Predictions.load(run.predictions("validation"))
@@ -288,9 +288,9 @@ def _evaluate(
         known = None if cache is None else embed_pool(verifier.backbone, sets[split].pool, cache, progress)
         predictions = predict(verifier, sets[split], known, progress)
         evaluations[split] = evaluate(predictions)
-        if ProcessShare.of_this_process().rank == 0:
+        if is_first_process():
             predictions.save(run.predictions(split))
-    if ProcessShare.of_this_process().rank == 0:
+    if is_first_process():
         write_json(run.evaluation, {split: found.document() for split, found in evaluations.items()})
     return evaluations
 
