@@ -1,6 +1,5 @@
 """Runs that are killed or stopped at any moment, and resumed."""
 
-import json
 import os
 import shutil
 import signal
@@ -42,25 +41,6 @@ def killed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def killed_run(killed_once: Path, tmp_path: Path) -> Path:
     """A copy, for a test to damage, of a run that was killed after two of its three epochs."""
     return shutil.copytree(killed_once, tmp_path / "run")
-
-
-SLOW = ["before checkpoint 1", "after checkpoint 1", "after checkpoint 3", "finish"]
-
-
-@pytest.mark.parametrize(
-    "moment",
-    ["before checkpoint 3", "final verifier", *(pytest.param(moment, marks=pytest.mark.slow) for moment in SLOW)],
-)
-def test_a_run_killed_where_files_are_written_goes_on(features_run: Path, tmp_path: Path, moment: str) -> None:
-    """The third checkpoint is that of the last epoch."""
-    run = tmp_path / "run"
-    process = start_tiny("features", run, moment, **SHORT)
-    process.join()
-    assert process.exitcode == KILLED
-    run_tiny("features", run, **SHORT)
-    assert_same_run(features_run, run)
-    assert json.loads((run / "run.json").read_text())["done"] is True
-    assert list(run.rglob(".*")) == [run / ".lock"]  # nothing that the killed process had begun to write
 
 
 def test_a_run_killed_in_each_stage_goes_on_as_if_it_had_not_been(images_run: Path, tmp_path: Path) -> None:
@@ -228,16 +208,6 @@ def test_resume_refuses_a_folder_that_is_not_a_run(tmp_path: Path, name: str) ->
     (tmp_path / "file").write_text("mine")
     with pytest.raises(MIVError, match="is a file"):
         run_tiny("features", tmp_path / "file", **ONE_EPOCH)
-
-
-def test_a_run_killed_before_it_began_is_resumed(tmp_path: Path) -> None:
-    process = start_tiny("features", tmp_path / "run", "begin", **ONE_EPOCH)
-    process.join()
-    assert process.exitcode == KILLED
-    assert (tmp_path / "run" / "config.json").exists()
-    assert not (tmp_path / "run" / "run.json").exists()
-    run_tiny("features", tmp_path / "run", **ONE_EPOCH)
-    assert [path.name for path in (tmp_path / "run").rglob(".*")] == [".lock"]
 
 
 def test_resume_removes_only_names_that_it_made(tmp_path: Path) -> None:

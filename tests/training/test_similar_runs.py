@@ -73,6 +73,7 @@ def test_the_start_stands_before_the_first_epoch_and_wins_where_none_is_better()
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "features": ("features", {**SIMILAR, "max_epochs": 4}),
     "image": ("image", {**SIMILAR, "full_stage": False, "frozen_patience": 3}),
+    "paper": ("features", {"max_epochs": 3, "patience": 3}),
     "contrast": ("image", {**SIMILAR, "contrast_epochs": 1, "max_epochs": 1, "frozen_patience": 1}),
 }
 
@@ -85,17 +86,15 @@ def unbroken(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return request.param, run
 
 
-# Each run is killed around these of its checkpoints; the last number is that of its last one. One kill in the middle of
-# each run is a part of every test run, the others are slow.
-CHECKPOINTS = {"features": (1, 4), "image": (1, 3), "contrast": (1, 2, 3)}
-USUAL = [("features", "after checkpoint 2"), ("image", "before checkpoint 3"), ("contrast", "final verifier")]
-MOMENTS = [
-    (name, f"{when} checkpoint {number}")
-    for name, numbers in CHECKPOINTS.items()
-    for when in ("before", "after")
-    for number in numbers
-] + [(name, "final verifier") for name in CHECKPOINTS]
-SLOW = [pytest.param(*moment, marks=pytest.mark.slow) for moment in MOMENTS if moment not in USUAL]
+# One kill in each run is a part of every test run; the others are slow.
+USUAL = [("features", "before checkpoint 2"), ("image", "begin"), ("contrast", "final verifier"), ("paper", "finish")]
+MOMENTS = ("begin", "before checkpoint 1", "before checkpoint 2", "after checkpoint 2", "final verifier", "finish")
+SLOW = [
+    pytest.param(name, moment, marks=pytest.mark.slow)
+    for name in RUNS
+    for moment in MOMENTS
+    if (name, moment) not in USUAL
+]
 
 
 @pytest.mark.parametrize(("unbroken", "moment"), [*USUAL, *SLOW], indirect=["unbroken"])

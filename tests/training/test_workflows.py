@@ -163,15 +163,6 @@ def test_mistakes_are_named(given: Any, options: dict[str, Any], message: str) -
         miv.train(given, **options)
 
 
-def test_options_of_a_task_go_with_a_task() -> None:
-    with pytest.raises(MIVError, match="not a task, so it takes no option of a task such as raw"):
-        miv.train(tiny_sets("features"), task_options={"raw": "x"})
-    with pytest.raises(MIVError, match=r"validation_fraction is 1\.5"):
-        miv.train(tiny_sets("features")["train"], validation_fraction=1.5)
-    with pytest.raises(MIVError, match="no split 'dev'"):
-        miv.evaluate(Verifier("baseline", channels=8), tiny_sets("features"), split="dev")
-
-
 def test_damaged_or_incomplete_exemplars_are_not_trained_on() -> None:
     save_splits(tiny_sets("features"), "data", builder="test", options={}, seed=0)
     Path("data/test").rename("aside")
