@@ -116,23 +116,6 @@ def test_only_the_last_layers_learn(tmp_path: Path) -> None:
     assert all(name.startswith("backbone.model.encoder.layer.2.") for name in learned)
 
 
-def test_freezing_and_going_on_respect_the_layers(tmp_path: Path) -> None:
-    backbone = Verifier("baseline", encoder(tmp_path)).backbone.train_only_last(2)
-
-    def learning() -> set[str]:
-        return {name.split(".")[3] for name, weight in backbone.named_parameters() if weight.requires_grad}
-
-    assert learning() == {"1", "2"}
-    assert backbone.freeze().train_only_last(1).frozen
-    assert learning() == set()
-    backbone.unfreeze()
-    assert learning() == {"2"}
-    backbone.train_only_last(None)
-    assert all(weight.requires_grad for weight in backbone.parameters())
-    with pytest.raises(MIVError, match=r"trainable_layers is 4\. Expected 1 to 3"):
-        backbone.train_only_last(4)
-
-
 def test_a_backbone_without_layers_is_refused_and_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(MIVError, match="no transformer"):
         run_tiny("image", tmp_path / "run", trainable_layers=1)

@@ -11,7 +11,6 @@ import torch
 
 from miv import Verifier
 from miv.bags import Bags
-from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.evaluation import Predictions
 from miv.evaluation.runs import RunFolder
@@ -50,17 +49,6 @@ def test_a_training_learns_and_leaves_a_whole_run_folder(tmp_path: Path) -> None
         Bags.from_list([torch.from_numpy(test.pool.values[test.bag(0)])]),
     )
     assert float(again.logit.detach()[0]) == pytest.approx(answers.logit[0], abs=1e-5)
-
-
-def test_two_stages_of_which_the_first_leaves_the_backbone_alone(images_run: Path) -> None:
-    stages = [row["stage"] for row in rows(images_run)]
-    assert stages == sorted(stages, key=["frozen", "all"].index)
-    assert set(stages) == {"frozen", "all"}
-    torch.manual_seed(IMAGES.seed)
-    fresh = Verifier("cap_dba_l2", "compact_cnn", pooling_options={"heads": 2})
-    after = {name: Verifier.from_pretrained(images_run / "checkpoints" / name / "best") for name in ("frozen", "all")}
-    assert after["frozen"].backbone.fingerprint() == fresh.backbone.fingerprint()
-    assert after["all"].backbone.fingerprint() != fresh.backbone.fingerprint()
 
 
 def test_log_metrics_and_record_count_epochs_alike_and_agree_on_the_best(
@@ -159,13 +147,6 @@ def test_splits_that_do_not_fit_each_other_are_refused_before_any_work(tmp_path:
     with pytest.raises(MIVError, match=r"are images.* takes feature vectors"):
         train(sets, FEATURES, tmp_path / "run", Machine(tmp_path))
     assert not (tmp_path / "run").exists()
-
-
-def test_validation_of_one_exemplar(tmp_path: Path) -> None:
-    sets = tiny_sets("features")
-    one: dict[str, ExemplarSet] = {**sets, "validation": sets["validation"].subset([0])}
-    train(one, FEATURES.changed({"max_epochs": 1}), tmp_path / "run", Machine(tmp_path))
-    assert rows(tmp_path / "run")[0]["validation_auroc"] == "nan"
 
 
 @pytest.mark.parametrize("select_by", ["accuracy", "auroc"])

@@ -62,12 +62,6 @@ def test_the_start_stands_before_the_first_epoch_and_wins_where_none_is_better()
     state.keeps_last, state.start = True, None
     state.history.append(epoch_of(0.1))
     assert state.best == 3
-    again = StageState(criterion="validation_auroc")
-    again.restore(state.document())
-    assert (again.history, again.start) == (state.history, None)
-    old = {name: value for name, value in state.document().items() if name != "start"}
-    again.restore(old)  # a checkpoint from before there was one
-    assert again.start is None
 
 
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
