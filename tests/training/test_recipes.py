@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -378,11 +377,3 @@ def test_a_sample_has_whole_exemplars_within_its_limits(data: BagData, most: int
     chosen = set(part.exemplar.tolist())
     assert listed(part) == [row for row, number in zip(listed(data), data.exemplar, strict=True) if number in chosen]
     assert listed(part) == listed(data.sample(most, targets, np.random.default_rng(seed)))
-
-
-def test_features_of_the_pool_that_are_not_used_are_left_out() -> None:
-    pool = InstancePool("features", np.array([[3, 4], [9, 9], [0, 2]], np.float32))
-    data = BagData.of(ExemplarSet.from_lists(pool, [2], [[0, 0]], [1]), pool.values)
-    np.testing.assert_allclose(data.units, [[0.6, 0.8], [0, 1]])
-    assert (data.query.tolist(), data.target.tolist(), data.can_learn) == ([1], [0, 0], False)
-    assert torch.float32 == torch.from_numpy(data.units).dtype

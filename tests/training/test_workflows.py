@@ -79,18 +79,6 @@ def one_label() -> ExemplarSet:
     return train.subset(train.label == 1)
 
 
-def test_of_one_set_whole_classes_of_queries_are_held_out() -> None:
-    whole = tiny_sets("features")["train"]
-    run = miv.train(whole, validation_fraction=0.25, **FEW)
-    assert list(run.evaluations) == ["validation"]
-    held_out = run.evaluations["validation"].exemplars
-    assert 60 <= held_out <= 140
-    assert whole.pool.classes is not None
-    _, by_class = np.unique(whole.pool.classes[whole.query].astype(str), return_counts=True)
-    chosen = [[place for place in range(8) if number >> place & 1] for number in range(2**8)]
-    assert held_out in {int(by_class[some].sum()) for some in chosen}
-
-
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> list[TrainingConfig]:
     """The settings of every training, which stops before it starts."""
