@@ -193,7 +193,8 @@ def cosine(one: NDArray[Any], other: NDArray[Any]) -> float:
 def test_logits_are_those_of_a_naive_loop(sharpness: float | None) -> None:
     exemplars, random = exemplars_of(count=8), np.random.default_rng(2)
     data = data_of(exemplars)
-    head = Head(*random.normal(size=(3, CHANNELS)), 0.3)
+    product, distance, alone = random.normal(size=(3, CHANNELS))
+    head = Head(product, distance, alone, 0.3)
     form = replace(BASES["mapped"], share=0.5, sharpness=sharpness, head=head)
     assert form.centre is not None
     assert form.map is not None
@@ -225,7 +226,7 @@ def made_for(name: str, seed: int) -> BagData:
         values = values * [0.3, 0.3, 0.3, 0.3, 2, 2] + 1.5 * places
     elif name == "cap":  # of label 1, all targets are a little similar; of label 0, one is more so
         positive = exemplars.label[:, None, None] == 1
-        near = np.where(positive, [[0.8], [0.8], [0.8]], [[0.9], [0], [0]])
+        near = np.where(positive, 0.8, np.array([[0.9], [0.0], [0.0]]))
         values[:, 1:] = near * values[:, :1] + (1 - near) * values[:, 1:]
     elif name in ("weighted", "cap_head"):  # the first channel alone
         values = np.sign(values)
