@@ -12,7 +12,6 @@ from miv.data import csr
 from miv.data.sources import FromTable, Shares
 from miv.data.splits import connected, hold_out, query_groups
 from miv.runtime import SilentProgress
-from miv.training.stage_module import halves
 from tests.data.sources.test_table import write_json_lines
 
 LINKS = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=4), min_size=1, max_size=8)
@@ -69,13 +68,6 @@ def test_held_out_exemplars_share_no_query_id_and_no_reference() -> None:
         sets = hold_out(exemplars, 0.3, seed=0)
         assert len(sets["train"]) + len(sets["validation"]) == COUNT
         assert not shared_by(sets["train"], sets["validation"])
-
-
-def test_halves_of_train_share_no_query_id_and_no_reference() -> None:
-    for exemplars in (with_ids(), with_shared_references()):
-        features = {"train": exemplars.pool.values}
-        divided, _ = halves({"train": exemplars, "validation": exemplars}, features, seed=0)
-        assert not shared_by(divided["train"], divided["validation"])
 
 
 def test_classes_come_first_and_single_queries_last() -> None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from miv import ExemplarSet, InstancePool, MIVError
 from miv.poolings.pooling_base import POOLINGS
-from miv.training.auto import ENOUGH_TO_LEARN_FROM, FEW_CHANNELS, choose, should_standardise
+from miv.training.auto import ENOUGH_TO_LEARN_FROM, choose, should_standardise
 from miv.training.new_verifier import create_verifier
 from tests.training.tiny import tiny_sets
 
@@ -36,15 +36,15 @@ def encoder_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("kind", "exemplars", "backbone", "stage", "words"),
     [
-        ("features", 100, None, "align", "vectors, standardised (few channels, as in tabular data)"),
+        ("features", 100, None, "select", "vectors, standardised (few channels, as in tabular data)"),
         (
             "text",
             100,
             "sentence_tokens:minilm",
-            "align",
+            "select",
             "the frozen encoder sentence_tokens:minilm: CAP on one vector",
         ),
-        ("image", 100, "hog", "align", "100 exemplars are too few to train a network from scratch"),
+        ("image", 100, "hog", "select", "100 exemplars are too few to train a network from scratch"),
         ("image", ENOUGH_TO_LEARN_FROM, "hog_cnn", "contrast", "contrast epochs, about"),
     ],
 )
@@ -54,18 +54,11 @@ def test_the_kind_of_the_instances_and_their_number_decide(
     choice = choose(sets_of(kind, exemplars), {})
     config = choice.config
     assert config.backbone == backbone
-    assert (config.align_epochs > 0, config.contrast_epochs > 0) == (stage == "align", stage == "contrast")
+    assert (config.recipe, config.contrast_epochs > 0) == ("select", stage == "contrast")
     assert choice.reason.startswith(f"Chosen for {exemplars:,} train exemplars of 3.0 instances: ")
     assert words in choice.reason
     assert len(choice.reason.splitlines()) == 1
     assert (config.start, config.select_by, config.full_stage) == ("similar", "auroc", False)
-
-
-def test_a_given_backbone_stands_and_is_not_looked_for() -> None:
-    choice = choose(sets_of("text"), {"backbone": "hf:mine"})
-    assert choice.config.backbone is None  # what was given is applied by the caller, over all that was chosen
-    assert choice.config.align_epochs > 0
-    assert "backbone hf:mine as given, frozen" in choice.reason
 
 
 def test_texts_without_an_encoder_are_told_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,15 +141,29 @@ def test_a_column_in_large_units_that_says_nothing_is_tamed() -> None:
     assert not should_standardise(of_classes(np.ones(8), told_by=6))
 
 
-def test_a_column_in_large_units_that_says_everything_stays_large() -> None:
-    large = np.array([1000.0] * 4 + [1.0] * 12)
-    assert not should_standardise(of_classes(large, told_by=4))
+@pytest.mark.parametrize("channels", [8, 64])
+def test_cap_without_epochs_has_no_layer_norm_of_the_targets(channels: int) -> None:
+    sets = {"train": of_classes(np.ones(channels), told_by=4)}
+    assert choose(sets, {}).config.pooling_options == {"norm": "none"}
+    assert choose(sets, {"pooling": "baseline"}).config.pooling_options == {}
+    assert choose(sets, {"pooling_options": {"norm": "pre"}}).config.pooling_options == {}  # what is given comes later
+    assert choose(sets, {"start": "paper"}).config.pooling_options == {}
 
 
-def test_few_channels_have_no_layer_norm_of_the_targets() -> None:
-    few, many = ({"train": of_classes(np.ones(count), told_by=4)} for count in (8, FEW_CHANNELS))
-    assert choose(few, {}).config.pooling_options == {"norm": "none"}
-    assert choose(few, {"pooling": "baseline"}).config.pooling_options == {}
-    assert choose(few, {"pooling_options": {"norm": "pre"}}).config.pooling_options == {}  # what is given comes later
-    assert choose(few, {"start": "paper"}).config.pooling_options == {}
-    assert choose(many, {}).config.pooling_options == {}
+@pytest.mark.parametrize(
+    ("given", "recipe"),
+    [
+        ({}, "select"),
+        ({"heads": 2, "recipes": "nearest,cap", "without": "cap_query", "seed": 3}, "select"),
+        ({"max_epochs": 5}, "epochs"),
+        ({"learning_rates": ((0, 1e-3),)}, "epochs"),
+        ({"full_stage": True}, "epochs"),
+        ({"start": "paper"}, "epochs"),
+        ({"recipe": "cap", "max_epochs": 5}, "cap"),
+        ({"recipe": "paper"}, "paper"),
+    ],
+)
+def test_epochs_are_trained_only_if_a_setting_asks_for_them(given: dict[str, Any], recipe: str) -> None:
+    config = choose(tiny_sets("features"), given).config
+    assert config.recipe == recipe
+    assert config.start == ("paper" if recipe == "paper" else "similar")  # a given start comes later

@@ -3,13 +3,9 @@
 import math
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from miv import ExemplarSet, InstancePool, MIVError
@@ -18,6 +14,7 @@ from miv.backbones.cache import embed_instances
 from miv.backbones.descriptors import Features
 from miv.evaluation.baselines import Baselines, Figures, cosines
 from miv.training.baselines import METHODS, bm25, score_baselines
+from tests.evaluation.test_cosines import naive_cosine
 from tests.training.tiny import tiny_sets
 
 TEXTS = [
@@ -34,37 +31,6 @@ def texts() -> ExemplarSet:
     pool = InstancePool("text", np.array(TEXTS, dtype=object))
     bags, witnesses = [[1, 2], [2, 4, 5], [2, 1], [5, 4]], [[True, False], [False] * 3, [True, False], [False, False]]
     return ExemplarSet.from_lists(pool, [0, 0, 3, 3], bags, [1, 0, 1, 0], witnesses)
-
-
-def naive_cosine(one: NDArray[Any], other: NDArray[Any]) -> float:
-    lengths = math.sqrt(sum(float(x) ** 2 for x in one)) * math.sqrt(sum(float(x) ** 2 for x in other))
-    return sum(float(x) * float(y) for x, y in zip(one, other, strict=True)) / lengths if lengths else 0.0
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    sizes=st.lists(st.integers(1, 5), min_size=1, max_size=6),
-    seed=st.integers(0, 2**16),
-    scale=st.sampled_from([1.0, 1e-25, 1e25]),
-)
-def test_cosines_are_those_of_a_loop_over_bags(sizes: list[int], seed: int, scale: float) -> None:
-    random = np.random.default_rng(seed)
-    values = (scale * random.integers(-2, 3, (7, 3))).astype(np.float32)  # some are zeros, and some are equal
-    ptr = np.cumsum([0, *sizes])
-    index = random.integers(0, 7, ptr[-1])
-    exemplars = ExemplarSet(
-        InstancePool("features", values), random.integers(0, 7, len(sizes)), ptr, index, np.zeros(len(sizes), np.int8)
-    )
-    found = cosines(exemplars, values)
-    for number in range(len(sizes)):
-        query = values[exemplars.query[number]]
-        expected = [naive_cosine(query, values[target]) for target in exemplars.bag(number)]
-        assert found.each[ptr[number] : ptr[number + 1]] == pytest.approx(expected, abs=1e-6)
-        assert found.nearest[number] == pytest.approx(max(expected), abs=1e-6)
-        assert found.mean[number] == pytest.approx(sum(expected) / len(expected), abs=1e-6)
-        place = int(found.place[number])
-        assert ptr[number] <= place < ptr[number + 1]
-        assert found.each[place] == found.nearest[number]
 
 
 def test_bm25_is_the_formula_word_by_word() -> None:
@@ -101,85 +67,6 @@ def test_the_figures_are_those_of_scikit_learn() -> None:
     for method in ("nearest", "mean", "logistic"):  # instances by their own cosine
         assert rows[method].i_auroc == pytest.approx(i_auroc)
         assert rows[method].i_ap == pytest.approx(i_ap)
-
-
-def hidden_by_a_shared_direction() -> dict[str, ExemplarSet]:
-    """The last channel is large in all features and says nothing; the first is the class, and the others are noise.
-
-    The last rows of every pool are used by no exemplar.
-    """
-    sets = {}
-    for seed, split in enumerate(("train", "validation", "test")):
-        random = np.random.default_rng(seed)
-        values = random.normal(size=(440, 9)).astype(np.float32)
-        values[:, 0] = np.where(np.arange(440) % 2, 2, -2)
-        values[:, 8] = random.normal(10, 3, 440)
-        values[400:, 8] = -50
-        query, bag = random.integers(0, 400, 300), random.integers(0, 400, (300, 2))
-        witness = query[:, None] % 2 == bag % 2
-        label = witness.any(axis=1).astype(np.int8)
-        sets[split] = ExemplarSet(
-            InstancePool("features", values), query, 2 * np.arange(301), bag.ravel(), label, witness.ravel()
-        )
-    return sets
-
-
-def test_centred_subtracts_the_mean_of_what_train_uses() -> None:
-    sets = hidden_by_a_shared_direction()
-    train, test, values = sets["train"], sets["test"], sets["test"].pool.values
-    used = sorted({*train.query.tolist(), *train.bag_index.tolist()})
-    mean = np.mean([row / np.linalg.norm(row) for row in train.pool.values[used]], axis=0)
-    moved = [row / np.linalg.norm(row) - mean for row in values]
-    each = [[naive_cosine(moved[test.query[e]], moved[t]) for t in test.bag(e)] for e in range(300)]
-    rows = score_baselines(sets, "features", backbone_options={"channels": 9}).splits["test"]
-    assert rows["centred"].auroc == pytest.approx(roc_auc_score(test.label, [max(one) for one in each]), abs=1e-4)
-    assert rows["centred"].auroc is not None
-    assert rows["nearest"].auroc is not None
-    assert rows["centred"].auroc > rows["nearest"].auroc + 0.02
-    assert test.witness is not None
-    mixed = np.flatnonzero(test.witness.reshape(300, 2).sum(axis=1) == 1)  # with something to rank
-    i_ap = np.mean([average_precision_score(test.bag_witness(int(e)), each[e]) for e in mixed])
-    assert rows["centred"].i_ap == pytest.approx(i_ap, abs=1e-4)
-
-
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 2**16), centred=st.booleans())
-def test_cosines_are_with_the_mean_direction_of_centred_references(seed: int, centred: bool) -> None:
-    random = np.random.default_rng(seed)
-    values = random.normal(size=(9, 4)).astype(np.float32)
-    centre = centred * values.mean(axis=0) / 3
-    bags, references = [[0, 1, 2], [3, 4]], [[5, 6], [7]]
-    exemplars = ExemplarSet.from_lists(InstancePool("features", values), None, bags, [1, 0], references=references)
-
-    def moved(row: int) -> NDArray[Any]:
-        found = values[row] / np.linalg.norm(values[row]) - centre
-        return found / np.linalg.norm(found)
-
-    expected = [
-        naive_cosine(np.sum([moved(one) for one in several], axis=0), moved(target))
-        for several, bag in zip(references, bags, strict=True)
-        for target in bag
-    ]
-    assert cosines(exemplars, values, centre if centred else None).each == pytest.approx(expected, abs=1e-5)
-
-
-def test_logistic_regression_finds_what_cosine_does_not_see() -> None:
-    """Only the first channel tells the classes apart; the others are as long, and noise."""
-    sets = {}
-    for seed, split in enumerate(("train", "validation")):
-        random = np.random.default_rng(seed)
-        values = random.normal(size=(1200, 16)).astype(np.float32)
-        values[:, 0] = np.where(np.arange(1200) % 2, 3, -3)
-        query, bag = random.integers(0, 1200, 600), random.integers(0, 1200, 600)
-        label = (query % 2 == bag % 2).astype(np.int8)
-        pool = InstancePool("features", np.abs(values) * np.where(np.arange(16) > 0, 1, np.sign(values)))
-        sets[split] = ExemplarSet(pool, query, np.arange(601), bag, label)
-    found = score_baselines(sets)
-    rows = found.splits["validation"]
-    assert rows["logistic"].auroc is not None
-    assert rows["logistic"].auroc > 0.99
-    assert rows["logistic"].i_auroc is None  # witnesses are not known
-    assert found.strength in (0.001, 0.01, 0.1, 1.0)
 
 
 def test_images_have_hog_and_pixels_and_with_a_backbone_the_rest(tmp_path: Path) -> None:

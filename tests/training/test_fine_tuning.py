@@ -66,17 +66,6 @@ def test_each_part_keeps_its_own_rate_under_the_schedule() -> None:
     assert sum(len(group["params"]) for group in optimiser.param_groups) == len(list(verifier.parameters()))
 
 
-def test_the_contrast_stage_runs_at_the_rate_of_the_backbone() -> None:
-    rates: dict[str, Any] = {"contrast_learning_rates": ((0, 1e-3), (2, 1e-4)), "contrast_epochs": 3}
-    own = TrainingConfig(backbone_learning_rate=2e-5, **rates).for_stage("contrast")
-    assert [epoch for epoch, _ in own.learning_rates] == [0, 2]
-    assert [rate for _, rate in own.learning_rates] == pytest.approx([2e-5, 2e-6])
-    assert own.backbone_learning_rate is None
-    assert TrainingConfig(**rates).for_stage("contrast").learning_rates == ((0, 1e-3), (2, 1e-4))
-    frozen = TrainingConfig(backbone_learning_rate=2e-5, warmup=1.0).for_stage("frozen")
-    assert (frozen.backbone_learning_rate, frozen.warmup) == (None, 0.0)
-
-
 def test_the_rates_rise_over_the_warm_up() -> None:
     config = TrainingConfig(learning_rates=((0, 1.0), (2, 0.5)), max_epochs=4, warmup=0.5)
     rates = [learning_rate(config, int(4 * done), done) for done in (0.0, 0.25 / 4, 0.5 / 4, 1 / 4, 2 / 4)]
@@ -114,38 +103,6 @@ def test_only_the_last_layers_learn(tmp_path: Path) -> None:
     learned = {name for name, distance in went.items() if name.startswith("backbone.") and distance > 0}
     assert learned
     assert all(name.startswith("backbone.model.encoder.layer.2.") for name in learned)
-
-
-def test_freezing_and_going_on_respect_the_layers(tmp_path: Path) -> None:
-    backbone = Verifier("baseline", encoder(tmp_path)).backbone.train_only_last(2)
-
-    def learning() -> set[str]:
-        return {name.split(".")[3] for name, weight in backbone.named_parameters() if weight.requires_grad}
-
-    assert learning() == {"1", "2"}
-    assert backbone.freeze().train_only_last(1).frozen
-    assert learning() == set()
-    backbone.unfreeze()
-    assert learning() == {"2"}
-    backbone.train_only_last(None)
-    assert all(weight.requires_grad for weight in backbone.parameters())
-    with pytest.raises(MIVError, match=r"trainable_layers is 4\. Expected 1 to 3"):
-        backbone.train_only_last(4)
-
-
-def test_the_norm_after_the_layers_of_a_vision_transformer_learns_with_them(tmp_path: Path) -> None:
-    transformers = pytest.importorskip("transformers", reason="needs transformers (pip install 'miv[hf]')")
-    size = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 1, "intermediate_size": 8}
-    transformers.ViTModel(transformers.ViTConfig(image_size=8, patch_size=4, **size)).save_pretrained(tmp_path)
-    options = {"image_size": (8, 8), "image_mean": (0.5,) * 3, "image_std": (0.5,) * 3}
-    backbone = Verifier("baseline", f"hf:{tmp_path}", backbone_options=options).backbone.train_only_last(1)
-    learning = {name for name, weight in backbone.named_parameters() if weight.requires_grad}
-    frozen = {name for name, weight in backbone.named_parameters() if not weight.requires_grad}
-    assert {"model.layernorm.weight", "model.layernorm.bias"} < learning
-    assert not any("embeddings" in name for name in learning)
-    assert any("embeddings" in name for name in frozen)
-    backbone(backbone.prepare(np.zeros((1, 8, 8), np.uint8))).sum().backward()
-    assert {name for name, weight in backbone.named_parameters() if weight.grad is not None} == learning
 
 
 def test_a_backbone_without_layers_is_refused_and_leaves_nothing_behind(tmp_path: Path) -> None:

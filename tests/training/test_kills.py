@@ -1,10 +1,8 @@
 """Runs that are killed or stopped at any moment, and resumed."""
 
-import json
 import os
 import shutil
 import signal
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,9 +14,8 @@ from lightning.pytorch import Trainer
 
 from miv.errors import MIVError
 from miv.training import checkpoint
-from miv.training.checkpoint import LAST, locked
+from miv.training.checkpoint import locked
 from miv.training.run import Machine, StoppedByUser, train
-from miv.training.stage_module import StageModule
 from tests.training.tiny import FEATURES, KILLED, assert_same_run, run_tiny, start_tiny, tiny_sets
 
 SHORT = {"max_epochs": 3, "patience": 3}
@@ -44,40 +41,6 @@ def killed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def killed_run(killed_once: Path, tmp_path: Path) -> Path:
     """A copy, for a test to damage, of a run that was killed after two of its three epochs."""
     return shutil.copytree(killed_once, tmp_path / "run")
-
-
-SLOW = ["before checkpoint 1", "after checkpoint 1", "after checkpoint 3", "finish"]
-
-
-@pytest.mark.parametrize(
-    "moment",
-    ["before checkpoint 3", "final verifier", *(pytest.param(moment, marks=pytest.mark.slow) for moment in SLOW)],
-)
-def test_a_run_killed_where_files_are_written_goes_on(features_run: Path, tmp_path: Path, moment: str) -> None:
-    """The third checkpoint is that of the last epoch."""
-    run = tmp_path / "run"
-    process = start_tiny("features", run, moment, **SHORT)
-    process.join()
-    assert process.exitcode == KILLED
-    run_tiny("features", run, **SHORT)
-    assert_same_run(features_run, run)
-    assert json.loads((run / "run.json").read_text())["done"] is True
-    assert list(run.rglob(".*")) == [run / ".lock"]  # nothing that the killed process had begun to write
-
-
-def test_a_run_killed_in_each_stage_goes_on_as_if_it_had_not_been(images_run: Path, tmp_path: Path) -> None:
-    """Some epochs are left after the first checkpoint of a stage, however fast the machine is."""
-    killed = 0
-    for stage in ("frozen", "all"):
-        process, until = start_tiny("image", tmp_path / "run"), time.monotonic() + 60
-        while not (tmp_path / "run" / "checkpoints" / stage / LAST).exists() and time.monotonic() < until:
-            time.sleep(0.001)
-        killed += process.is_alive()
-        process.kill()
-        process.join()
-    run_tiny("image", tmp_path / "run")
-    assert_same_run(images_run, tmp_path / "run")
-    assert killed >= 1
 
 
 def press_ctrl_c(patched: pytest.MonkeyPatch, step: int, *signals: int) -> None:
@@ -117,17 +80,6 @@ def test_a_stop_within_an_epoch_is_saved_and_gone_on_from(
     state = torch.load(tmp_path / "run" / "checkpoints" / "frozen" / "last.ckpt", weights_only=True)["stage"]
     assert (len(state["history"]), state["step"]) == (1, 2)
     assert state["loss_sum"] > 0
-    run_tiny("image", tmp_path / "run")
-    assert_same_run(images_run, tmp_path / "run")
-
-
-def test_a_second_ctrl_c_stops_at_once(images_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patched:
-        press_ctrl_c(patched, 7, signal.SIGINT, signal.SIGINT)
-        with pytest.raises(StoppedByUser, match=r"since the last save.*--resume"):
-            run_tiny("image", tmp_path / "run")
-    state = torch.load(tmp_path / "run" / "checkpoints" / "frozen" / "last.ckpt", weights_only=True)["stage"]
-    assert (len(state["history"]), state["step"]) == (1, 0)  # what was done since is not saved, but done again
     run_tiny("image", tmp_path / "run")
     assert_same_run(images_run, tmp_path / "run")
 
@@ -193,19 +145,6 @@ def test_odd_values_in_a_checkpoint_are_an_error(killed_run: Path, odd: str) -> 
         run_tiny("features", killed_run, **SHORT)
 
 
-@pytest.mark.parametrize("failing", ["training_step", "on_train_batch_start", "configure_optimizers"])
-def test_a_failure_that_is_not_of_the_checkpoint_is_not_blamed_on_it(
-    killed_run: Path, monkeypatch: pytest.MonkeyPatch, failing: str
-) -> None:
-    def fail(*_: object) -> None:
-        raise torch.OutOfMemoryError if failing == "configure_optimizers" else RuntimeError("a worker died")
-
-    monkeypatch.setattr(StageModule, failing, fail)
-    with pytest.raises(RuntimeError) as failure:
-        run_tiny("features", killed_run, **SHORT)
-    assert not isinstance(failure.value, MIVError)
-
-
 # One training at a time in the folder of a run, and nothing in it that is not its own.
 
 ONE_EPOCH = {"max_epochs": 1, "patience": 1}
@@ -232,34 +171,6 @@ def test_a_second_training_in_a_folder_is_refused(tmp_path: Path, resume: bool) 
         pass
 
 
-def test_two_trainings_that_begin_at_the_same_time_do_not_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both find an empty folder; the second begins while the first has the lock but has written nothing yet."""
-    run = tmp_path / "run"
-    with locked(run):
-        raised: list[BaseException] = []
-
-        def second() -> None:
-            try:
-                run_tiny("features", run, **ONE_EPOCH)
-            except MIVError as error:
-                raised.append(error)
-
-        thread = threading.Thread(target=second)
-        thread.start()
-        thread.join()
-    assert [str(error).split(".")[0] for error in raised] == [f"Another process is training in {run}"]
-    assert [path.name for path in run.iterdir()] == [".lock"]
-    run_tiny("features", run, **ONE_EPOCH)
-    assert json.loads((run / "run.json").read_text())["done"] is True
-
-
-def test_a_thread_may_enter_its_own_lock_again(tmp_path: Path) -> None:
-    with locked(tmp_path), locked(tmp_path / "."):
-        pass
-    with locked(tmp_path):
-        pass
-
-
 @pytest.mark.parametrize("name", ["metrics.csv", "verifier", ".notes.part", "config.json"])
 def test_resume_refuses_a_folder_that_is_not_a_run(tmp_path: Path, name: str) -> None:
     run = tmp_path / "run"
@@ -271,16 +182,6 @@ def test_resume_refuses_a_folder_that_is_not_a_run(tmp_path: Path, name: str) ->
     (tmp_path / "file").write_text("mine")
     with pytest.raises(MIVError, match="is a file"):
         run_tiny("features", tmp_path / "file", **ONE_EPOCH)
-
-
-def test_a_run_killed_before_it_began_is_resumed(tmp_path: Path) -> None:
-    process = start_tiny("features", tmp_path / "run", "begin", **ONE_EPOCH)
-    process.join()
-    assert process.exitcode == KILLED
-    assert (tmp_path / "run" / "config.json").exists()
-    assert not (tmp_path / "run" / "run.json").exists()
-    run_tiny("features", tmp_path / "run", **ONE_EPOCH)
-    assert [path.name for path in (tmp_path / "run").rglob(".*")] == [".lock"]
 
 
 def test_resume_removes_only_names_that_it_made(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import pytest
 from miv import ExemplarSet, InstancePool, Verifier
 from miv.evaluation import auroc
 from miv.evaluation.predicting import predict
-from miv.interop.sklearn import MIVClassifier
 from miv.training.config import TrainingConfig
 from miv.training.new_verifier import MEAN_SHARE, SHARPNESS, fit_reference_rule
 from miv.training.run import Machine, train
@@ -84,22 +83,3 @@ def test_the_fitted_rule_is_not_below_the_best_of_the_grid(true_rule: ReferenceR
             verifier.set_reference_rule(ReferenceRule(sharpness, share))
             aurocs[verifier.reference_rule] = auroc(exemplars.label, predict(verifier, exemplars).logit)
     assert aurocs[found] > max(aurocs.values()) - 0.01
-
-
-def _lists(exemplars: ExemplarSet) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """The references and the bag of each exemplar, as arrays."""
-    values, numbers = exemplars.pool.values, range(len(exemplars))
-    return [values[exemplars.references(one)] for one in numbers], [values[exemplars.bag(one)] for one in numbers]
-
-
-def test_the_classifier_takes_references() -> None:
-    train, new = noisy_set(200, 3, 7), noisy_set(400, 3, 57)
-    model = MIVClassifier(max_epochs=2, random_state=0).fit(*_lists(train), train.label)
-    queries, bags = _lists(new)
-    both = model.predict_proba(queries, bags)[:, 1]
-    assert model.predict_proba(list(zip(queries, bags, strict=True)))[:, 1] == pytest.approx(both)
-    alone = model.predict_proba([query[0] for query in queries], bags)[:, 1]
-    assert auroc(new.label, both) > auroc(new.label, alone) + 0.02
-    matches = model.verify(queries[:1], bags[:1])[0].matches
-    assert matches is not None
-    assert matches.shape == (3, 4)

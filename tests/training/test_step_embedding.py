@@ -11,9 +11,8 @@ from torch import Tensor
 from miv import Backbone, Verifier
 from miv.training.config import TrainingConfig
 from miv.training.new_verifier import has_bfloat16, resolve_precision
-from miv.training.run import Machine, train
 from miv.training.stage_module import StepEmbedding, chunks_by_length
-from tests.training.test_fine_tuning import RATES, SHORT, WORDS, encoder, text_sets
+from tests.training.test_fine_tuning import WORDS, encoder
 
 PLENTY = 1 << 40
 
@@ -71,17 +70,6 @@ def test_dropout_is_the_same_when_a_chunk_is_recomputed(tmp_path: Path, texts: n
     assert not torch.allclose(results[0][0], backbone.eval()(tokens))
 
 
-def test_images_are_embedded_together_if_they_fit() -> None:
-    torch.manual_seed(0)
-    backbone = Verifier("baseline", "compact_cnn").backbone.train()
-    images = torch.rand(20, 1, 28, 28)
-    expected = gradients(backbone, backbone(images))
-    for memory in (PLENTY, 0):
-        embedding = StepEmbedding(backbone, bucket=8, most_bytes=memory)
-        assert_equal(gradients(backbone, embedding(images)), expected)
-        assert embedding.recomputed == (0 if memory else 3)
-
-
 class Normed(Backbone):
     """A layer, and a BatchNorm that learns from the batch."""
 
@@ -119,20 +107,6 @@ def test_the_graph_that_is_kept_does_not_exceed_the_limit() -> None:
 class Exp(torch.nn.Module):
     def forward(self, rows: Tensor) -> Tensor:
         return rows.exp()
-
-
-@pytest.mark.parametrize("layers", [None, 1])
-def test_a_run_learns_the_same_in_any_memory(tmp_path: Path, layers: int | None) -> None:
-    config = TrainingConfig(
-        backbone=encoder(tmp_path / "encoder"), trainable_layers=layers, frozen_stage=False, **RATES, **SHORT
-    )
-    weights = []
-    for memory in (None, 0.0):
-        out = tmp_path / f"run {memory}"
-        train(text_sets(), config, out, Machine(tmp_path / "cache", memory=memory))
-        weights.append(Verifier.from_pretrained(out).state_dict())
-    for name, weight in weights[0].items():
-        torch.testing.assert_close(weights[1][name], weight, atol=1e-6, rtol=0, msg=name)
 
 
 @pytest.mark.parametrize("can", [True, False])

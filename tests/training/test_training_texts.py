@@ -42,21 +42,16 @@ def claims(seed: int, exemplars: int = 40) -> ExemplarSet:
 @pytest.mark.slow
 def test_the_verifier_of_a_run_works_like_any_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sets = {"train": claims(0), "validation": claims(1), "test": claims(2)}
-    run = miv.train(sets, out=tmp_path / "run", cache=tmp_path / "cache", max_epochs=1, align_epochs=1, seed=0)
+    run = miv.train(sets, out=tmp_path / "run", cache=tmp_path / "cache")
     assert (run.config.pooling, run.config.backbone) == ("cap_tokens", "sentence_tokens:minilm")
-    told = capsys.readouterr().err
-    assert "sentence_tokens:minilm: CAP on one vector per text and, where they help, the best match of each" in told
-    assert "Token similarity has weight" in told or "Token matching is off" in told
+    assert "  tokens  " in capsys.readouterr().err
     assert run.reference is not None
-    assert set(run.reference.splits["test"]) == {"nearest", "mean", "centred", "logistic", "bm25"}
-
+    assert set(run.reference.splits["test"]) >= {"nearest", "mean", "centred", "logistic", "bm25"}
     verifier = miv.Verifier.from_pretrained(tmp_path / "run")
     verdict = verifier.verify("Bells are made in Graz.", ["In Graz, people buy knives.", "In Graz, people make bells."])
     assert verdict.shares is not None
     assert verdict.shares.argmax() == 1
     found = calibrate(predict(verifier, sets["test"]), "eer")
     assert 0 < found.point.threshold < 1
-    again = miv.train(
-        sets, out=tmp_path / "run", cache=tmp_path / "cache", max_epochs=1, align_epochs=1, seed=0, resume=True
-    )
+    again = miv.train(sets, out=tmp_path / "run", cache=tmp_path / "cache", resume=True)
     assert again.evaluations["test"].metrics["auroc"] == run.evaluations["test"].metrics["auroc"]

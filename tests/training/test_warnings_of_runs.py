@@ -1,17 +1,14 @@
 """What `train` warns of: a verifier at chance, and train bags that were memorised for nothing."""
 
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from miv.data import ExemplarSet, InstancePool
 from miv.errors import MIVWarning
 from miv.evaluation import Predictions, evaluate
 from miv.training.checkpoint import EpochMetrics, StageState
-from miv.training.config import TrainingConfig
-from miv.training.run import Machine, train, warn_of_run
+from miv.training.run import warn_of_run
 from tests.training.tiny import tiny_sets
 
 VALIDATION = tiny_sets("features")["validation"]  # 200 of 400 are yes
@@ -83,21 +80,3 @@ def test_chance_is_named_with_how_far_random_answers_reach() -> None:
     (text,) = texts(state(row(0.6, 0.6)), right=210)
     assert "AUROC on the 400 exemplars of validation is 0.525, and random answers reach up to 0.558" in text
     assert texts(state(row(0.6, 0.6)), right=240) == []
-
-
-def noise(exemplars: int, seed: int) -> ExemplarSet:
-    random = np.random.default_rng(seed)
-    vectors = random.normal(size=(4 * exemplars, 32)).astype(np.float32)
-    bags = np.arange(exemplars, 4 * exemplars).reshape(-1, 3)
-    return ExemplarSet.from_lists(
-        InstancePool("features", vectors), np.arange(exemplars), list(bags), np.arange(exemplars) % 2
-    )
-
-
-def test_train_warns_of_labels_that_nothing_explains(tmp_path: Path) -> None:
-    sets = {"train": noise(100, 0), "validation": noise(400, 1)}
-    memorising = TrainingConfig(optimiser="adamw", learning_rates=((0, 0.01),), batch_size=16, max_epochs=12)
-    with pytest.warns(MIVWarning) as caught:
-        train(sets, memorising, tmp_path / "run", Machine(tmp_path / "cache", quiet=True))
-    said = [str(one.message) for one in caught if one.category is MIVWarning]
-    assert [" ".join(text.split()[:4]) for text in said] == ["The verifier is no", "Training memorised the train"]

@@ -79,18 +79,6 @@ def one_label() -> ExemplarSet:
     return train.subset(train.label == 1)
 
 
-def test_of_one_set_whole_classes_of_queries_are_held_out() -> None:
-    whole = tiny_sets("features")["train"]
-    run = miv.train(whole, validation_fraction=0.25, **FEW)
-    assert list(run.evaluations) == ["validation"]
-    held_out = run.evaluations["validation"].exemplars
-    assert 60 <= held_out <= 140
-    assert whole.pool.classes is not None
-    _, by_class = np.unique(whole.pool.classes[whole.query].astype(str), return_counts=True)
-    chosen = [[place for place in range(8) if number >> place & 1] for number in range(2**8)]
-    assert held_out in {int(by_class[some].sum()) for some in chosen}
-
-
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> list[TrainingConfig]:
     """The settings of every training, which stops before it starts."""
@@ -161,15 +149,6 @@ def test_training_goes_on_from_a_verifier_in_memory(settled: list[TrainingConfig
 def test_mistakes_are_named(given: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(MIVError, match=message):
         miv.train(given, **options)
-
-
-def test_options_of_a_task_go_with_a_task() -> None:
-    with pytest.raises(MIVError, match="not a task, so it takes no option of a task such as raw"):
-        miv.train(tiny_sets("features"), task_options={"raw": "x"})
-    with pytest.raises(MIVError, match=r"validation_fraction is 1\.5"):
-        miv.train(tiny_sets("features")["train"], validation_fraction=1.5)
-    with pytest.raises(MIVError, match="no split 'dev'"):
-        miv.evaluate(Verifier("baseline", channels=8), tiny_sets("features"), split="dev")
 
 
 def test_damaged_or_incomplete_exemplars_are_not_trained_on() -> None:

@@ -31,6 +31,19 @@ IMAGES = TrainingConfig(
 )
 FEATURES = TrainingConfig(batch_size=32, learning_rates=((0, 1e-2), (5, 3e-3)), max_epochs=20, patience=4)
 
+SIMILAR: dict[str, Any] = {  # epochs from the selected recipe
+    "start": "similar",
+    "recipe": "epochs",
+    "heads": 1,
+    "pooling_options": {"norm": "none"},
+    "optimiser": "adamw",
+    "select_by": "auroc",
+    "pull": 1.0,
+    "learning_rates": ((0, 1e-3),),
+    "max_epochs": 3,
+    "patience": 3,
+}
+
 
 def tiny_sets(kind: str, exemplars: int | None = None) -> dict[str, ExemplarSet]:
     """Classes are directions (features) or places of a bright spot (images); a bag holds 2 to 5."""

@@ -16,7 +16,6 @@ from miv.files.arrays import Floats, Labels, Vectors
 from miv.training.bag_data import BagData
 
 _MOST_DIRECTIONS = 128  # that a map changes
-_MOST_POSITIVES, _MOST_RIVALS = 500, 4_000  # queries and targets of the contrast
 _STEPS = 8  # of L-BFGS for each pull on the labels
 _STEPS_OF_CONTRAST = 15
 _ATTENTION = 16.0  # sharpness while a map is fitted
@@ -127,15 +126,12 @@ def label_maps(data: BagData, units: Vectors, match: Floats, pulls: Sequence[flo
     return [at.full(matrix) for matrix in _path(loss, channels, pulls, _STEPS, line)]
 
 
-def contrast_maps(data: BagData, units: Vectors, pulls: Sequence[float], random: np.random.Generator) -> list[Vectors]:
-    r"""A map ``(C, C)`` for each pull with which queries find their own bags (MIL-NCE, Miech et al. 2020).
+def contrast_maps(data: BagData, units: Vectors, pulls: Sequence[float]) -> list[Vectors]:
+    r"""A map ``(C, C)`` for each pull with which queries of positive bags find their own (MIL-NCE, Miech et al. 2020).
 
-    .. math:: \min_A -\sum_{e: y_e = 1} \log \frac{\sum_{n \in e} \exp\{\cos(A q_e, A t_n) / \tau\}}
+    .. math:: \min_A -\sum_e w_e \log \frac{\sum_{n \in e} \exp\{\cos(A q_e, A t_n) / \tau\}}
         {\sum_n \exp\{\cos(A q_e, A t_n) / \tau\}} + \frac{\lambda}{2} \|A - I\|^2
-
-    over the targets of all positive bags, of which a sample is taken if there are many.
     """
-    data = data.subset(data.label == 1).sample(_MOST_POSITIVES, _MOST_RIVALS, random)
     rows, place = np.unique(data.target, return_inverse=True)
     own = torch.zeros(len(data), len(rows), dtype=torch.bool)
     own[torch.from_numpy(data.owner), torch.from_numpy(place)] = True
@@ -143,7 +139,7 @@ def contrast_maps(data: BagData, units: Vectors, pulls: Sequence[float], random:
     inside, outside = at.inside, at.outside
     query, target = torch.from_numpy(data.query), torch.from_numpy(rows)
     product = outside[query] @ outside[target].T  # (R, V)
-    rest = outside.square().sum(dim=1)
+    rest, weight = outside.square().sum(dim=1), torch.from_numpy(data.weight).float()
     asked, told = inside[query], inside[target]
 
     def loss(matrix: Tensor, line: Tensor) -> Tensor:
@@ -152,7 +148,8 @@ def contrast_maps(data: BagData, units: Vectors, pulls: Sequence[float], random:
         of_right = (right.square().sum(dim=1) + rest[target]).clamp(min=1e-12).sqrt()
         similar = (left @ right.T + product) / (of_left[:, None] * of_right * _TEMPERATURE)  # (R, V)
         nothing = torch.finfo(similar.dtype).min  # not -inf: a row of -inf has NaN gradients
-        return (similar.logsumexp(dim=1) - similar.masked_fill(~own, nothing).logsumexp(dim=1)).sum() + 0 * line.sum()
+        losses = similar.logsumexp(dim=1) - similar.masked_fill(~own, nothing).logsumexp(dim=1)  # (R,)
+        return (losses * weight).sum() + 0 * line.sum()
 
     return [at.full(matrix) for matrix in _path(loss, inside.shape[1], pulls, _STEPS_OF_CONTRAST)]
 

@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 from miv.bags import Bags
 from miv.data import ExemplarSet
 from miv.data.batches import embedded, make_batch, rows_together
-from miv.errors import MIVError
+from miv.errors import MIVError, unknown_name
 from miv.files.arrays import Floats, Labels, Vectors
 from miv.poolings import POOLINGS, Pooling
 from miv.poolings.cap import CrossAttentionPooling
@@ -28,34 +28,37 @@ from miv.training.selection import Selection, select
 from miv.training.stage_module import Sets, SplitFeatures
 from miv.verifier.network import Verifier
 
+MODES = ("select", "epochs", "paper")  # of the setting `recipe`, besides names
 PLAIN = ("nearest", "centred", "whitened")
 _MOST_NUMBERS = 1 << 27  # of features in memory: 512 MB
 _MOST_EXEMPLARS = 20_000
 _PAIRS_TOGETHER = 4_096
 
 
-def recipes_for(config: TrainingConfig, has_tokens: bool) -> list[str]:
+def recipes_for(config: TrainingConfig) -> list[str]:
     """The recipes to choose among, from plain to rich: those that the pooling can express, and the settings allow."""
-    make = POOLINGS[config.pooling].make
-    possible = RECIPES.names()
+    make, names = POOLINGS[config.pooling].make, RECIPES.names()
     if issubclass(make, NearestPooling):
         possible = ["centred" if config.pooling_options.get("centred") else "nearest"]
-    elif not issubclass(make, CrossAttentionPooling | CapTokensPooling):  # it attends by its similarity, or not at all
-        possible = [name for name in possible if name not in ("cap", "cap_head")]
-    if not has_tokens:
-        possible = [name for name in possible if name != "tokens"]
-    for name in [*config.recipes, *config.without]:
-        RECIPES[name]  # an unknown name is an error
+    elif issubclass(make, CapTokensPooling):
+        possible = names
+    else:
+        # Without cross-attention it attends by its similarity, or not at all.
+        attends = issubclass(make, CrossAttentionPooling)
+        left_out = ("tokens",) if attends else ("tokens", "cap", "weighted", "cap_head")
+        possible = [name for name in names if name not in left_out] if make.starts_as_nearest else []
+    for name in (config.recipe, *config.recipes, *config.without):
+        if name not in (*names, *(MODES if name == config.recipe else ())):
+            raise unknown_name("recipe", name, (*names, *MODES))
     wanted = [name for name in possible if name not in config.without]
-    if config.recipe in RECIPES.names():
+    if config.recipe in names:
         wanted = [name for name in wanted if name in PLAIN or name == config.recipe]
-        wanted = [config.recipe] if config.recipe in PLAIN else wanted
+        wanted = [config.recipe] if config.recipe in PLAIN and config.recipe in wanted else wanted
     elif config.recipes:
         wanted = [name for name in wanted if name in config.recipes]
-    if not wanted or (config.recipe in RECIPES.names() and config.recipe not in wanted):
-        raise MIVError(
-            f"No recipe is left for the pooling {config.pooling} and these features. Possible: {', '.join(possible)}."
-        )
+    if (possible and not wanted) or (config.recipe in names and config.recipe not in wanted):
+        known = ", ".join(possible) or "none, as it trains by epochs"
+        raise MIVError(f"No recipe is left for the pooling {config.pooling} and these settings. Possible: {known}.")
     return wanted
 
 
@@ -66,9 +69,8 @@ def choose_form(verifier: Verifier, sets: Sets, features: SplitFeatures, config:
     held_out = None
     if sets["validation"] is not sets["train"]:
         held_out = bag_data(verifier, sets["validation"], features["validation"], random)
-    has_tokens = isinstance(verifier.pooling, CapTokensPooling)
     forced = config.recipe if config.recipe in RECIPES.names() else None
-    return select(train, held_out, recipes_for(config, has_tokens), config.seed, forced)
+    return select(train, held_out, recipes_for(config), config.seed, forced)
 
 
 def bag_data(verifier: Verifier, exemplars: ExemplarSet, features: Vectors, random: np.random.Generator) -> BagData:

@@ -23,10 +23,10 @@ from miv.files.arrays import Floats, Labels
 from miv.files.atomic import whole_folder
 from miv.files.json import write_json
 from miv.poolings.similar import ScaledProduct
-from miv.runtime import ProcessShare, Progress, SilentProgress, aligned_table
+from miv.runtime import Progress, SilentProgress, aligned_table
 from miv.training.checkpoint import BEST, START, StageState, locked, refuse_if_locked, write_metrics
 from miv.training.config import TrainingConfig
-from miv.training.fitting import choose_form, fit_temperature, verifier_of
+from miv.training.fitting import choose_form, fit_temperature, recipes_for, verifier_of
 from miv.training.machine import Machine, is_first_process, set_threads
 from miv.training.new_verifier import (
     EarlierVerifier,
@@ -149,6 +149,7 @@ def train(
         config = resolve_backbone(config if start is None else start.adopted(config), sets["train"].pool)
         config = resolve_backbone_rate(config, is_trained=start is not None)
         config = resolve_precision(config, device, quiet=machine.quiet or not is_first_process())
+        recipes_for(config)  # settings that leave no recipe must leave no files behind
         started = None if start is None else start.document()
         run = RunFolder(out)
         settings, defaults = config.document(), TrainingConfig().document()
@@ -194,14 +195,16 @@ def train(
             known = None if cache is None else embed_pool(verifier.backbone, exemplars.pool, cache, progress)
             fit_reference_rule(verifier, exemplars, known, progress)
         evaluations = _evaluate(verifier, sets, run, progress, cache)
-        if ProcessShare.of_this_process().rank == 0:
+        if is_first_process():
             with whole_folder(run.verifier) as temporary:
                 verifier.save_pretrained(temporary)
-            run.finish(seconds, outcome)
-            if not states:
-                _write_metrics(run, evaluations["validation"], outcome["best"]["stage"])
-            of_verifiers = {name: state for name, state in states.items() if name in VERIFIER_STAGES}
             answers = Predictions.load(run.predictions("validation"))
+            if not states:
+                _write_metrics(
+                    run, outcome["best"]["stage"], evaluations["validation"], answers, sets["validation"].weight
+                )
+            run.finish(seconds, outcome)
+            of_verifiers = {name: state for name, state in states.items() if name in VERIFIER_STAGES}
             warn_of_run(of_verifiers, evaluations["validation"], sets["validation"], answers.logit)
         return evaluations
 
@@ -264,11 +267,16 @@ def _set_temperature(verifier: Verifier, logit: Floats, label: Labels, weight: F
         print(f"The verifier was overconfident on held-out bags; {divided}", file=sys.stderr, flush=True)
 
 
-def _write_metrics(run: RunFolder, evaluation: Evaluation, recipe: str) -> None:
+def _write_metrics(
+    run: RunFolder, recipe: str, evaluation: Evaluation, answers: Predictions, weight: Floats | None
+) -> None:
     """One line for a recipe, which has no epochs."""
-    metrics = evaluation.metrics
-    row = {"stage": recipe, "epoch": 0, "learning_rate": "", "train_loss": "", "validation_loss": metrics["log_loss"]}
-    write_metrics(run.metrics, [row | {f"validation_{name}": metrics[name] for name in ("accuracy", "auroc")}])
+    loss = np.logaddexp(0, (1 - 2.0 * answers.label) * answers.logit)
+    row = {"stage": recipe, "epoch": 0, "learning_rate": "", "train_loss": ""}
+    row["validation_loss"] = float(np.average(loss, weights=weight))
+    write_metrics(
+        run.metrics, [row | {f"validation_{name}": evaluation.metrics[name] for name in ("accuracy", "auroc")}]
+    )
 
 
 def _evaluate(
@@ -280,9 +288,9 @@ def _evaluate(
         known = None if cache is None else embed_pool(verifier.backbone, sets[split].pool, cache, progress)
         predictions = predict(verifier, sets[split], known, progress)
         evaluations[split] = evaluate(predictions)
-        if ProcessShare.of_this_process().rank == 0:
+        if is_first_process():
             predictions.save(run.predictions(split))
-    if ProcessShare.of_this_process().rank == 0:
+    if is_first_process():
         write_json(run.evaluation, {split: found.document() for split, found in evaluations.items()})
     return evaluations
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from miv.data import csr
+from miv.errors import MIVError
 from miv.evaluation import witness_metrics
 from miv.evaluation.metrics import auroc_influence, weighted_auroc
 from miv.files.arrays import Floats, Integers, Labels
@@ -101,14 +102,22 @@ def select(
         seconds = round(time.monotonic() - began, 2)
         rows.append(Row(*best[name], RECIPES[name].summary, *figures, ranking, seconds))
     if not best:
-        name = forced or recipes[0]
-        form = next(iter(RECIPES[name].make().fit(train, Form(), seed).values()))
-        return Selection(form, name, [], np.zeros(0), np.zeros(0, np.int8), np.zeros(0))
+        names = [forced] if forced else recipes
+        forms = ((name, form) for name in names for form in RECIPES[name].make().fit(train, Form(), seed).values())
+        chosen, form = next(forms, ("nearest", Form().scaled(train)))
+        _check_forced(forced, chosen)
+        return Selection(form, chosen, [], np.zeros(0), np.zeros(0, np.int8), np.zeros(0))
     top = losses[min(best.values(), key=lambda key: losses[key].sum())]
     is_close = (name for name in best if not _is_clearly_worse(losses[best[name]], top, weight, group))
     chosen = forced if forced in best else next(is_close)
+    _check_forced(forced, chosen)
     form = parts[0].forms[best[chosen]] if parts[0].fitted is train else _refitted(best[chosen], bases, train, seed)
     return Selection(form, chosen, rows, logits[best[chosen]], label, weight)
+
+
+def _check_forced(forced: str | None, chosen: str) -> None:
+    if forced not in (None, chosen):
+        raise MIVError(f"The recipe {forced} cannot be fitted to these bags. Choose another, such as {chosen}.")
 
 
 def _parts(train: BagData, validation: BagData | None, random: np.random.Generator) -> list[_Part]:
@@ -126,8 +135,10 @@ def _parts(train: BagData, validation: BagData | None, random: np.random.Generat
     divided = [_fold(some, fold == number) for number in range(FOLDS)] if len(names) >= FOLDS else []
     if all(part.fitted.can_learn and part.held_out.can_learn for part in divided):
         has_new = sum(part.weight.sum() for part in divided) > 0
-        # Without validation, bags of known instances are better than nothing.
-        parts += divided if has_new or parts else [_Part(p.fitted, p.held_out, np.ones_like(p.weight)) for p in divided]
+        if has_new:
+            parts += divided
+        elif not parts:  # bags of known instances are better than nothing
+            parts = [_Part(part.fitted, part.held_out, np.ones_like(part.weight)) for part in divided]
     return parts
 
 

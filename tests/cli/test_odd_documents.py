@@ -12,8 +12,6 @@ import miv
 from miv.cli.app import app
 from miv.data import save_splits
 from miv.errors import MIVError, MIVWarning
-from miv.evaluation.runs import FORMAT, summarise_runs
-from miv.training.config import TrainingConfig
 from miv.training.model_card import END
 from tests.training.tiny import tiny_sets
 
@@ -87,25 +85,3 @@ def test_a_model_card_that_cannot_be_rewritten_stops_before_training(folder: Pat
         miv.train("data", out="runs/a", resume=True, verbose=False, **TRAINING)
     assert card.read_text() == before
     assert card.with_name("model.safetensors").stat().st_mtime_ns == weights
-
-
-METRICS = {"classification": {"auroc": 0.75}, "witnesses": None}
-
-
-def write_run(path: Path, splits: tuple[str, ...], **about: object) -> Path:
-    path.mkdir(parents=True)
-    known = {"format": FORMAT, "data": {"name": "d", "fingerprints": {}}, "seed": 0, "done": True, "seconds": 1.0}
-    (path / "run.json").write_text(json.dumps({**known, **about}))
-    (path / "config.json").write_text(json.dumps(TrainingConfig().document()))
-    (path / "evaluation.json").write_text(json.dumps(dict.fromkeys(splits, METRICS)))
-    return path
-
-
-@pytest.mark.parametrize("missing", ["data", "seed", "done"])
-def test_a_record_that_lacks_something_is_damaged(tmp_path: Path, missing: str) -> None:
-    run = write_run(tmp_path / "a", ("test",))
-    about = json.loads((run / "run.json").read_text())
-    del about[missing]
-    (run / "run.json").write_text(json.dumps(about))
-    with pytest.raises(MIVError, match=f"run.json.*{missing}.*damaged"):
-        summarise_runs([run], "test")
