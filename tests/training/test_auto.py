@@ -34,21 +34,39 @@ def encoder_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "exemplars", "backbone", "words"),
+    ("kind", "exemplars", "backbone", "stage", "words"),
     [
-        ("features", 100, None, "vectors standardised (AUROC of the nearest target: standardised .50, raw .50)"),
-        ("text", 100, "sentence_tokens:minilm", "the frozen encoder sentence_tokens:minilm: CAP on one vector"),
-        ("image", 100, "hog", "described by hog, because 100 exemplars are too few to train a network from scratch"),
-        ("image", ENOUGH_TO_LEARN_FROM, "hog_cnn", "contrast epochs, about"),
+        (
+            "features",
+            100,
+            None,
+            "select",
+            "standardised (AUROC of the nearest target: standardised .50, raw .50)",
+        ),
+        (
+            "text",
+            100,
+            "sentence_tokens:minilm",
+            "select",
+            "the frozen encoder sentence_tokens:minilm: CAP on one vector",
+        ),
+        (
+            "image",
+            100,
+            "hog",
+            "select",
+            "described by hog, because 100 exemplars are too few to train",
+        ),
+        ("image", ENOUGH_TO_LEARN_FROM, "hog_cnn", "contrast", "contrast epochs, about"),
     ],
 )
 def test_the_kind_of_the_instances_and_their_number_decide(
-    kind: str, exemplars: int, backbone: str | None, words: str, encoder_is_there: None
+    kind: str, exemplars: int, backbone: str | None, stage: str, words: str, encoder_is_there: None
 ) -> None:
     choice = choose(sets_of(kind, exemplars), {})
     config = choice.config
     assert config.backbone == backbone
-    assert (config.recipe, config.contrast_epochs > 0) == ("select", backbone == "hog_cnn")
+    assert (config.recipe, config.contrast_epochs > 0) == ("select", stage == "contrast")
     assert choice.reason.startswith(f"Chosen for {exemplars:,} train exemplars of 3.0 instances: ")
     assert words in choice.reason
     assert len(choice.reason.splitlines()) == 1
@@ -114,9 +132,28 @@ def test_every_pooling_can_be_made_and_says_where_it_cannot_start_as_the_nearest
     ].make.starts_as_nearest
 
 
-def test_cap_has_no_layer_norm_of_the_targets_unless_asked() -> None:
+def test_cap_without_epochs_has_no_layer_norm_of_the_targets() -> None:
     sets = sets_of("features")
     assert choose(sets, {}).config.pooling_options == {"norm": "none"}
     assert choose(sets, {"pooling": "baseline"}).config.pooling_options == {}
     assert choose(sets, {"pooling_options": {"norm": "pre"}}).config.pooling_options == {}  # what is given comes later
     assert choose(sets, {"start": "paper"}).config.pooling_options == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "recipe"),
+    [
+        ({}, "select"),
+        ({"heads": 2, "recipes": "nearest,cap", "without": "cap_query", "seed": 3}, "select"),
+        ({"max_epochs": 5}, "epochs"),
+        ({"learning_rates": ((0, 1e-3),)}, "epochs"),
+        ({"full_stage": True}, "epochs"),
+        ({"start": "paper"}, "epochs"),
+        ({"recipe": "cap", "max_epochs": 5}, "cap"),
+        ({"recipe": "paper"}, "paper"),
+    ],
+)
+def test_epochs_are_trained_only_if_a_setting_asks_for_them(given: dict[str, Any], recipe: str) -> None:
+    config = choose(sets_of("features"), given).config
+    assert config.recipe == recipe
+    assert config.start == ("paper" if recipe == "paper" else "similar")  # a given start comes later
