@@ -1,4 +1,4 @@
-"""Which representation of the instances recipes start from: the simplest that is not clearly worse than the best."""
+"""Which representation of the instances recipes start from: the first that is not clearly worse than the best."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,14 +23,15 @@ FEW_CHANNELS = 64  # fewer are columns of a table
 MOST_EXEMPLARS, _MOST_TARGETS = 1_500, 200_000  # by which representations are compared
 
 Candidates = Mapping[str, Mapping[str, Any]]
-"""Settings of training by a short name, from simple to rich."""
+"""Settings of training by a short name; the first is preferred."""
 
 
 def candidates_for(train: ExemplarSet) -> Candidates:
     """The representations of images or vectors that need no training."""
     values = train.pool.values
     if train.pool.kind == "image":
-        names = ["hog"] if values.ndim == 3 else ["hog", "colour", "hog_colour"]
+        # Of two that are as good, the one that sees shapes and colours: the recipes weigh its channels.
+        names = ["hog"] if values.ndim == 3 else ["hog", "hog_colour", "colour"]
         return {name: {"backbone": name} for name in names}
     some = _sample(train)
     is_table = values.shape[1] < FEW_CHANNELS or unlike_scales(some.pool.values[some.used]) > UNLIKE_SCALES
