@@ -84,7 +84,77 @@ def test_pixels_are_means_of_fields_less_the_mean_of_all() -> None:
     assert features.sum() == pytest.approx(0, abs=1e-6)
 
 
-@pytest.mark.parametrize("name", ["hog", "pixels"])
+def in_colour(shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    return np.stack([photographs(shape, seed) for seed in range(3)], axis=3)
+
+
+def naive_colour(image: NDArray[Any], hues: int, cells: int) -> list[float]:
+    """One pixel after the other; ``image`` ``(H, W, 3)`` has no side above 32."""
+    height, width, _ = image.shape
+    histograms = []
+    for row, column in [(None, None), *np.ndindex(cells, cells)]:
+        counts, total = np.zeros(1 + 3 * (1 + 3 * hues)), 0.0
+        for y in range(height):
+            for x in range(width):
+                near = 1.0
+                for place, side, cell in ((y, height, row), (x, width, column)):
+                    if cell is not None:
+                        size = side / cells
+                        near *= max(0.0, 1 - abs(place + 0.5 - (cell + 0.5) * size) / max(1.0, size))
+                total += near
+                red, green, blue = (float(channel) for channel in image[y, x])
+                value = max(red, green, blue)
+                saturation = (value - min(red, green, blue)) / value if value else 0.0
+                hue = math.atan2(math.sqrt(3) * (green - blue), 2 * red - green - blue) / (2 * math.pi) * hues
+                for level in range(4):
+                    bright = near * max(0.0, 1 - abs(3 * value - level))
+                    if level == 0:
+                        counts[0] += bright
+                        continue
+                    first = 1 + (level - 1) * (1 + 3 * hues)
+                    counts[first] += bright * max(0.0, 1 - 3 * saturation)
+                    for step in (1, 2, 3):
+                        strong = bright * max(0.0, 1 - abs(3 * saturation - step))
+                        for number in range(hues):
+                            apart = abs(hue - number) % hues
+                            share = max(0.0, 1 - min(apart, hues - apart))
+                            counts[first + 1 + (step - 1) * hues + number] += strong * share
+        histograms.append(counts / total)
+    return [math.sqrt(count / len(histograms)) for counts in histograms for count in counts]
+
+
+@pytest.mark.parametrize(("hues", "cells", "size"), [(12, 2, (6, 5)), (3, 1, (4, 9)), (5, 3, (2, 7)), (6, 2, (1, 1))])
+def test_colour_is_what_a_loop_over_pixels_gives(hues: int, cells: int, size: tuple[int, int]) -> None:
+    backbone = create_backbone("colour", hues=hues, cells=cells)
+    images = in_colour((3, *size))
+    features = backbone(backbone.prepare(images))
+    assert features.shape == (3, backbone.channels)
+    for image, each in zip(images / 255, features, strict=True):
+        assert each.square().numpy() == pytest.approx(np.square(naive_colour(image, hues, cells)), abs=1e-6)
+
+
+def test_red_black_and_white_have_a_bin_each() -> None:
+    image = np.zeros((1, 2, 2, 3), np.uint8)
+    image[0, 0, 0] = 255, 0, 0
+    image[0, 0, 1] = 255
+    backbone = create_backbone("colour", hues=3, cells=1)
+    counts = backbone(backbone.prepare(image)).reshape(2, 31)[0].square() * 2  # of the whole image
+    expected = np.zeros(31)
+    expected[[0, 21, 28]] = 0.5, 0.25, 0.25  # black; white; of the same value, saturated and red
+    assert counts.numpy() == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_cosine_of_hog_colour_is_the_mean_of_two() -> None:
+    images = in_colour((2, 40, 33))
+    vectors = {}
+    for name in ("hog", "colour", "hog_colour"):
+        backbone = create_backbone(name)
+        vectors[name] = functional.normalize(backbone(backbone.prepare(images)), dim=1)
+    hog, colour, both = (float(first @ second) for first, second in vectors.values())
+    assert both == pytest.approx((hog + colour) / 2, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["hog", "pixels", "colour", "hog_colour"])
 @pytest.mark.parametrize("size", SIZES)
 def test_images_of_any_size_have_features_of_one_length(name: str, size: tuple[int, int]) -> None:
     backbone = create_backbone(name)
@@ -92,8 +162,10 @@ def test_images_of_any_size_have_features_of_one_length(name: str, size: tuple[i
     features = backbone(backbone.prepare(images))
     assert features.shape == (4, backbone.channels)
     assert bool(features.isfinite().all())
-    alone = torch.cat([backbone(backbone.prepare(image[None])) for image in images])
-    torch.testing.assert_close(features, alone, atol=1e-5, rtol=1e-4)
+    for form in (images, in_colour((4, *size))):
+        features = backbone(backbone.prepare(form))
+        alone = torch.cat([backbone(backbone.prepare(image[None])) for image in form])
+        torch.testing.assert_close(features, alone, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["hog", "pixels", "hog_cnn"])
@@ -133,12 +205,26 @@ def test_a_verifier_with_it_is_saved_loaded_and_exported(name: str, options: dic
         export_onnx(in_colour, tmp_path / "colour.onnx")
 
 
+@pytest.mark.parametrize("name", ["colour", "hog_colour"])
+def test_a_verifier_of_colours_is_saved_and_loaded_but_not_exported(name: str, tmp_path: Path) -> None:
+    form = {"kind": "image", "height": 9, "width": 11, "mode": "RGB"}
+    verifier = Verifier("nearest", name, instances=form).eval()
+    verifier.save_pretrained(tmp_path / "saved")
+    images = in_colour((3, 9, 11))
+    loaded = Verifier.from_pretrained(tmp_path / "saved")
+    assert loaded.verify(images[0], images[1:]).logit == verifier.verify(images[0], images[1:]).logit
+    pytest.importorskip("onnxruntime", reason="needs onnxruntime (pip install 'miv[onnx]')")
+    with pytest.raises(MIVError, match=f"'{name}' cannot be exported"):
+        export_onnx(verifier, tmp_path / "verifier.onnx")
+
+
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
         ("hog", {"cells": 1}, "cells of hog is 1. Expected a whole number from 2 to 32"),
         ("hog", {"cell_size": True}, "cell_size of hog is True"),
         ("compact_cnn", {"grid": 17}, "grid of compact_cnn is 17"),
+        ("colour", {"hues": 2}, "hues of colour is 2. Expected a whole number from 3 to 36"),
         ("pixels", {"size": 9.0}, "size of pixels is 9.0"),
         ("hog_cnn", {"cells": 1}, "cells of hog is 1"),
         ("hog_cnn", {"size": "smal"}, "Did you mean 'small'"),

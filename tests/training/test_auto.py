@@ -1,14 +1,14 @@
 """The preset ``auto``: what is chosen for which data, and why."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from miv import ExemplarSet, InstancePool, MIVError
 from miv.poolings.pooling_base import POOLINGS
-from miv.training.auto import ENOUGH_TO_LEARN_FROM, choose, should_standardise
+from miv.training.auto import ENOUGH_TO_LEARN_FROM, choose
 from miv.training.new_verifier import create_verifier
 from tests.training.tiny import tiny_sets
 
@@ -36,7 +36,13 @@ def encoder_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("kind", "exemplars", "backbone", "stage", "words"),
     [
-        ("features", 100, None, "select", "vectors, standardised (few channels, as in tabular data)"),
+        (
+            "features",
+            100,
+            None,
+            "select",
+            "standardised (AUROC of the nearest target: standardised .50, raw .50)",
+        ),
         (
             "text",
             100,
@@ -44,7 +50,13 @@ def encoder_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
             "select",
             "the frozen encoder sentence_tokens:minilm: CAP on one vector",
         ),
-        ("image", 100, "hog", "select", "100 exemplars are too few to train a network from scratch"),
+        (
+            "image",
+            100,
+            "hog",
+            "select",
+            "described by hog, because 100 exemplars are too few to train",
+        ),
         ("image", ENOUGH_TO_LEARN_FROM, "hog_cnn", "contrast", "contrast epochs, about"),
     ],
 )
@@ -59,6 +71,13 @@ def test_the_kind_of_the_instances_and_their_number_decide(
     assert words in choice.reason
     assert len(choice.reason.splitlines()) == 1
     assert (config.start, config.select_by, config.full_stage) == ("similar", "auroc", False)
+
+
+def test_a_given_backbone_stands_and_is_not_looked_for() -> None:
+    choice = choose(sets_of("text"), {"backbone": "hf:mine"})
+    assert choice.config.backbone is None  # what was given is applied by the caller, over all that was chosen
+    assert choice.config.recipe == "select"
+    assert "backbone hf:mine as given, frozen" in choice.reason
 
 
 def test_texts_without_an_encoder_are_told_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,46 +123,17 @@ def test_tokens_with_a_pooling_for_vectors_are_an_error() -> None:
 
 
 @pytest.mark.parametrize("pooling", POOLINGS.names())
-def test_every_pooling_can_be_made_and_says_where_it_cannot_start_as_the_nearest(pooling: str) -> None:
+def test_every_pooling_can_be_made_and_says_where_it_cannot_start_as_the_nearest(pooling: str, tmp_path: Path) -> None:
     sets = tiny_sets("features")
-    choice = choose(sets, {"pooling": pooling})
+    choice = choose(sets, {"pooling": pooling}, cache=tmp_path)
     assert create_verifier(choice.config, sets["train"].pool).configuration["pooling"] == pooling
     assert ("cannot start from the nearest-target solution" in choice.reason) != POOLINGS[
         pooling
     ].make.starts_as_nearest
 
 
-# When `auto` standardises vectors, and what it does with few channels.
-
-
-def of_classes(scale: NDArray[np.float64], told_by: int, seed: int = 0) -> ExemplarSet:
-    """Classes differ only in the first ``told_by`` channels; all channels are multiplied by ``scale``."""
-    random = np.random.default_rng(seed)
-    classes = np.repeat(np.arange(20), 10)
-    values = random.normal(size=(200, len(scale)))
-    values[:, :told_by] = 3 * random.normal(size=(20, told_by))[classes] + 0.3 * random.normal(size=(200, told_by))
-    queries, bags, labels = [], [], []
-    for number in range(300):
-        query = int(random.integers(200))
-        other = random.choice(np.flatnonzero(classes != classes[query]), 5)
-        if number % 2:
-            other[0] = random.choice(np.flatnonzero((classes == classes[query]) & (np.arange(200) != query)))
-        queries.append(query)
-        bags.append(other)
-        labels.append(number % 2)
-    pool = InstancePool("features", (values * scale).astype(np.float32))
-    return ExemplarSet.from_lists(pool, queries, bags, labels)
-
-
-def test_a_column_in_large_units_that_says_nothing_is_tamed() -> None:
-    large = np.array([1.0] * 6 + [1000.0] * 2)
-    assert should_standardise(of_classes(large, told_by=6))
-    assert not should_standardise(of_classes(np.ones(8), told_by=6))
-
-
-@pytest.mark.parametrize("channels", [8, 64])
-def test_cap_without_epochs_has_no_layer_norm_of_the_targets(channels: int) -> None:
-    sets = {"train": of_classes(np.ones(channels), told_by=4)}
+def test_cap_without_epochs_has_no_layer_norm_of_the_targets() -> None:
+    sets = sets_of("features")
     assert choose(sets, {}).config.pooling_options == {"norm": "none"}
     assert choose(sets, {"pooling": "baseline"}).config.pooling_options == {}
     assert choose(sets, {"pooling_options": {"norm": "pre"}}).config.pooling_options == {}  # what is given comes later
@@ -164,6 +154,6 @@ def test_cap_without_epochs_has_no_layer_norm_of_the_targets(channels: int) -> N
     ],
 )
 def test_epochs_are_trained_only_if_a_setting_asks_for_them(given: dict[str, Any], recipe: str) -> None:
-    config = choose(tiny_sets("features"), given).config
+    config = choose(sets_of("features"), given).config
     assert config.recipe == recipe
     assert config.start == ("paper" if recipe == "paper" else "similar")  # a given start comes later

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +80,12 @@ def test_images_have_hog_and_pixels_and_with_a_backbone_the_rest(tmp_path: Path)
         nearest = cosines(sets["test"], features).nearest
         assert plain.splits["test"][name].auroc == pytest.approx(roc_auc_score(sets["test"].label, nearest))
     with_backbone = score_baselines(sets, "hog", backbone_options={"cells": 4}, cache=tmp_path)
-    assert list(with_backbone.splits["test"]) == [name for name in METHODS if name != "bm25"]
+    assert list(with_backbone.splits["test"]) == [name for name in METHODS if name not in ("bm25", "colour")]
+    in_colour = {
+        split: replace(one, pool=replace(one.pool, values=np.repeat(one.pool.values[..., None], 3, axis=3)))
+        for split, one in sets.items()
+    }
+    assert list(score_baselines(in_colour, cache=tmp_path).splits["test"]) == ["hog", "colour", "pixels"]
     assert with_backbone.splits["test"]["nearest"] != with_backbone.splits["test"]["hog"]  # 4 cells, not 5
     ready = score_baselines(sets, create_backbone("hog"), cache=tmp_path, splits=("test",))
     assert list(ready.splits) == ["test"]

@@ -83,6 +83,17 @@ def test_the_advice_is_a_command_for_the_same_data(run: RunFolder) -> None:
     assert "More exemplars or another backbone" in text
 
 
+def test_no_command_makes_a_verifier_that_is_worse_on_test(run: RunFolder) -> None:
+    both = {"validation": answers(0.5), "test": answers(0.75)}
+    better = advice(both, plain(nearest=(0.4, 0.4), pixels=(0.9, 0.9)), run)
+    assert better is not None
+    assert "--backbone pixels" in better
+    text = advice(both, plain(nearest=(0.4, 0.4), pixels=(0.9, 0.6)), run)
+    assert text is not None
+    assert "its AUROC on validation is 0.500, and 0.900 is that of `pixels`" in text
+    assert "miv train" not in text
+
+
 def test_after_a_comparison_of_tokens_the_advice_also_names_one_vector_per_text(run: RunFolder) -> None:
     below = {"test": answers(0.5)}
     text = advice(below, plain(nearest=(0.8, 0.9)), run)

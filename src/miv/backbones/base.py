@@ -154,7 +154,7 @@ BACKBONES: Registry[nn.Module] = Registry(
 
 
 _BACKBONES_FOR: dict[InstanceKind, str] = {
-    "image": "compact_cnn, hog_cnn, hog, timm:<name> or hf:<name or folder>",
+    "image": "compact_cnn, hog_cnn, hog, colour, hog_colour, timm:<name> or hf:<name or folder>",
     "text": "hf:<name or folder>",
     "features": "features",
 }
@@ -175,7 +175,8 @@ def check_images(values: NDArray[Any], colour: bool | None = None) -> Tensor:
     is_colour = len(shape) == 4 and shape[3] == 3
     if values.dtype != np.uint8 or not (is_colour or len(shape) == 3) or colour not in (None, is_colour):
         wanted = {None: "(U, H, W) or (U, H, W, 3)", False: "grey (U, H, W)", True: "colour (U, H, W, 3)"}[colour]
-        raise MIVError(f"The images are {values.dtype} {shape}. Expected uint8 {wanted}.")
+        remedy = " Convert them: `miv data from-folder --grey`." if is_colour and colour is False else ""
+        raise MIVError(f"The images are {values.dtype} {shape}. Expected uint8 {wanted}.{remedy}")
     images = torch.from_numpy(np.require(values, requirements=["C", "W"]))
     return images.permute(0, 3, 1, 2) if is_colour else images[:, None]
 

@@ -1,4 +1,4 @@
-"""Features without learning: vectors as they are, histograms of gradients, and small pictures."""
+"""Features without learning: vectors as they are, histograms of gradients and colours, and small pictures."""
 
 import math
 from typing import Any
@@ -19,10 +19,18 @@ _LUMINANCE = (0.299, 0.587, 0.114)  # weights of red, green and blue, as in Pill
 def to_grey(values: NDArray[Any]) -> Tensor:
     """``(U, H, W)`` or ``(U, H, W, 3)`` uint8 to ``(U, 1, H, W)`` float, 0 to 1."""
     images = check_images(values).float() / 255  # (U, 1 or 3, H, W)
-    if images.shape[1] == 1:
-        return images
-    weights = torch.tensor(_LUMINANCE, device=images.device)[:, None, None]
+    return images if images.shape[1] == 1 else luminance(images)
+
+
+def luminance(images: Tensor) -> Tensor:
+    """``(U, 3, H, W)`` to ``(U, 1, H, W)``."""
+    weights = torch.tensor(_LUMINANCE, dtype=images.dtype, device=images.device)[:, None, None]
     return (images * weights).sum(dim=1, keepdim=True)
+
+
+def to_colour(values: NDArray[Any]) -> Tensor:
+    """``(U, H, W)`` or ``(U, H, W, 3)`` uint8 to ``(U, 3, H, W)`` float, 0 to 1."""
+    return (check_images(values).float() / 255).expand(-1, 3, -1, -1)
 
 
 def resize(images: Tensor, size: tuple[int, int]) -> Tensor:
@@ -112,6 +120,99 @@ class HistogramOfGradients(Backbone):
 
 def _unit(blocks: Tensor) -> Tensor:
     return blocks / (blocks.square().sum(dim=1, keepdim=True) + SMALLEST**2).sqrt()
+
+
+_LEVELS = 3  # of value, and of saturation, above 0
+LARGEST_SIDE = 32  # pixels; larger images are shrunk first
+
+
+@register_backbone("colour")
+class ColourHistogram(Backbone):
+    r"""Histograms of hue, saturation and value (HSV), of the whole image and of its parts: a fixed descriptor.
+
+    Each pixel :math:`p` has a share :math:`b_{pk}` in bin :math:`k`: it is divided between the nearest of four levels
+    of value, of four of saturation and of ``hues`` hues, by distance. Black has no saturation and grey has no hue,
+    so all pixels of value 0 share one bin, and so do those of saturation 0 and one value. A region :math:`c` is the
+    whole image or one of ``cells × cells`` overlapping fields, in which near pixels count more
+    (:math:`\sum_p w_{cp} = 1`). With :math:`R` regions, the cosine of two images is the mean of the Bhattacharyya
+    coefficients of their regions:
+
+    .. math:: x_{ck} = \sqrt{\tfrac{1}{R} \sum_p w_{cp} \, b_{pk}}, \qquad
+        \cos(x, y) = \frac{1}{R} \sum_c \sum_k \sqrt{h_{ck}(x) \, h_{ck}(y)}
+
+    Args:
+        hues: number of hues, 3 to 36.
+        cells: number of fields along each side of the image, 1 to 8.
+    """
+
+    kind = "image"
+    instance_shape = (3, None, None)
+
+    def __init__(self, hues: int = 12, cells: int = 2) -> None:
+        super().__init__()
+        self.hues = whole_number("colour", "hues", hues, 3, 36)
+        self.cells = whole_number("colour", "cells", cells, 1, 8)
+        self.channels = (1 + cells**2) * (1 + _LEVELS * (1 + _LEVELS * hues))
+
+    def configuration(self) -> dict[str, Any]:
+        return {"hues": self.hues, "cells": self.cells}
+
+    def prepare(self, values: NDArray[Any]) -> Tensor:
+        return to_colour(values)  # (U, 3, H, W), 0 to 1
+
+    def forward(self, instances: Tensor) -> Tensor:
+        height, width = (min(side, LARGEST_SIDE) for side in instances.shape[-2:])
+        images = resize(instances.float(), (height, width))
+        red, green, blue = images.flatten(2).unbind(dim=1)  # (U, P)
+        value, least = images.amax(dim=1).flatten(1), images.amin(dim=1).flatten(1)
+        saturation = (value - least) / value.clamp(min=1e-6)
+        turn = torch.atan2(math.sqrt(3) * (green - blue), 2 * red - green - blue) / (2 * math.pi)  # -.5 to .5
+        apart = self.hues * turn[:, None] - torch.arange(self.hues, device=turn.device)[:, None]  # (U, hues, P)
+        hue = _share((apart + self.hues / 2).remainder(self.hues) - self.hues / 2)
+        levels = _levels(saturation)
+        coloured = (levels[:, 1:, None] * hue[:, None]).flatten(1, 2)
+        colours = torch.cat([levels[:, :1], coloured], dim=1)  # (U, 1 + 3 hues, P)
+        down, right = _weights(height, self.cells, images), _weights(width, self.cells, images)
+        fields = (down[:, None, :, None] * right[:, None, :]).reshape(self.cells**2, -1)
+        regions = torch.cat([torch.full_like(fields[:1], 1 / fields.shape[1]), fields])  # (R, P)
+        votes = (regions[:, None] * _levels(value)[:, None]).flatten(1, 2)  # (U, 4 R, P)
+        counts = (votes @ colours.transpose(1, 2)).unflatten(1, (len(regions), -1))  # (U, R, 4, 1 + 3 hues)
+        black = counts[:, :, 0].sum(dim=2, keepdim=True)
+        histogram = torch.cat([black, counts[:, :, 1:].flatten(2)], dim=2) / len(regions)
+        return histogram.flatten(1).sqrt().to(instances.dtype)  # (U, C)
+
+
+def _levels(numbers: Tensor) -> Tensor:
+    """Shares ``(U, 4, P)`` of numbers ``(U, P)`` from 0 to 1 in levels at equal distances."""
+    return _share(_LEVELS * numbers[:, None] - torch.arange(_LEVELS + 1, device=numbers.device)[:, None])
+
+
+def _share(distance: Tensor) -> Tensor:
+    return (1 - distance.abs()).clamp(min=0)
+
+
+@register_backbone("hog_colour")
+class HogColour(Backbone):
+    r"""``hog`` beside ``colour``, so that the cosine of two images is the mean of two cosines.
+
+    .. math:: x = \frac{1}{\sqrt 2} \Big( \frac{x_{HOG}}{\|x_{HOG}\|}, \frac{x_{colour}}{\|x_{colour}\|} \Big), \qquad
+        \cos(x, y) = \tfrac{1}{2} \cos_{HOG}(x, y) + \tfrac{1}{2} \cos_{colour}(x, y)
+    """
+
+    kind = "image"
+    instance_shape = (3, None, None)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hog, self.colour = HistogramOfGradients(), ColourHistogram()
+        self.channels = self.hog.channels + self.colour.channels
+
+    def prepare(self, values: NDArray[Any]) -> Tensor:
+        return to_colour(values)  # (U, 3, H, W), 0 to 1
+
+    def forward(self, instances: Tensor) -> Tensor:
+        parts = self.hog(luminance(instances)), self.colour(instances)
+        return torch.cat([functional.normalize(part, dim=1, eps=1e-6) for part in parts], dim=1) / math.sqrt(2)
 
 
 @register_backbone("pixels")

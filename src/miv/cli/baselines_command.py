@@ -21,7 +21,7 @@ def baselines(
     backbone: Annotated[
         str | None,
         Option(
-            help="Feature extractor: hog, pixels, hf:<name or folder> or timm:<name>.",
+            help="Feature extractor: hog, colour, hog_colour, pixels, hf:<name or folder> or timm:<name>.",
             show_default="none for vectors; hog for images; hf:minilm for texts, if installed",
         ),
     ] = None,
@@ -38,7 +38,8 @@ def baselines(
 
     nearest is the cosine of the query and its nearest target, and mean is the mean cosine. centred is nearest after the
     mean of the train features is subtracted. logistic is a logistic regression on both cosines and on the nearest
-    target, fitted on train; nothing else is learned. Texts are also scored by bm25, and images by hog and pixels.
+    target, fitted on train; nothing else is learned. Texts are also scored by bm25, and images by hog,
+    colour (if they have colours) and pixels.
 
     Example: miv baselines exemplars --backbone hf:minilm
     """

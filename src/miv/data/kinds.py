@@ -15,7 +15,7 @@ from PIL import Image
 
 from miv.data.columns import as_strings, describe
 from miv.errors import MIVError, unknown_name
-from miv.files.images import IMAGE_SUFFIXES, ImageForm, apply_steps, read_image
+from miv.files.images import IMAGE_SUFFIXES, ImageForm
 from miv.files.instances import check_text, check_vector, is_file, read_text_file, read_vectors_file, short
 from miv.files.tables import is_list, parse_json, separator_hint
 
@@ -123,7 +123,7 @@ class ImageKind(Kind):
         return image
 
     def read(self, path: Path, form: ImageForm) -> list[NDArray[np.uint8]]:
-        return [apply_steps(read_image(path, colour=form.colour), form.steps)]
+        return [form.read(path)]
 
     def check_pool(self, values: Any) -> NDArray[Any]:
         is_image = isinstance(values, np.ndarray) and values.dtype == np.uint8 and 0 not in values.shape[1:]
@@ -131,6 +131,12 @@ class ImageKind(Kind):
             expected = "uint8 (P, H, W) in grey or (P, H, W, 3) in colour, each side at least 1"
             raise MIVError(f"values of kind 'image' is {describe(values)}. Expected {expected}.")
         return values
+
+    def stack(self, values: Sequence[Any]) -> NDArray[Any]:
+        """Join images; among colour images, grey ones get three equal channels."""
+        if len({value.ndim for value in values}) > 1:
+            values = [np.repeat(value[..., None], 3, axis=2) if value.ndim == 2 else value for value in values]
+        return np.stack(values)
 
     def describe(self, values: NDArray[Any]) -> str:
         height, width = values.shape[1:3]

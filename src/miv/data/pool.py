@@ -198,6 +198,8 @@ class PoolBuilder:
     def __init__(self, kind: InstanceKind, form: ImageForm | None = None) -> None:
         self.kind = kind
         self._steps = form.steps if form is not None and KINDS[kind].has_form else None
+        # Grey and colour images may be mixed if they are as in their files.
+        self._sides = 2 if self._steps is not None and form is not None and form.colour is None else None
         self._values: list[Any] = []
         self._names: list[str] = []
         self._index: dict[bytes, int] = {}
@@ -209,7 +211,7 @@ class PoolBuilder:
         if kind.is_array:
             self._first = self._first or (value.shape, place)
             expected, first_place = self._first
-            if value.shape != expected:
+            if value.shape[: self._sides] != expected[: self._sides]:
                 (words, remedy), (wanted, _) = map(kind.describe_shape, (value.shape, expected))
                 raise MIVError(f"{place}: {words}, but {first_place} has {wanted}. {remedy}")
         # A digest, because full contents as keys would double the memory.

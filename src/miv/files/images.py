@@ -99,9 +99,13 @@ _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 _TWELVE_BITS = 4095  # a 16-bit image below this level uses fewer bits and would turn almost black
 
 
-def read_image(path: str | PathLike[str], *, colour: bool = False) -> NDArray[np.uint8]:
+_GREY_MODES = ("1", "L", "LA", "La", "F")  # of Pillow, and those with more bits, which begin with I
+
+
+def read_image(path: str | PathLike[str], *, colour: bool | None = False) -> NDArray[np.uint8]:
     """Return the pixels of an image file, ``(H, W)`` in grey or ``(H, W, 3)`` in colour.
 
+    With ``colour=None`` they are as in the file: in grey if no pixel has a colour, whatever the format of the file.
     The camera's orientation (EXIF) is applied, transparent parts become white, 16-bit grey becomes 8-bit, and
     only the first frame of an animation is read. An unknown white level (12 or 32 bits, floating point) is an error,
     and so is a file that is missing, truncated, not an image, or above ``MAX_PIXELS``.
@@ -112,7 +116,17 @@ def read_image(path: str | PathLike[str], *, colour: bool = False) -> NDArray[np
         return image_pixels(image, colour=colour)
 
 
-def image_pixels(image: Image.Image, *, colour: bool = False) -> NDArray[np.uint8]:
+def has_colour(path: Path) -> bool:
+    """Whether a pixel of an image file has a colour."""
+    with _opened(path) as image:
+        return _may_have_colour(image) and image_pixels(image, colour=None).ndim == 3
+
+
+def _may_have_colour(image: Image.Image) -> bool:
+    return image.mode not in _GREY_MODES and not image.mode.startswith("I")
+
+
+def image_pixels(image: Image.Image, *, colour: bool | None = False) -> NDArray[np.uint8]:
     """Return the pixels of a Pillow image, as ``read_image`` does for a file; its errors are ``ValueError``."""
     if image.width * image.height > MAX_PIXELS:
         raise ValueError(f"it has {image.width:,} × {image.height:,} pixels; the maximum is {MAX_PIXELS:,}")
@@ -123,7 +137,11 @@ def image_pixels(image: Image.Image, *, colour: bool = False) -> NDArray[np.uint
     if opaque.has_transparency_data:
         transparent = opaque.convert("RGBA")
         opaque = Image.alpha_composite(Image.new("RGBA", transparent.size, "white"), transparent)
-    return np.asarray(opaque.convert("RGB" if colour else "L"), dtype=np.uint8)
+    in_colour = _may_have_colour(image) if colour is None else colour
+    pixels = np.asarray(opaque.convert("RGB" if in_colour else "L"), dtype=np.uint8)
+    if colour is None and in_colour and bool((pixels == pixels[:, :, :1]).all()):
+        return np.ascontiguousarray(pixels[:, :, 0])
+    return pixels
 
 
 @contextmanager
@@ -250,14 +268,15 @@ class ImageForm:
     Args:
         size: resize all images to height x width, such as 64x64, or one number for both. Without it, all must have
             the same size.
-        colour: keep colours, or convert images to grey.
+        colour: make all images colour or grey images. By default they stay as the files are: grey only if no file has a
+            colour.
         fit: how to fit images of another shape: stretch, crop to the centre, or pad with black.
         binarise: make scans black and white, by Otsu's threshold, before resizing.
         invert: swap black and white, before resizing.
     """
 
     size: tuple[int, int] | int | str | None = None
-    colour: bool = field(default=False, metadata={"flags": ("--colour/--grey",)})
+    colour: bool | None = field(default=None, metadata={"flags": ("--colour/--grey",), "shown": "as the files are"})
     fit: Fit = field(default="stretch", metadata={"name": "resize", "flags": ("--resize", "--fit")})
     binarise: bool = field(default=False, metadata={"flags": ("--binarise",)})
     invert: bool = field(default=False, metadata={"flags": ("--invert",)})
@@ -268,6 +287,10 @@ class ImageForm:
             raise MIVError(f"resize is {self.fit!r}. Expected stretch, crop or pad.")
         if self.binarise and self.colour:
             raise MIVError("Images cannot be in colour and binarised. Omit --colour or --binarise.")
+
+    def read(self, path: Path) -> NDArray[np.uint8]:
+        """Return the instance in a file; with ``colour=None``, ``(H, W)`` or ``(H, W, 3)`` as the file is."""
+        return apply_steps(read_image(path, colour=False if self.binarise else self.colour), self.steps)
 
     @property
     def steps(self) -> Steps:

@@ -104,7 +104,10 @@ def instance_shape(verifier: Verifier, image_size: tuple[int, int] | None, *, fe
             raise MIVError("The image size is missing. Pass height x width: --image-size 28x28.")
         return image_size
     if verifier.instances.mode != "L":
-        raise MIVError("The verifier was trained on colour images; a file takes grey images only. Use --features-only.")
+        raise MIVError(
+            "The verifier was trained on colour images; a file takes grey images only. Use --features-only, or train "
+            "on a set that was built with --grey."
+        )
     size = verifier.instances.size
     if image_size not in (None, size):
         raise MIVError(f"image_size is {image_size}, but the verifier was trained on {size}. Omit it.")

@@ -193,12 +193,12 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         random = check_random_state(self.random_state)
         sets = hold_out(exemplars, self.validation_fraction, int(random.randint(_SEEDS)))
         settings = self._settings() | {"seed": int(random.randint(_SEEDS))}
-        config = choose(sets, settings).config.changed(settings)
         with tempfile.TemporaryDirectory(prefix="miv-fit-") as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore", MIVWarning)  # `fit` has its own warning
-            run = Path(folder) / "run"
+            run, cache = Path(folder) / "run", Path(folder) / "cache"
+            config = choose(sets, settings, cache=cache).config.changed(settings)
             try:
-                train(sets, config, run, Machine(Path(folder) / "cache", quiet=not self.verbose))
+                train(sets, config, run, Machine(cache, quiet=not self.verbose))
             except StoppedByUser as stopped:  # there is no run to resume
                 raise interruption_of(stopped) from None
             return Verifier.from_pretrained(run)

@@ -1,22 +1,17 @@
 """The preset ``auto``: choose settings by the kind and number of the data, with a one-line reason."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from miv.backbones.descriptors import Features, unlike_scales
 from miv.backbones.hf_files import MINILM, installed_sentence_encoder
 from miv.data import ExemplarSet
 from miv.errors import MIVError, unknown_name
-from miv.evaluation import auroc
-from miv.evaluation.baselines import cosines, mean_direction
-from miv.evaluation.metrics import auroc_error
-from miv.files.arrays import Floats, Labels
 from miv.poolings import POOLINGS
 from miv.poolings.cap import CrossAttentionPooling
-from miv.runtime import available_cores
+from miv.runtime import Progress, available_cores
 from miv.training.config import AUTO, TrainingConfig
+from miv.training.representation import candidates_for, choose_backbone, comparison
 
 # Handwritten digits from scratch: a small network that keeps positions, first trained by contrast.
 CONTRAST_START: dict[str, Any] = {
@@ -145,36 +140,6 @@ def with_tokens() -> dict[str, Any]:
     return {"backbone": BACKBONE, "pooling": POOLING, "pooling_options": {"vector": VECTOR, "width": WIDTH}}
 
 
-UNLIKE_SCALES = 10.0  # embeddings and descriptors reach 1 to 5, tables of measurements 100 and more
-FEW_CHANNELS = 64  # fewer are columns of a table
-_MOST_EXEMPLARS = 1_500
-
-
-def should_standardise(train: ExemplarSet) -> bool:
-    """Whether vectors should be standardised, by the AUROC of the nearest target on the train bags.
-
-    Vectors with few channels or unlike scales, as in tables of measurements, are standardised unless that is worse by a
-    standard error; other vectors only if it is better by a standard error, also than centring.
-    """
-    if train.label.min() == train.label.max():
-        return False
-    chosen = np.random.default_rng(0).permutation(len(train))[:_MOST_EXEMPLARS]
-    some = train.subset(np.sort(chosen)).compact()  # the pool may be far larger than memory
-    values = np.asarray(some.pool.values, np.float32)
-    backbone = Features(values.shape[1], standardise=True)
-    backbone.fit(values)
-    standardised = cosines(some, backbone(backbone.prepare(values)).numpy()).nearest
-    unchanged = cosines(some, values).nearest
-    if values.shape[1] < FEW_CHANNELS or unlike_scales(values) > UNLIKE_SCALES:
-        return not _is_clearly_better(some.label, unchanged, standardised)
-    centred = cosines(some, values, mean_direction(some, values)).nearest
-    return all(_is_clearly_better(some.label, standardised, rival) for rival in (unchanged, centred))
-
-
-def _is_clearly_better(label: Labels, one: Floats, other: Floats) -> bool:
-    return auroc(label, one) - auroc(label, other) > auroc_error(label, one, other)
-
-
 # Number of train exemplars above which a network from scratch beats a fixed descriptor with a learned map.
 ENOUGH_TO_LEARN_FROM = 10_000
 _OF_EPOCHS = ("max_epochs", "learning_rates", "full_stage", "optimiser", "patience")  # settings that ask for epochs
@@ -191,8 +156,18 @@ class Choice:
     reason: str
 
 
-def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: bool = False) -> Choice:
-    """Choose settings for the exemplars; ``given`` settings are kept, and the others are chosen to match."""
+def choose(
+    sets: dict[str, ExemplarSet],
+    given: dict[str, Any],
+    *,
+    is_trained: bool = False,
+    cache: Path | None = None,
+    progress: Progress | None = None,
+) -> Choice:
+    """Choose settings for the exemplars; ``given`` settings are kept, and the others are chosen to match.
+
+    Features by which backbones are compared go through the cache, by default that of ``miv train``.
+    """
     if "train" not in sets:
         raise MIVError(f"The split 'train' is missing; got {', '.join(sets)}. Training needs train and validation.")
     train = sets["train"]
@@ -209,20 +184,22 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
         if backbone == BACKBONE and given.get("pooling", POOLING) == POOLING and not is_trained:
             settings |= with_tokens()
         words = f"backbone {backbone} as given{'' if given.get('full_stage') else ', frozen'}"
-    elif kind == "features":
+    elif kind == "features" and (is_trained or "backbone_options" in given):
         words = "vectors unchanged"
-        if not is_trained and "backbone_options" not in given and should_standardise(train):
-            settings["backbone_options"] = {"standardise": True}
-            words = "vectors, standardised (few channels, as in tabular data)"
+    elif kind == "features":
+        candidates = candidates_for(train)
+        name, aurocs = choose_backbone(train, candidates, cache, progress)
+        settings |= candidates[name]
+        words = f"vectors {'unchanged' if name == 'raw' else name}{comparison(aurocs)}"
     elif kind == "text":
         of_texts, words = choose_for_texts(sets, given)
         settings |= of_texts
     elif len(train) < ENOUGH_TO_LEARN_FROM and not wants_network:
-        settings |= {"backbone": "hog"}
-        words = (
-            f"images with a fixed descriptor (hog), because {len(train):,} exemplars are too few to train a network "
-            "from scratch"
-        )
+        of_images = {"hog": {"backbone": "hog"}} if given.get("backbone_options") else candidates_for(train)
+        name, aurocs = choose_backbone(train, of_images, cache, progress)
+        settings |= of_images[name]
+        too_few = f"{len(train):,} exemplars are too few to train a network from scratch"
+        words = f"images described by {name}{comparison(aurocs)}, because {too_few}"
     else:
         settings |= _contrast(train)
         trained = _told(train, (settings | given)["contrast_epochs"])

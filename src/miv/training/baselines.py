@@ -1,4 +1,4 @@
-"""The baselines: nearest target, mean, centred, logistic regression, BM25, HOG, pixels, scored on held-out splits."""
+"""The baselines: nearest target, mean, centred, logistic regression, BM25, descriptors, scored on held-out splits."""
 
 import math
 import re
@@ -23,7 +23,7 @@ from miv.evaluation.runs import RunFolder
 from miv.files.arrays import Floats, Integers, Labels, Vectors
 from miv.files.cache import cache_folder
 from miv.runtime import Progress
-from miv.training.auto import should_standardise
+from miv.training.representation import candidates_for, choose_backbone
 from miv.verifier.network import Verifier
 
 SATURATION = 1.5  # k1: how soon repeated words stop counting
@@ -152,9 +152,10 @@ METHODS = {  # in display order
     "logistic": "logistic regression on largest cosine, mean cosine, |q − t*| and q · t*, t* being the nearest target",
     "bm25": "BM25 of the best target, by words",
     "hog": "largest cosine of histograms of oriented gradients",
+    "colour": "largest cosine of colour histograms",
     "pixels": "largest cosine of small, mean-centred pictures",
 }
-DESCRIPTORS = ("hog", "pixels")  # methods that are backbones as well
+DESCRIPTORS = ("hog", "colour", "pixels")  # methods that are backbones as well
 
 
 def score_baselines(
@@ -171,8 +172,8 @@ def score_baselines(
     Args:
         sets: the exemplars by split. ``centred`` and ``logistic`` are fitted on ``train`` and omitted without it.
         backbone: computes the features for all methods but the fixed ones: a backbone, or a name as for ``Verifier``.
-            Without it, vectors are used as they are, or standardised if ``miv train`` would do so, and
-            images and texts have only the fixed methods: ``hog`` and ``pixels``, or ``bm25``.
+            Without it, vectors are used as they are, or standardised if ``miv train`` would do so, and images and
+            texts have only the fixed methods: ``hog``, ``colour`` (of colour images) and ``pixels``, or ``bm25``.
         backbone_options: options of a backbone given by name. One that standardises is fitted on ``train``.
         splits: splits to score; by default all except ``train``.
         cache: folder of the feature cache; by default that of ``miv train``.
@@ -196,7 +197,8 @@ def score_baselines(
     is_new = name is not None
     if backbone is None and kind == "features":  # as `miv train` takes them
         channels = int(next(iter(sets.values())).pool.values.shape[1])
-        backbone, name, is_new = Features(channels, train is not None and should_standardise(train)), "features", True
+        form = "raw" if train is None else choose_backbone(train, candidates_for(train), folder, progress)[0]
+        backbone, name, is_new = Features(channels, form == "standardised"), "features", True
     elif isinstance(backbone, str):
         backbone = create_backbone(backbone, **(backbone_options or {}))
     if is_new and isinstance(backbone, Features) and backbone.standardise:
@@ -215,7 +217,8 @@ def score_baselines(
         if kind == "text":
             found[split]["bm25"] = _nearest(sets[split], bm25(sets[split]))
         if kind == "image":
-            for descriptor in DESCRIPTORS:
+            is_grey = sets[split].pool.values.ndim == 3
+            for descriptor in [name for name in DESCRIPTORS if not (is_grey and name == "colour")]:
                 features = embed_pool(create_backbone(descriptor), sets[split].pool, folder, progress)
                 found[split][descriptor] = _nearest(sets[split], cosines(sets[split], features).each)
     return Baselines(found, name, strength, isinstance(backbone, Features) and backbone.standardise)

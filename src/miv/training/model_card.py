@@ -52,15 +52,22 @@ def advice(evaluations: Mapping[str, Evaluation], plain: Baselines, run: RunFold
     by_cosine = plain.best_of(COSINES) or "nearest"
     nearest = plain.splits[split][by_cosine].auroc
     remedy = ""
-    if plain.best in (*COSINES, *DESCRIPTORS):
+    if plain.best in (*COSINES, *DESCRIPTORS) and _is_better(plain.best, evaluations, plain):
         remedy = f"`{_plain_command(plain.best, run)}` makes a verifier of that plain answer. "
-    elif nearest is not None and nearest > own:
+    elif nearest is not None and _is_better(by_cosine, evaluations, plain):
         remedy = f"`{_plain_command(by_cosine, run)}` makes a verifier of `{by_cosine}`, which has {nearest:.3f}. "
     return (
         f"The verifier is below the baselines: its AUROC on {split} is {own:.3f}, and {theirs:.3f} is that of "
         f"`{plain.best}`, the best plain method on {CHOSEN_ON}.{_doubt(evaluations[split], theirs - own)}\n"
         f"What to do: {remedy}{_without_tokens(run)}More exemplars or {other} may lift both.\n"
     )
+
+
+def _is_better(method: str, evaluations: Mapping[str, Evaluation], plain: Baselines) -> bool:
+    """Whether a plain method has a higher AUROC than the verifier on each split that shows both."""
+    splits = [split for split in evaluations if split in plain.splits]
+    pairs = [(figures_of(evaluations[split]).auroc, plain.splits[split][method].auroc) for split in splits]
+    return all(own < theirs for own, theirs in pairs if own is not None and theirs is not None)
 
 
 def _doubt(evaluation: Evaluation, difference: float) -> str:

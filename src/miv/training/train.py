@@ -249,7 +249,7 @@ def train(
         chosen = TrainingConfig().changed(RunFolder(Path(out)).read_config())  # chosen before, perhaps with more cores
     elif preset == AUTO:
         known = {} if start is None else {"backbone": start.verifier.configuration["backbone"]}
-        choice = choose(sets, given | known, is_trained=start is not None)
+        choice = choose(sets, given | known, is_trained=start is not None, cache=kept / "features", progress=progress)
         chosen, reason = choice.config, choice.reason
     else:
         chosen = settings_of_preset(preset, given.get("pooling"))

@@ -157,6 +157,34 @@ def test_images_of_several_sizes_need_one_size(tmp_path: Path) -> None:
     assert sets["train"].pool.values.shape == (16, 6, 7, 3)
 
 
+def write_squares(root: Path, colours: dict[str, tuple[int, int, int]]) -> Path:
+    """Four squares of each colour, of several sizes, in the format RGB."""
+    for name, colour in colours.items():
+        (root / name).mkdir()
+        for member in range(4):
+            square = np.full((3 + member, 3, 3), colour, np.uint8) - np.uint8(member)
+            Image.fromarray(square).save(root / name / f"{member}.png")
+    return root
+
+
+def test_images_are_as_the_files_are(tmp_path: Path, warned: list[str]) -> None:
+    greys = {"black": (10, 10, 10), "grey": (100, 100, 100), "white": (250, 250, 250)}
+    root = write_squares(tmp_path, greys)
+    small = ImageForm((2, 2))
+    values = build(root, shares=ALL_TRAIN, images=small)["train"].pool.values
+    assert values[:, 0, 0].tolist() == [10, 9, 8, 7, 100, 99, 98, 97, 250, 249, 248, 247]  # no file has a colour
+    write_squares(root, {"red": (200, 10, 10)})
+    values = build(root, shares=ALL_TRAIN, images=small)["train"].pool.values
+    assert values[[0, 8], 0, 0].tolist() == [[10, 10, 10], [200, 10, 10]]
+    assert warned == []
+    grey = build(root, shares=ALL_TRAIN, images=ImageForm((2, 2), colour=False))["train"].pool.values
+    assert grey[[0, 8], 0, 0].tolist() == [10, round(0.299 * 200 + 0.701 * 10)]
+    assert [words for words in warned if "converted to grey" in words] == [
+        f"Colour images, such as {root / 'red' / '0.png'}, are converted to grey, as asked with --grey."
+    ]
+    assert ImageForm(binarise=True).read(root / "red" / "0.png").shape == (3, 3)
+
+
 def test_copies_count_once_and_contradictions_are_left_out(tmp_path: Path, warned: list[str]) -> None:
     root = make_vectors(tmp_path, {"a": 4, "b": 4, "c": 4})
     np.save(root / "a" / "copy.npy", np.array([0.0, 1.0]))

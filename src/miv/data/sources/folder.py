@@ -17,7 +17,7 @@ from miv.data.pool import InstancePool, PoolBuilder
 from miv.data.sources.drawing import Drawing
 from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, Unit, one_split, split_names, twin_names, warn_of_few_classes
 from miv.errors import MIVError, unknown_name, warn
-from miv.files.images import IMAGE_SUFFIXES, ImageForm
+from miv.files.images import IMAGE_SUFFIXES, ImageForm, has_colour
 from miv.files.instances import check_text, name_below
 from miv.runtime import Progress, SilentProgress, from_options
 
@@ -287,6 +287,10 @@ def _read_instances(
                     else:
                         repeated += 1
                 advance(1)
+    is_grey_asked = kind.has_form and form.colour is False
+    files = [path for folder in folders for path in folder.files] if is_grey_asked else []
+    if coloured := next(filter(has_colour, files), None):
+        warn(f"Colour images, such as {coloured}, are converted to grey, as asked with --grey.")
     if repeated:
         warn(f"{repeated} instances are duplicates within their class and count once.")
     if in_other_split:
