@@ -67,24 +67,42 @@ def test_cosines_are_those_of_a_loop_over_bags(sizes: list[int], seed: int, scal
         assert found.each[place] == found.nearest[number]
 
 
-def test_bm25_is_the_formula_word_by_word() -> None:
-    exemplars = texts()
-    words = [re.findall(r"\w+", text.lower()) for text in TEXTS]
-    targets = sorted({int(target) for target in exemplars.bag_index})
-    mean_length = sum(len(words[target]) for target in targets) / len(targets)
-    expected = []
+def naive_bm25(exemplars: ExemplarSet, bags: ExemplarSet) -> list[float]:
+    """With the statistics of the targets of ``bags``."""
+
+    def words(of: ExemplarSet, text: int) -> list[str]:
+        return re.findall(r"\w+", str(of.pool.values[text]).lower())
+
+    known = [words(bags, target) for target in sorted(set(bags.bag_index.tolist()))]
+    mean_length = sum(len(text) for text in known) / len(known)
+    scores = []
     for number in range(len(exemplars)):
         for target in exemplars.bag(number):
-            score = 0.0
-            for word in words[exemplars.query[number]]:
-                having = sum(word in words[other] for other in targets)
-                count = words[target].count(word)
-                rarity = math.log(1 + (len(targets) - having + 0.5) / (having + 0.5))
-                held_back = 1.5 * (1 - 0.75 + 0.75 * len(words[target]) / mean_length)
-                score += rarity * count * 2.5 / (count + held_back) if count else 0.0
-            expected.append(score)
-    assert bm25(exemplars) == pytest.approx(expected)
+            text, score = words(exemplars, target), 0.0
+            for word in set(words(exemplars, exemplars.query[number])):
+                having = sum(word in other for other in known)
+                rarity = math.log(1 + (len(known) - having + 0.5) / (having + 0.5))
+                held_back = 1.5 * (1 - 0.75 + 0.75 * len(text) / mean_length)
+                score += rarity * text.count(word) * 2.5 / (text.count(word) + held_back)
+            scores.append(score)
+    return scores
+
+
+def test_bm25_is_the_formula_word_by_word() -> None:
+    exemplars = texts()
+    assert bm25(exemplars) == pytest.approx(naive_bm25(exemplars, exemplars))
     assert score_baselines({"test": exemplars}).splits["test"] == {"bm25": Figures(1.0, 1.0, 1.0)}
+
+
+def test_bm25_counts_rare_words_in_train_and_a_repeated_query_word_once() -> None:
+    pool = InstancePool("text", np.array(["Red, red fox?", "Red fox.", "Grey fox, grey cat.", "A fox."], dtype=object))
+    test = ExemplarSet.from_lists(pool, [0], [[1, 2, 3]], [1])
+    expected = naive_bm25(test, texts())
+    assert bm25(test, texts()) == pytest.approx(expected)
+    assert expected[1] == pytest.approx(expected[2], rel=0.5)  # by the fox alone
+    once = InstancePool("text", np.array(["Red fox?", *pool.values[1:]], dtype=object))
+    assert bm25(ExemplarSet.from_lists(once, [0], [[1, 2, 3]], [1]), texts()) == pytest.approx(expected)
+    assert bm25(test) != pytest.approx(expected)
 
 
 def test_the_figures_are_those_of_scikit_learn() -> None:

@@ -32,40 +32,47 @@ _WORD = re.compile(r"\w+")
 _TOGETHER = 1 << 16  # pairs of texts
 
 
-def bm25(exemplars: ExemplarSet) -> Floats:
+def bm25(exemplars: ExemplarSet, train: ExemplarSet | None = None) -> Floats:
     r"""``(T,)`` the score of each target for its query.
 
     .. math::
         s(q, t) = \sum_{w \in q} \ln\Big(1 + \frac{N - n_w + .5}{n_w + .5}\Big)
         \frac{f_{wt} (k_1 + 1)}{f_{wt} + k_1 (1 - b + b \, |t| / \overline{|t|})}
 
-    :math:`f_{wt}` counts a word in a target. :math:`N` targets, their mean length and the number :math:`n_w` with a
-    word are those of the set's own bags, each text once. Words are runs of letters and digits, in lower case.
+    over the different words of the query. :math:`f_{wt}` counts a word in a target. :math:`N` targets, their mean
+    length and the number :math:`n_w` with a word are those of the bags of ``train``, or of the set itself without it,
+    each text once. Words are runs of letters and digits, in lower case.
     """
-    counts = _count_words(exemplars)  # (P, V)
-    targets = np.unique(exemplars.bag_index)
-    length = np.asarray(counts.sum(axis=1)).reshape(-1)  # (P,)
-    mean_length = max(float(length[targets].mean()), 1e-12)
-    having = np.asarray((counts[targets] > 0).sum(axis=0)).reshape(-1)  # (V,)
+    places: dict[str, int] = {}
+    known = _count_words(exemplars if train is None else train, places)  # (P', V')
+    counts = known if train is None else _count_words(exemplars, places)  # (P, V), the words of train first
+    targets = np.unique((exemplars if train is None else train).bag_index)
+    mean_length = max(float(known[targets].sum()) / len(targets), 1e-12)
+    having = np.zeros(counts.shape[1])
+    having[: known.shape[1]] = (known[targets] > 0).sum(axis=0)
     rarity = np.log1p((len(targets) - having + 0.5) / (having + 0.5))
-    row = csr.owners(counts.indptr)
+    length = np.asarray(counts.sum(axis=1)).reshape(-1)  # (P,)
     held_back = SATURATION * (1 - LENGTH + LENGTH * length / mean_length)  # (P,)
-    weights = counts.copy()
+    weights, row = counts.copy(), csr.owners(counts.indptr)
     weights.data = rarity[counts.indices] * counts.data * (SATURATION + 1) / (counts.data + held_back[row])
-    scores = np.zeros(len(exemplars.bag_index))
+    return _products(exemplars, counts.sign(), weights)
+
+
+def _products(exemplars: ExemplarSet, queries: Any, targets: Any) -> Floats:
+    """``(T,)`` the product of each target and its query, rows of ``(P, V)``; of several references, the mean."""
+    products = np.zeros(len(exemplars.bag_index))
     ptr, references = exemplars.all_references
     share = csr.to_rows(1 / np.diff(ptr), ptr)
-    queries = csr_array((share, references, ptr), shape=(len(exemplars), counts.shape[0])) @ counts  # (E, V), the mean
-    for start in range(0, len(scores), _TOGETHER):
+    queries = csr_array((share, references, ptr), shape=(len(exemplars), queries.shape[0])) @ queries  # (E, V)
+    for start in range(0, len(products), _TOGETHER):
         part = slice(start, start + _TOGETHER)
-        products = queries[exemplars.owner[part]].multiply(weights[exemplars.bag_index[part]])
-        scores[part] = np.asarray(products.sum(axis=1)).reshape(-1)
-    return scores
+        pairs = queries[exemplars.owner[part]].multiply(targets[exemplars.bag_index[part]])
+        products[part] = np.asarray(pairs.sum(axis=1)).reshape(-1)
+    return products
 
 
-def _count_words(exemplars: ExemplarSet) -> Any:
-    """``(P, V)`` sparse: how often each word is in each text that occurs."""
-    places: dict[str, int] = {}
+def _count_words(exemplars: ExemplarSet, places: dict[str, int]) -> Any:
+    """``(P, V)`` sparse: how often each word is in each text that occurs; new words are added to ``places``."""
     words: list[int] = []
     lengths: Integers = np.zeros(len(exemplars.pool), np.int64)
     for text in exemplars.used.tolist():
@@ -213,7 +220,7 @@ def score_baselines(
         name = name or type(backbone).__name__
     for split in chosen:
         if kind == "text":
-            found[split]["bm25"] = _nearest(sets[split], bm25(sets[split]))
+            found[split]["bm25"] = _nearest(sets[split], bm25(sets[split], train))
         if kind == "image":
             for descriptor in DESCRIPTORS:
                 features = embed_pool(create_backbone(descriptor), sets[split].pool, folder, progress)
