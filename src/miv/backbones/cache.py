@@ -1,13 +1,13 @@
-"""Feature cache on disk: while a backbone is frozen, each pool is embedded only once.
+"""Feature cache on disk: while a backbone is frozen, each instance is embedded only once.
 
-A file's name is the hash of everything that determines its content: backbone, pool and versions of the code. The array
-is followed by its SHA-256, so a damaged file is detected and recomputed.
+A file's name has two hashes: of the backbone and the versions of the code, and of the pool. The array is followed by
+the hash of each instance, so that another pool finds it, and by the SHA-256 of all, so that damage is detected.
 """
 
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from miv.backbones.base import Backbone, embed
+from miv.backbones.precision import has_native_bfloat16, lower_precision
 from miv.data import ExemplarSet, InstancePool
 from miv.data.kinds import KINDS
 from miv.errors import MIVError, warn
@@ -59,7 +60,9 @@ def warn_of_cut_texts(backbone: Backbone, pools: Sequence[InstancePool]) -> None
         )
 
 
-_FORMAT = "miv-features-1"
+_FORMAT = "miv-features-2"
+_DIGEST = 16  # bytes of an instance's hash
+_NO_ROWS = np.zeros(0, np.int64)
 _FEATURES_SINCE = "0.1.0"  # first version of miv with these features; raise it when a backbone changes
 _MOST_ROWS = 512  # instances embedded together
 _MOST_NUMBERS = 1 << 20  # numbers in them: 512 small images, or 16 of 256 by 256
@@ -76,11 +79,21 @@ def embed_pool(
     cached = _read(path, (len(pool), backbone.channels))
     if cached is not None:
         return cached
-    features = embed_instances(backbone, pool, np.arange(len(pool)), progress or SilentProgress())
-    if features.any():  # zeros are not worth a file
+    digests = pool.digests()
+    known = list(_find(path, digests, backbone.channels))
+    missing = np.setdiff1d(np.arange(len(pool)), np.concatenate([_NO_ROWS, *(rows for _, rows, _ in known)]))
+    if len(missing):
+        with lower_precision():
+            features = embed_instances(backbone, pool, missing, progress or SilentProgress())
+    else:
+        features = np.empty((len(pool), backbone.channels), np.float32)
+    for others, rows, places in known:
+        features[rows] = others[places]
+    if len(missing) and features.any():  # zeros are not worth a file
         with ignoring_cache_errors(cache), whole_file(path) as temporary, temporary.open("wb") as file:
             np.save(file, features, allow_pickle=False)
-            file.write(hashlib.sha256(features.data).digest())
+            file.write(b"".join(digests))
+            file.write(_hash(features, b"".join(digests)))
     return features
 
 
@@ -134,8 +147,44 @@ def embed_instances(
 
 def _path(backbone: Backbone, pool: InstancePool, cache: Path) -> Path:
     made_by = [_FEATURES_SINCE, torch.__version__, *(version(name) for name in backbone.libraries)]
-    made_of = f"{_FORMAT} {backbone.fingerprint()} {pool.fingerprint} {made_by}"
-    return cache / f"{hashlib.sha256(made_of.encode()).hexdigest()}.npy"
+    if not KINDS[backbone.kind].is_array and has_native_bfloat16():
+        made_by.append("bfloat16")
+    made_of = f"{_FORMAT} {backbone.fingerprint()} {made_by}"
+    return cache / f"{hashlib.sha256(made_of.encode()).hexdigest()[:32]}-{pool.fingerprint[:32]}.npy"
+
+
+_Part = tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]
+
+
+def _find(path: Path, digests: list[bytes], channels: int) -> Iterator[_Part]:
+    """From other pools of the same backbone: their features, rows of this pool, and where these are among theirs."""
+    missing = np.arange(len(digests))
+    for other in sorted(path.parent.glob(f"{path.name.partition('-')[0]}-*.npy")):
+        if not len(missing):
+            return
+        with suppress(OSError, ValueError, EOFError, SyntaxError):  # `_read` says what is wrong
+            theirs = _digests(other)
+            place = {digest: row for row, digest in enumerate(theirs)}
+            places = np.array([place.get(digests[row], -1) for row in missing.tolist()])
+            features = _read(other, (len(theirs), channels)) if (places >= 0).any() else None
+            if features is not None:
+                yield features, missing[places >= 0], places[places >= 0]
+                missing = missing[places < 0]
+
+
+def _digests(path: Path) -> list[bytes]:
+    """The hashes of the instances in a file, unchecked."""
+    features = np.load(path, mmap_mode="r", allow_pickle=False)
+    with path.open("rb") as file:
+        file.seek(features.offset + features.nbytes)
+        hashes = file.read(_DIGEST * len(features))
+    return [hashes[start : start + _DIGEST] for start in range(0, len(hashes), _DIGEST)]
+
+
+def _hash(features: NDArray[np.float32], digests: bytes) -> bytes:
+    digest = hashlib.sha256(features.data)
+    digest.update(digests)
+    return digest.digest()
 
 
 def _read(path: Path, shape: tuple[int, ...]) -> NDArray[np.float32] | None:
@@ -148,7 +197,7 @@ def _read(path: Path, shape: tuple[int, ...]) -> NDArray[np.float32] | None:
             if features.shape != shape or features.dtype != np.float32:
                 raise ValueError(f"it has {features.dtype} {features.shape} instead of float32 {shape}")
             file.seek(features.offset + features.nbytes)
-            if hashlib.sha256(features.data).digest() != file.read():
+            if _hash(features, file.read(_DIGEST * shape[0])) != file.read():
                 raise ValueError("it does not match its hash")
     except (OSError, ValueError, EOFError, SyntaxError) as error:
         discard(path, error, "Its features are computed again.")
