@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from miv import ExemplarSet, InstancePool, MIVError
-from miv.backbones import create_backbone
+from miv.backbones import Backbone, create_backbone
 from miv.backbones.cache import embed_instances
 from miv.backbones.descriptors import Features
 from miv.evaluation.baselines import Baselines, Figures, cosines
@@ -210,11 +211,46 @@ def test_images_have_hog_and_pixels_and_with_a_backbone_the_rest(tmp_path: Path)
         nearest = cosines(sets["test"], features).nearest
         assert plain.splits["test"][name].auroc == pytest.approx(roc_auc_score(sets["test"].label, nearest))
     with_backbone = score_baselines(sets, "hog", backbone_options={"cells": 4}, cache=tmp_path)
-    assert list(with_backbone.splits["test"]) == [name for name in METHODS if name != "bm25"]
+    assert list(with_backbone.splits["test"]) == [name for name in METHODS if name not in ("blend", "bm25")]
     assert with_backbone.splits["test"]["nearest"] != with_backbone.splits["test"]["hog"]  # 4 cells, not 5
     ready = score_baselines(sets, create_backbone("hog"), cache=tmp_path, splits=("test",))
     assert list(ready.splits) == ["test"]
     assert ready.splits["test"]["nearest"] == plain.splits["test"]["hog"]
+
+
+class Lengths(Backbone):
+    """Of a text, only its number of characters."""
+
+    kind, channels, instance_shape = "text", 2, (2,)
+
+    def prepare(self, values: NDArray[Any]) -> torch.Tensor:
+        return torch.tensor([[len(text), 1.0] for text in values])
+
+    def forward(self, instances: torch.Tensor) -> torch.Tensor:
+        return instances
+
+
+def test_blend_reads_words_and_characters_that_the_features_do_not(tmp_path: Path) -> None:
+    """Every second bag has the number of its query."""
+    sets = {}
+    for seed, split in enumerate(("train", "validation")):
+        random = np.random.default_rng(seed)
+        numbers = random.permutation(9000)[:160] + 1000
+        values = [f"Is it {number}?" for number in numbers[:80]] + [f"It was {number}, no doubt." for number in numbers]
+        bags = [[80 + n if n % 2 else 160 + n, 80 + (n + 7) % 80] for n in range(80)]  # own or unasked, and another
+        pool = InstancePool("text", np.array(values, dtype=object))
+        witness = [[bool(n % 2), False] for n in range(80)]
+        sets[split] = ExemplarSet.from_lists(pool, list(range(80)), bags, [n % 2 for n in range(80)], witness)
+    plain = score_baselines(sets, Lengths(), cache=tmp_path)
+    rows = plain.splits["validation"]
+    assert list(rows) == ["nearest", "mean", "centred", "logistic", "blend", "bm25"]
+    assert rows["blend"].auroc == pytest.approx(1.0, abs=0.01)
+    assert rows["blend"].i_auroc == 1.0
+    score = plain.scores["validation"]["blend"]
+    assert score is not None
+    assert rows["blend"].auroc == pytest.approx(roc_auc_score(sets["validation"].label, score))
+    without_train = score_baselines({"validation": sets["validation"]}, Lengths(), cache=tmp_path)
+    assert list(without_train.splits["validation"]) == ["nearest", "mean", "bm25"]
 
 
 def test_what_does_not_exist_is_none() -> None:

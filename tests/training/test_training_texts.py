@@ -48,7 +48,7 @@ def test_the_verifier_of_a_run_works_like_any_other(tmp_path: Path, capsys: pyte
     assert "sentence_tokens:minilm: CAP on one vector per text and, where they help, the best match of each" in told
     assert "Token similarity has weight" in told or "Token matching is off" in told
     assert run.reference is not None
-    assert set(run.reference.splits["test"]) == {"nearest", "mean", "centred", "logistic", "bm25"}
+    assert set(run.reference.splits["test"]) == {"nearest", "mean", "centred", "logistic", "blend", "bm25"}
 
     verifier = miv.Verifier.from_pretrained(tmp_path / "run")
     verdict = verifier.verify("Bells are made in Graz.", ["In Graz, people buy knives.", "In Graz, people make bells."])
