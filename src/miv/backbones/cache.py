@@ -81,7 +81,7 @@ def embed_pool(
         return cached
     digests = pool.digests()
     known = list(_find(path, digests, backbone.channels))
-    missing = np.setdiff1d(np.arange(len(pool)), np.concatenate([_NO_ROWS, *(rows for _, rows, _ in known)]))
+    missing = _missing(pool, known)
     if len(missing):
         with lower_precision():
             features = embed_instances(backbone, pool, missing, progress or SilentProgress())
@@ -95,6 +95,13 @@ def embed_pool(
             file.write(b"".join(digests))
             file.write(_hash(features, b"".join(digests)))
     return features
+
+
+def count_missing(backbone: Backbone, pool: InstancePool, cache: Path) -> int:
+    """How many instances of a pool the cache does not have."""
+    if backbone.is_identity or (path := _path(backbone, pool, cache)).is_file():
+        return 0
+    return len(_missing(pool, list(_find(path, pool.digests(), backbone.channels))))
 
 
 def embed_exemplars(
@@ -170,6 +177,10 @@ def _find(path: Path, digests: list[bytes], channels: int) -> Iterator[_Part]:
             if features is not None:
                 yield features, missing[places >= 0], places[places >= 0]
                 missing = missing[places < 0]
+
+
+def _missing(pool: InstancePool, known: Sequence[_Part]) -> NDArray[np.int64]:
+    return np.setdiff1d(np.arange(len(pool)), np.concatenate([_NO_ROWS, *(rows for _, rows, _ in known)]))
 
 
 def _digests(path: Path) -> list[bytes]:

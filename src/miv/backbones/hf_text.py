@@ -224,7 +224,7 @@ def token_vectors(model: nn.Module, tokens: Tensor) -> tuple[Tensor, Tensor]:
     mask = torch.cat([torch.ones_like(mask[:, :1]), mask[:, 1:]], dim=1)
     with precision_of(ids.device):
         hidden: Tensor = model(input_ids=ids, attention_mask=mask).last_hidden_state
-    return hidden.to(model.dtype), mask
+    return hidden.to(next(model.parameters()).dtype), mask
 
 
 def _pretrained_tokenizer(name: str) -> Any:
