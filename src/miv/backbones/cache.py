@@ -54,9 +54,16 @@ def warn_of_cut_texts(backbone: Backbone, pools: Sequence[InstancePool]) -> None
     _seen.update(new)
     cut = sum(backbone.count_cut(pool.values) for pool in new.values())
     if cut:
+        most = backbone.instance_shape[-1] or 0
+        more = (
+            ""
+            if most >= 512
+            else (
+                f" To read more, train with --backbone-options max_tokens={256 if most < 256 else 512}, which is slower."
+            )
+        )
         warn(
-            f"{cut:,} of {sum(map(len, new.values())):,} texts have more than {backbone.instance_shape[-1]} tokens; "
-            "the rest is ignored. To read more, train with --backbone-options max_tokens=256, which is slower."
+            f"{cut:,} of {sum(map(len, new.values())):,} texts have more than {most} tokens; the rest is ignored.{more}"
         )
 
 

@@ -117,7 +117,7 @@ class TextReader:
         return windows
 
     def _windows(self, text: str) -> list[str]:
-        text = _valid(text)
+        text = valid_text(text)
         first = self._ready().encode(text)
         parts = []
         for part in (first, *first.overflowing):
@@ -126,7 +126,7 @@ class TextReader:
         return text_windows(text, [span for part in parts for span in part], len(parts[0]))
 
     def _encode(self, values: NDArray[Any]) -> list[Any]:
-        texts = [_valid(text) for text in as_strings("texts", values)]
+        texts = [valid_text(text) for text in as_strings("texts", values)]
         encoded: list[Any] = self._ready().encode_batch_fast(texts)
         return encoded
 
@@ -181,7 +181,7 @@ class TextReader:
         return tokenizer
 
 
-def _valid(text: str) -> str:
+def valid_text(text: str) -> str:
     """A text without lone surrogates, which Python strings may contain and a tokenizer cannot handle."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
