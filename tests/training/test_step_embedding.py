@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from miv import Backbone, Verifier
+from miv.backbones.hf_text import chunks_by_length
 from miv.training.config import TrainingConfig
 from miv.training.new_verifier import has_bfloat16, resolve_precision
-from miv.training.stage_module import StepEmbedding, chunks_by_length
+from miv.training.stage_module import StepEmbedding
 from tests.training.test_fine_tuning import WORDS, encoder
 
 PLENTY = 1 << 40
@@ -49,7 +50,7 @@ def assert_equal(found: tuple[Tensor, dict[str, Tensor]], expected: tuple[Tensor
 def test_the_gradient_is_that_of_the_whole_batch(
     tmp_path: Path, texts: np.ndarray, memory: int, layers: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("miv.training.stage_module.chunks_by_length.__defaults__", (40,))  # several chunks
+    monkeypatch.setattr("miv.backbones.hf_text.chunks_by_length.__defaults__", (40,))  # several chunks
     backbone = text_backbone(tmp_path).train_only_last(layers)
     tokens = backbone.prepare(texts)
     expected = gradients(backbone, backbone(tokens))

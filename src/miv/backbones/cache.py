@@ -1,13 +1,14 @@
-"""Feature cache on disk: while a backbone is frozen, each pool is embedded only once.
+"""Feature cache on disk: while a backbone is frozen, each instance is embedded only once.
 
 A file's name is the hash of everything that determines its content: backbone, pool and versions of the code. The array
-is followed by its SHA-256, so a damaged file is detected and recomputed.
+is followed by the hash of each instance and one of the backbone, so that another pool finds its rows, and by the
+SHA-256 of all, so that damage is detected. Files of before 0.2 have only the SHA-256, and serve only their own pool.
 """
 
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from miv.backbones.base import Backbone, embed
+from miv.backbones.precision import has_native_bfloat16, lower_precision
 from miv.data import ExemplarSet, InstancePool
 from miv.data.kinds import KINDS
 from miv.errors import MIVError, warn
@@ -53,13 +55,15 @@ def warn_of_cut_texts(backbone: Backbone, pools: Sequence[InstancePool]) -> None
     _seen.update(new)
     cut = sum(backbone.count_cut(pool.values) for pool in new.values())
     if cut:
-        warn(
-            f"{cut:,} of {sum(map(len, new.values())):,} texts have more than {backbone.instance_shape[-1]} tokens; "
-            "the rest is ignored. To read more, train with --backbone-options max_tokens=256, which is slower."
-        )
+        most = backbone.instance_shape[-1] or 0
+        more = f" To read more, train with --backbone-options max_tokens={256 if most < 256 else 512}, which is slower."
+        texts = f"{cut:,} of {sum(map(len, new.values())):,} texts"
+        warn(f"{texts} have more than {most} tokens; the rest is ignored.{more if most < 512 else ''}")
 
 
 _FORMAT = "miv-features-1"
+_DIGEST, _SHA = 16, 32  # bytes of the hash of an instance, and of others
+_NO_ROWS = np.zeros(0, np.int64)
 _FEATURES_SINCE = "0.1.0"  # first version of miv with these features; raise it when a backbone changes
 _MOST_ROWS = 512  # instances embedded together
 _MOST_NUMBERS = 1 << 20  # numbers in them: 512 small images, or 16 of 256 by 256
@@ -72,16 +76,34 @@ def embed_pool(
     backbone.check(pool)
     if backbone.is_identity:
         return pool.values  # nothing to cache
-    path = _path(backbone, pool, cache)
+    path, key = _path(backbone, pool, cache)
     cached = _read(path, (len(pool), backbone.channels))
     if cached is not None:
         return cached
-    features = embed_instances(backbone, pool, np.arange(len(pool)), progress or SilentProgress())
-    if features.any():  # zeros are not worth a file
+    digests = pool.digests()
+    known = list(_find(cache, key, digests, backbone.channels))
+    missing = _missing(pool, known)
+    if len(missing):
+        with lower_precision():
+            features = embed_instances(backbone, pool, missing, progress or SilentProgress())
+    else:
+        features = np.empty((len(pool), backbone.channels), np.float32)
+    for others, rows, places in known:
+        features[rows] = others[places]
+    if len(missing) and features.any():  # zeros are not worth a file
         with ignoring_cache_errors(cache), whole_file(path) as temporary, temporary.open("wb") as file:
             np.save(file, features, allow_pickle=False)
-            file.write(hashlib.sha256(features.data).digest())
+            tail = b"".join(digests) + key
+            file.write(tail + _hash(features, tail))
     return features
+
+
+def count_missing(backbone: Backbone, pool: InstancePool, cache: Path) -> int:
+    """How many instances of a pool the cache does not have."""
+    if backbone.is_identity:
+        return 0
+    path, key = _path(backbone, pool, cache)
+    return 0 if path.is_file() else len(_missing(pool, list(_find(cache, key, pool.digests(), backbone.channels))))
 
 
 def embed_exemplars(
@@ -98,7 +120,7 @@ def embed_exemplars(
     if len(used) == len(pool) or backbone.is_identity:
         return embed_pool(backbone, pool, cache, progress)
     backbone.check(pool)
-    features = _read(_path(backbone, pool, cache), (len(pool), backbone.channels))
+    features = _read(_path(backbone, pool, cache)[0], (len(pool), backbone.channels))
     if features is None:
         features = np.zeros((len(pool), backbone.channels), np.float32)
         features[used] = embed_pool(backbone, pool.take(used), cache, progress)
@@ -132,10 +154,55 @@ def embed_instances(
     return features
 
 
-def _path(backbone: Backbone, pool: InstancePool, cache: Path) -> Path:
+def _path(backbone: Backbone, pool: InstancePool, cache: Path) -> tuple[Path, bytes]:
+    """The file of a pool, and the hash of what gives the features of all pools of this backbone."""
     made_by = [_FEATURES_SINCE, torch.__version__, *(version(name) for name in backbone.libraries)]
-    made_of = f"{_FORMAT} {backbone.fingerprint()} {pool.fingerprint} {made_by}"
-    return cache / f"{hashlib.sha256(made_of.encode()).hexdigest()}.npy"
+    if not KINDS[backbone.kind].is_array and has_native_bfloat16():
+        made_by.append("bfloat16")
+    backbone_hash = f"{_FORMAT} {backbone.fingerprint()}"
+    name = hashlib.sha256(f"{backbone_hash} {pool.fingerprint} {made_by}".encode()).hexdigest()
+    return cache / f"{name}.npy", hashlib.sha256(f"{backbone_hash} {made_by}".encode()).digest()
+
+
+_Part = tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]
+
+
+def _find(cache: Path, key: bytes, digests: list[bytes], channels: int) -> Iterator[_Part]:
+    """From other pools of the same backbone: their features, rows of this pool, and where these are among theirs."""
+    missing = np.arange(len(digests))
+    for other in sorted(cache.glob("*.npy")):
+        if not len(missing):
+            return
+        with suppress(OSError, ValueError, EOFError, SyntaxError):  # `_read` says what is wrong
+            theirs = _digests(other, key)
+            place = {digest: row for row, digest in enumerate(theirs)}
+            places = np.array([place.get(digests[row], -1) for row in missing.tolist()])
+            features = _read(other, (len(theirs), channels)) if (places >= 0).any() else None
+            if features is not None:
+                yield features, missing[places >= 0], places[places >= 0]
+                missing = missing[places < 0]
+
+
+def _missing(pool: InstancePool, known: Sequence[_Part]) -> NDArray[np.int64]:
+    return np.setdiff1d(np.arange(len(pool)), np.concatenate([_NO_ROWS, *(rows for _, rows, _ in known)]))
+
+
+def _digests(path: Path, key: bytes) -> list[bytes]:
+    """The hashes of the instances in a file, unchecked; none if it is of another backbone."""
+    with path.open("rb") as file:
+        file.seek(-len(key) - _SHA, os.SEEK_END)
+        if file.read(len(key)) != key:
+            return []
+        features = np.load(path, mmap_mode="r", allow_pickle=False)
+        file.seek(features.offset + features.nbytes)
+        hashes = file.read(_DIGEST * len(features))
+    return [hashes[start : start + _DIGEST] for start in range(0, len(hashes), _DIGEST)]
+
+
+def _hash(features: NDArray[np.float32], tail: bytes) -> bytes:
+    digest = hashlib.sha256(features.data)
+    digest.update(tail)
+    return digest.digest()
 
 
 def _read(path: Path, shape: tuple[int, ...]) -> NDArray[np.float32] | None:
@@ -148,7 +215,10 @@ def _read(path: Path, shape: tuple[int, ...]) -> NDArray[np.float32] | None:
             if features.shape != shape or features.dtype != np.float32:
                 raise ValueError(f"it has {features.dtype} {features.shape} instead of float32 {shape}")
             file.seek(features.offset + features.nbytes)
-            if hashlib.sha256(features.data).digest() != file.read():
+            tail = file.read()
+            if len(tail) not in (_SHA, len(features) * _DIGEST + 2 * _SHA):
+                raise ValueError(f"it ends with {len(tail):,} bytes of hashes")
+            if _hash(features, tail[:-_SHA]) != tail[-_SHA:]:
                 raise ValueError("it does not match its hash")
     except (OSError, ValueError, EOFError, SyntaxError) as error:
         discard(path, error, "Its features are computed again.")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from miv.backbones.hf_files import TokenPooling, first_line
+from miv.backbones.precision import precision_of
 from miv.data.columns import as_strings
 from miv.errors import MIVError
 from miv.files.instances import InstanceKind
@@ -67,8 +68,8 @@ def _pieces(text: str, tokens: Sequence[Span], most: int) -> Iterator[tuple[Span
 TOKENIZER_NAME = "tokenizer.json"
 _TOGETHER = 1024  # texts counted together
 _MOST_TOKENIZER_BYTES = 100_000_000
-# Texts of similar length are embedded together, as padding costs as much as words.
-_LENGTHS = (0, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+TOKENS_TOGETHER = 2048  # padded tokens per chunk: more would not be faster, and a chunk is the least memory of a step
+_SIMILAR = 0.75  # shortest to longest text of a chunk, as padding costs as much as words
 
 
 class TextReader:
@@ -116,7 +117,7 @@ class TextReader:
         return windows
 
     def _windows(self, text: str) -> list[str]:
-        text = _valid(text)
+        text = valid_text(text)
         first = self._ready().encode(text)
         parts = []
         for part in (first, *first.overflowing):
@@ -125,7 +126,7 @@ class TextReader:
         return text_windows(text, [span for part in parts for span in part], len(parts[0]))
 
     def _encode(self, values: NDArray[Any]) -> list[Any]:
-        texts = [_valid(text) for text in as_strings("texts", values)]
+        texts = [valid_text(text) for text in as_strings("texts", values)]
         encoded: list[Any] = self._ready().encode_batch_fast(texts)
         return encoded
 
@@ -180,22 +181,35 @@ class TextReader:
         return tokenizer
 
 
-def _valid(text: str) -> str:
+def valid_text(text: str) -> str:
     """A text without lone surrogates, which Python strings may contain and a tokenizer cannot handle."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def by_length(instances: Tensor, embed: Callable[[Tensor], Tensor]) -> Tensor:
     """Apply ``embed`` to ``(u, 2, L)`` texts of similar length, and return its rows in order of ``(U, 2, max)``."""
-    sizes = token_counts(instances)
-    most = instances.shape[2]
-    rows, features = [], []
-    for shorter, longest in pairwise((*(n for n in _LENGTHS if n < most), most)):
-        chosen = ((sizes > shorter) & (sizes <= longest)).nonzero().squeeze(1)  # (u,)
-        if len(chosen):
-            rows.append(chosen)
-            features.append(embed(instances[chosen, :, :longest]))
+    lengths = token_counts(instances)
+    rows = chunks_by_length(lengths)
+    features = [embed(instances[some, :, : int(lengths[some[0]])]) for some in rows]
     return torch.cat(features)[torch.cat(rows).argsort()]
+
+
+def chunks_by_length(lengths: Tensor, most: int = TOKENS_TOGETHER) -> list[Tensor]:
+    """Rows of texts of similar length, the longest first; a chunk padded to its longest has at most ``most`` tokens.
+
+    >>> [rows.tolist() for rows in chunks_by_length(torch.tensor([3, 9, 4, 8]), most=18)]
+    [[1, 3], [2, 0]]
+    """
+    order = torch.argsort(lengths, descending=True, stable=True)
+    ordered = -lengths[order].double()  # ascending
+    chunks, first = [], 0
+    while first < len(order):
+        longest = int(lengths[order[first]])
+        similar = int(torch.searchsorted(ordered, -_SIMILAR * longest, right=True))  # the first that is too short
+        last = min(first + max(1, most // longest), similar)
+        chunks.append(order[first:last])
+        first = last
+    return chunks
 
 
 def token_counts(instances: Tensor) -> Tensor:
@@ -208,8 +222,9 @@ def token_vectors(model: nn.Module, tokens: Tensor) -> tuple[Tensor, Tensor]:
     ids, mask = tokens.unbind(dim=1)  # (u, L) each
     # A row without tokens is padding of the batch. It must not give NaN, which would spoil every gradient.
     mask = torch.cat([torch.ones_like(mask[:, :1]), mask[:, 1:]], dim=1)
-    hidden: Tensor = model(input_ids=ids, attention_mask=mask).last_hidden_state
-    return hidden, mask
+    with precision_of(ids.device):
+        hidden: Tensor = model(input_ids=ids, attention_mask=mask).last_hidden_state
+    return hidden.to(next(model.parameters()).dtype), mask
 
 
 def _pretrained_tokenizer(name: str) -> Any:

@@ -1,7 +1,7 @@
 """Baselines: the cosine of each target and its query, and the figures of plain methods by split."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +115,7 @@ class Baselines:
         backbone: source of the features of all methods but the fixed ones; ``None`` without features.
         strength: the C of the logistic regression, chosen on train; ``None`` if it could not be fitted.
         standardised: whether the features are vectors, standardised by the means and deviations of train.
+        scores: by split and method, the score ``(E,)`` of each bag, or ``None``; empty if loaded, as no file has them.
 
     >>> plain = Baselines({"validation": {"nearest": Figures(0.7, None, None), "mean": Figures(0.6, None, None)}})
     >>> plain.best
@@ -125,6 +126,7 @@ class Baselines:
     backbone: str | None = None
     strength: float | None = None
     standardised: bool = False
+    scores: Mapping[str, Mapping[str, Floats | None]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def best(self) -> str | None:

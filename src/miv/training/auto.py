@@ -12,6 +12,7 @@ from miv.poolings.cap import CrossAttentionPooling
 from miv.runtime import Progress, available_cores
 from miv.training.config import AUTO, TrainingConfig
 from miv.training.representation import candidates_for, choose_backbone, comparison
+from miv.training.text_length import choose_max_tokens
 
 # Handwritten digits from scratch: a small network that keeps positions, first trained by contrast.
 CONTRAST_START: dict[str, Any] = {
@@ -129,10 +130,12 @@ def choose_for_texts(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> tup
             f"one vector per text because the tokens of {texts:,} texts would take {needed / 2**30:.1f} GB; --backbone "
             f"{BACKBONE} compares tokens anyway"
         )
+    length, reading = (0, "") if given.get("backbone_options") else choose_max_tokens(sets)
+    options = {"backbone_options": {"max_tokens": length}} if reading else {}
     if why is not None:
-        return {"backbone": vectors}, f"texts with the frozen sentence encoder {vectors}, {why}"
+        return {"backbone": vectors} | options, f"texts with the frozen sentence encoder {vectors}, {why}{reading}"
     words = "CAP on one vector per text and, where they help, the best match of each token"
-    return with_tokens(), f"texts with the frozen encoder {BACKBONE}: {words}"
+    return with_tokens() | options, f"texts with the frozen encoder {BACKBONE}: {words}{reading}"
 
 
 def with_tokens() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The baselines: nearest target, mean, centred, logistic regression, BM25, descriptors, scored on held-out splits."""
+"""The baselines: nearest target, mean, centred, regressions, BM25, descriptors, scored on held-out splits."""
 
 import math
 import re
@@ -29,43 +29,50 @@ from miv.verifier.network import Verifier
 SATURATION = 1.5  # k1: how soon repeated words stop counting
 LENGTH = 0.75  # b: how much long texts are penalised
 _WORD = re.compile(r"\w+")
-_TOGETHER = 1 << 16  # pairs of texts
+_TOGETHER = 1 << 14  # pairs of texts
 
 
-def bm25(exemplars: ExemplarSet) -> Floats:
+def bm25(exemplars: ExemplarSet, train: ExemplarSet | None = None) -> Floats:
     r"""``(T,)`` the score of each target for its query.
 
     .. math::
         s(q, t) = \sum_{w \in q} \ln\Big(1 + \frac{N - n_w + .5}{n_w + .5}\Big)
         \frac{f_{wt} (k_1 + 1)}{f_{wt} + k_1 (1 - b + b \, |t| / \overline{|t|})}
 
-    :math:`f_{wt}` counts a word in a target. :math:`N` targets, their mean length and the number :math:`n_w` with a
-    word are those of the set's own bags, each text once. Words are runs of letters and digits, in lower case.
+    over the different words of the query. :math:`f_{wt}` counts a word in a target. :math:`N` targets, their mean
+    length and the number :math:`n_w` with a word are those of the bags of ``train``, or of the set itself without it,
+    each text once. Words are runs of letters and digits, in lower case.
     """
-    counts = _count_words(exemplars)  # (P, V)
-    targets = np.unique(exemplars.bag_index)
-    length = np.asarray(counts.sum(axis=1)).reshape(-1)  # (P,)
-    mean_length = max(float(length[targets].mean()), 1e-12)
-    having = np.asarray((counts[targets] > 0).sum(axis=0)).reshape(-1)  # (V,)
+    places: dict[str, int] = {}
+    known = _count_words(exemplars if train is None else train, places)  # (P', V')
+    counts = known if train is None else _count_words(exemplars, places)  # (P, V), the words of train first
+    targets = np.unique((exemplars if train is None else train).bag_index)
+    mean_length = max(float(known[targets].sum()) / len(targets), 1e-12)
+    having = np.zeros(counts.shape[1])
+    having[: known.shape[1]] = (known[targets] > 0).sum(axis=0)
     rarity = np.log1p((len(targets) - having + 0.5) / (having + 0.5))
-    row = csr.owners(counts.indptr)
+    length = np.asarray(counts.sum(axis=1)).reshape(-1)  # (P,)
     held_back = SATURATION * (1 - LENGTH + LENGTH * length / mean_length)  # (P,)
-    weights = counts.copy()
+    weights, row = counts.copy(), csr.owners(counts.indptr)
     weights.data = rarity[counts.indices] * counts.data * (SATURATION + 1) / (counts.data + held_back[row])
-    scores = np.zeros(len(exemplars.bag_index))
+    return _products(exemplars, counts.sign(), weights)
+
+
+def _products(exemplars: ExemplarSet, queries: Any, targets: Any) -> Floats:
+    """``(T,)`` the product of each target and its query, rows of ``(P, V)``; of several references, the mean."""
+    products = np.zeros(len(exemplars.bag_index))
     ptr, references = exemplars.all_references
     share = csr.to_rows(1 / np.diff(ptr), ptr)
-    queries = csr_array((share, references, ptr), shape=(len(exemplars), counts.shape[0])) @ counts  # (E, V), the mean
-    for start in range(0, len(scores), _TOGETHER):
+    queries = csr_array((share, references, ptr), shape=(len(exemplars), queries.shape[0])) @ queries  # (E, V)
+    for start in range(0, len(products), _TOGETHER):
         part = slice(start, start + _TOGETHER)
-        products = queries[exemplars.owner[part]].multiply(weights[exemplars.bag_index[part]])
-        scores[part] = np.asarray(products.sum(axis=1)).reshape(-1)
-    return scores
+        pairs = queries[exemplars.owner[part]].multiply(targets[exemplars.bag_index[part]])
+        products[part] = np.asarray(pairs.sum(axis=1)).reshape(-1)
+    return products
 
 
-def _count_words(exemplars: ExemplarSet) -> Any:
-    """``(P, V)`` sparse: how often each word is in each text that occurs."""
-    places: dict[str, int] = {}
+def _count_words(exemplars: ExemplarSet, places: dict[str, int]) -> Any:
+    """``(P, V)`` sparse: how often each word is in each text that occurs; new words are added to ``places``."""
     words: list[int] = []
     lengths: Integers = np.zeros(len(exemplars.pool), np.int64)
     for text in exemplars.used.tolist():
@@ -76,6 +83,31 @@ def _count_words(exemplars: ExemplarSet) -> Any:
     counts = csr_array(entries, shape=(len(lengths), max(1, len(places))))
     counts.sum_duplicates()
     return counts
+
+
+def fit_ngrams(train: ExemplarSet) -> Any:
+    """TF-IDF of sequences of 2 to 4 characters inside words, with the frequencies of the texts in train's bags."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectoriser = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4), sublinear_tf=True, dtype=np.float32)
+    texts = train.pool.values[np.unique(train.bag_index)]
+    return vectoriser.fit(texts) if any(str(text).strip() for text in texts) else None
+
+
+def text_scores(exemplars: ExemplarSet, train: ExemplarSet, ngrams: Any, near: Cosines) -> Vectors:
+    """``(T, 3)`` the cosine of each target and its query, their BM25 and the cosine of their character n-grams."""
+    scores = [near.each, bm25(exemplars, train)]
+    if ngrams is not None:
+        texts = exemplars.compact()  # without texts of other sets
+        vectors = ngrams.transform(texts.pool.values)
+        scores.append(_products(texts, vectors, vectors))
+    return np.column_stack(scores)
+
+
+def blend_inputs(scores: Vectors, ptr: Integers) -> Vectors:
+    """``(E, 2 S)`` the largest and the mean of each score ``(T, S)`` in each bag."""
+    largest = np.column_stack([csr.bag_maxima(score, ptr) for score in scores.T])
+    return np.column_stack([largest, csr.bag_sums(scores, ptr) / np.diff(ptr)[:, None]])
 
 
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)  # values of C: small ones keep the weights near 0
@@ -150,6 +182,7 @@ METHODS = {  # in display order
     "mean": "mean cosine of the query and all targets",
     "centred": "cosine of the query and its nearest target, after the mean of the train features is subtracted",
     "logistic": "logistic regression on largest cosine, mean cosine, |q − t*| and q · t*, t* being the nearest target",
+    "blend": "logistic regression on the largest and mean cosine, BM25 and cosine of character n-grams",
     "bm25": "BM25 of the best target, by words",
     "hog": "largest cosine of histograms of oriented gradients",
     "colour": "largest cosine of colour histograms",
@@ -170,7 +203,8 @@ def score_baselines(
     """Score the plain alternatives to a verifier; see ``METHODS``.
 
     Args:
-        sets: the exemplars by split. ``centred`` and ``logistic`` are fitted on ``train`` and omitted without it.
+        sets: the exemplars by split. ``centred``, ``logistic`` and ``blend`` are fitted on ``train`` and omitted
+            without it.
         backbone: computes the features for all methods but the fixed ones: a backbone, or a name as for ``Verifier``.
             Without it, vectors are used as they are, or standardised if ``miv train`` would do so, and images and
             texts have only the fixed methods: ``hog``, ``colour`` (of colour images) and ``pixels``, or ``bm25``.
@@ -208,20 +242,25 @@ def score_baselines(
             )
         backbone.check(train.pool)
         backbone.fit(train.pool.values[train.used])
-    found: dict[str, dict[str, Figures]] = {split: {} for split in chosen}
+    rows: dict[str, dict[str, _Row]] = {split: {} for split in chosen}
     strength = None
     if backbone is not None:
-        found, strength = _by_features(sets, chosen, backbone, folder, progress)
+        rows, strength = _by_features(sets, chosen, backbone, folder, progress)
         name = name or type(backbone).__name__
     for split in chosen:
         if kind == "text":
-            found[split]["bm25"] = _nearest(sets[split], bm25(sets[split]))
+            rows[split]["bm25"] = _nearest(sets[split], bm25(sets[split], train))
         if kind == "image":
             is_grey = sets[split].pool.values.ndim == 3
             for descriptor in [name for name in DESCRIPTORS if not (is_grey and name == "colour")]:
                 features = embed_pool(create_backbone(descriptor), sets[split].pool, folder, progress)
-                found[split][descriptor] = _nearest(sets[split], cosines(sets[split], features).each)
-    return Baselines(found, name, strength, isinstance(backbone, Features) and backbone.standardise)
+                rows[split][descriptor] = _nearest(sets[split], cosines(sets[split], features).each)
+    figures = {split: {method: row[0] for method, row in methods.items()} for split, methods in rows.items()}
+    scores = {split: {method: row[1] for method, row in methods.items()} for split, methods in rows.items()}
+    return Baselines(figures, name, strength, isinstance(backbone, Features) and backbone.standardise, scores)
+
+
+_Row = tuple[Figures, Floats | None]  # and the score of each bag, (E,)
 
 
 def _chosen(sets: Mapping[str, ExemplarSet], splits: tuple[str, ...] | None) -> list[str]:
@@ -238,17 +277,21 @@ def _chosen(sets: Mapping[str, ExemplarSet], splits: tuple[str, ...] | None) -> 
 
 def _by_features(
     sets: Mapping[str, ExemplarSet], chosen: list[str], backbone: Backbone, cache: Path, progress: Progress | None
-) -> tuple[dict[str, dict[str, Figures]], float | None]:
-    """The figures of the chosen splits, and the C of the regression, if there is one."""
+) -> tuple[dict[str, dict[str, _Row]], float | None]:
+    """The rows of the chosen splits, and the C of the regression, if there is one."""
 
     def embedded(split: str) -> tuple[ExemplarSet, Vectors, Cosines]:
         features = embed_pool(backbone, sets[split].pool, cache, progress)[:, : backbone.vector_channels]
         return sets[split], features, cosines(sets[split], features)
 
-    mean = fitted = None
+    mean = fitted = blend = ngrams = None
     if "train" in sets:
         train, features, near = embedded("train")
         mean, fitted = mean_direction(train, features), fit_logistic(train, logistic_inputs(train, features, near))
+        if train.pool.kind == "text":
+            ngrams = fit_ngrams(train)
+            scores = text_scores(train, train, ngrams, near)
+            blend = fit_logistic(train, blend_inputs(scores, train.bag_ptr))
     found = {}
     for split in chosen:
         exemplars, features, near = embedded(split)
@@ -261,22 +304,27 @@ def _by_features(
             inputs = logistic_inputs(exemplars, features, near)
             logit = None if fitted is None else fitted[0].decision_function(inputs).astype(np.float64)
             found[split]["logistic"] = _measure(exemplars, logit, near.each)
+        if blend is not None:
+            scores = text_scores(exemplars, train, ngrams, near)
+            logit = blend[0].decision_function(blend_inputs(scores, exemplars.bag_ptr))
+            of_targets = blend[0].decision_function(np.tile(scores, 2))  # each as a bag of its own
+            found[split]["blend"] = _measure(exemplars, logit, of_targets)
     return found, None if fitted is None else fitted[1]
 
 
-def _nearest(exemplars: ExemplarSet, each: Floats) -> Figures:
+def _nearest(exemplars: ExemplarSet, each: Floats) -> _Row:
     """By the largest score of each bag."""
     return _measure(exemplars, csr.bag_maxima(each, exemplars.bag_ptr), each)
 
 
-def _measure(exemplars: ExemplarSet, score: Floats | None, each: Floats) -> Figures:
-    """The figures of a score for each bag ``(E,)`` and for each instance ``(T,)``."""
+def _measure(exemplars: ExemplarSet, score: Floats | None, each: Floats) -> _Row:
+    """The figures of a score for each bag ``(E,)`` and for each instance ``(T,)``, and the former."""
     of_bags = math.nan if score is None else auroc(exemplars.label, score)
     of_instances: dict[str, float] = {}
     if exemplars.witness is not None:
         of_instances = witness_metrics(exemplars.bag_ptr, exemplars.witness, each, exemplars.label)
     measured = [of_bags, of_instances.get("i_auroc", math.nan), of_instances.get("i_ap", math.nan)]
-    return Figures(*(None if math.isnan(value) else value for value in measured))
+    return Figures(*(None if math.isnan(value) else value for value in measured)), score
 
 
 def baselines_of_run(

@@ -1,17 +1,17 @@
 """The figures of a run on the model card of its verifier: README.md, which the hub shows."""
 
-import math
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from miv.evaluation import Evaluation
+from miv.evaluation import Evaluation, Predictions
 from miv.evaluation.baselines import CHOSEN_ON, COLUMNS, Baselines, Figures, marked
 from miv.evaluation.calibration import BEGIN as POINT_BEGIN
 from miv.evaluation.calibration import END as POINT_END
 from miv.evaluation.calibration import check_point_card
 from miv.evaluation.evaluation import TITLES
+from miv.evaluation.metrics import auroc_error
 from miv.evaluation.runs import RunFolder, recipe_rows
 from miv.files.json import check_section, write_section
 from miv.training.baselines import DESCRIPTORS, METHODS
@@ -58,7 +58,7 @@ def advice(evaluations: Mapping[str, Evaluation], plain: Baselines, run: RunFold
         remedy = f"`{_plain_command(by_cosine, run)}` makes a verifier of `{by_cosine}`, which has {nearest:.3f}. "
     return (
         f"The verifier is below the baselines: its AUROC on {split} is {own:.3f}, and {theirs:.3f} is that of "
-        f"`{plain.best}`, the best plain method on {CHOSEN_ON}.{_doubt(evaluations[split], theirs - own)}\n"
+        f"`{plain.best}`, the best plain method on {CHOSEN_ON}.{_doubt(run, plain, split, theirs - own)}\n"
         f"What to do: {remedy}{_without_tokens(run)}More exemplars or {other} may lift both.\n"
     )
 
@@ -70,16 +70,30 @@ def _is_better(method: str, evaluations: Mapping[str, Evaluation], plain: Baseli
     return all(own < theirs for own, theirs in pairs if own is not None and theirs is not None)
 
 
-def _doubt(evaluation: Evaluation, difference: float) -> str:
-    """A sentence if the difference is below the standard error of one AUROC (Hanley and McNeil 1982)."""
-    area, positives = evaluation.classification["auroc"], evaluation.positives
-    negatives = evaluation.exemplars - positives
-    one, both = area / (2 - area), 2 * area**2 / (1 + area)
-    rest = (positives - 1) * (one - area**2) + (negatives - 1) * (both - area**2)
-    error = math.sqrt((area * (1 - area) + rest) / (positives * negatives))
-    if difference > error:
+def _doubt(run: RunFolder, plain: Baselines, split: str, difference: float) -> str:
+    """A sentence if the difference is below its standard error, paired by exemplar (DeLong et al. 1988)."""
+    theirs = plain.scores.get(split, {}).get(plain.best or "")
+    if theirs is None:
         return ""
-    return f" This may be chance: the standard error of an AUROC on {evaluation.exemplars:,} exemplars is {error:.2f}."
+    answers = Predictions.load(run.predictions(split))
+    if len(answers.logit) != len(theirs) or difference > (error := auroc_error(answers.label, answers.logit, theirs)):
+        return ""
+    return f" This may be chance: the standard error of the difference on {len(theirs):,} exemplars is {error:.3f}."
+
+
+def no_better_than_majority(evaluations: Mapping[str, Evaluation]) -> str | None:
+    """Advice if the accuracy is not above that of always giving the more frequent answer, on test if there is one."""
+    split = "test" if "test" in evaluations else CHOSEN_ON
+    accuracy, yes = evaluations[split].classification["accuracy"], evaluations[split].positives
+    no = evaluations[split].exemplars - yes
+    share = max(yes, no) / (yes + no)
+    if not accuracy <= share < 1:
+        return None
+    often = "yes" if yes > no else "no"
+    return (
+        f"The accuracy on {split} is {accuracy:.3f}, not above the {share:.3f} of always answering {often}. If the "
+        "AUROC is above 0.5, rank by the logit, or let `miv calibrate` find a threshold.\n"
+    )
 
 
 def _without_tokens(run: RunFolder) -> str:

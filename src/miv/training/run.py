@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from miv.backbones.cache import embed_pool, warn_of_cut_texts
+from miv.backbones.cache import count_missing, embed_pool, warn_of_cut_texts
 from miv.backbones.descriptors import Features
 from miv.data import ExemplarSet, csr
+from miv.data.kinds import KINDS
 from miv.errors import MIVError, MIVWarning, StoppedByUser
 from miv.evaluation import Evaluation, Predictions, evaluate
 from miv.evaluation.metrics import auroc_within_chance
@@ -176,6 +177,8 @@ def train(
             cache = None if (run.read().get("best") or {}).get("stage") == "all" else machine.cache
             return _evaluate(Verifier.from_pretrained(run.verifier).to(device), sets, run, progress, cache)
         stages = stages_of(config, verifier)
+        if all(stage.frozen for stage in stages):
+            _embed_first(verifier, sets, machine, progress)
         states = run_stages(stages, verifier, config, sets, run, machine, progress, is_new=start is None)
         by_epochs = [name for name in states if name in VERIFIER_STAGES]
         seconds = {name: state.seconds for name, state in states.items()}
@@ -224,6 +227,19 @@ def _check(sets: Sets, config: TrainingConfig, machine: Machine) -> None:
             f"contrast_epochs is {config.contrast_epochs} with {machine.processes} processes, which cannot divide a "
             "batch of that stage. Expected one process: remove --devices and --nodes, or set contrast_epochs to 0."
         )
+
+
+def _embed_first(verifier: Verifier, sets: Sets, machine: Machine, progress: Progress) -> None:
+    """Announce the embedding of all splits, and begin with those that only the evaluation needs."""
+    pools = {id(exemplars.pool): exemplars.pool for exemplars in sets.values()}.values()
+    missing = sum(count_missing(verifier.backbone, pool, machine.cache) for pool in pools)
+    if missing and is_first_process() and not machine.quiet:
+        *others, last = sets
+        kind = KINDS[verifier.backbone.kind].words
+        told = f"Embedding {missing:,} {kind}{'s' * (missing > 1)} of {', '.join(others)} and {last}."
+        print(told, file=sys.stderr, flush=True)
+    for split in sets.keys() - {"train", "validation"}:
+        embed_pool(verifier.backbone, sets[split].pool, machine.cache, progress)
 
 
 def _fit_recipe(

@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 from miv.backbones import Backbone
 from miv.backbones.base import embed
 from miv.backbones.hf import HuggingFace
-from miv.backbones.hf_text import TextReader, token_counts, token_vectors
+from miv.backbones.hf_text import TextReader, chunks_by_length, token_counts, token_vectors
 from miv.data import ExemplarSet
 from miv.data.batches import Batch
 from miv.evaluation import Predictions
@@ -51,9 +51,6 @@ def affine(images: Tensor, draws: Tensor) -> Tensor:
     maps = torch.stack(rows, dim=1).unflatten(1, (2, 3))  # (U, 2, 3)
     grid = functional.affine_grid(maps, list(images.shape), align_corners=False)  # (U, H, W, 2)
     return functional.grid_sample(images, grid, padding_mode="border", align_corners=False)
-
-
-TOKENS_TOGETHER = 2048  # padded tokens per chunk: more would not be faster, and a chunk is the least memory of a step
 
 
 class StepEmbedding:
@@ -118,21 +115,6 @@ class StepEmbedding:
         self._per_unit = sum(storages.values()) / (size or len(chunk))
         del features
         return self._per_unit
-
-
-def chunks_by_length(lengths: Tensor, most: int = TOKENS_TOGETHER) -> list[Tensor]:
-    """Rows of texts of similar length, the longest first; a chunk padded to its longest has at most ``most`` tokens.
-
-    >>> [rows.tolist() for rows in chunks_by_length(torch.tensor([3, 9, 4, 8]), most=18)]
-    [[1, 3], [2, 0]]
-    """
-    order = torch.argsort(lengths, descending=True, stable=True)
-    chunks, first = [], 0
-    while first < len(order):
-        together = max(1, most // int(lengths[order[first]]))
-        chunks.append(order[first : first + together])
-        first += together
-    return chunks
 
 
 Sets = dict[str, ExemplarSet]  # by split

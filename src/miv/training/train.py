@@ -31,7 +31,7 @@ from miv.training.auto import HEAD, choose
 from miv.training.auto import preset as settings_of_preset
 from miv.training.baselines import baselines_of_run
 from miv.training.config import AUTO, TrainingConfig, read_settings
-from miv.training.model_card import advice, check_card, write_card
+from miv.training.model_card import advice, check_card, no_better_than_majority, write_card
 from miv.training.new_verifier import EarlierVerifier
 from miv.verifier.network import Verifier
 
@@ -122,7 +122,7 @@ class TrainingRun:
 
     @property
     def advice(self) -> str:
-        """What to do if all answers are the same or below the baselines; empty if all is well."""
+        """What to do if all answers are the same, or below the baselines or guessing; empty if all is well."""
         yes = self.predictions("validation").yes
         texts = []
         if yes.all() or not yes.any():
@@ -130,6 +130,8 @@ class TrainingRun:
                 f"Warning: the verifier answers {'yes' if yes.all() else 'no'} to all {len(yes):,} exemplars of "
                 "validation. If its AUROC is above 0.5, `miv calibrate` finds a threshold that separates them.\n"
             )
+        else:
+            texts.append(no_better_than_majority(self.evaluations) or "")
         if self.reference is not None:
             texts.append(advice(self.evaluations, self.reference, RunFolder(self.folder)) or "")
         return "".join(texts)
