@@ -32,13 +32,13 @@ import torch
 from lightning.pytorch import Callback, Trainer
 from torch import Tensor
 
-from miv.backbones.hf_text import token_counts, token_vectors
+from miv.backbones.hf_text import chunks_by_length, token_counts, token_vectors
 from miv.data import ExemplarSet
 from miv.runtime import SilentProgress
 from miv.tasks import create_task
 from miv.training.config import TrainingConfig
 from miv.training.new_verifier import create_verifier, resolve_backbone
-from miv.training.stage_module import StageModule, chunks_by_length
+from miv.training.stage_module import StageModule
 from miv.training.stages import StageData
 
 Beside = Literal["nothing", "encoder", "bfloat16"]

@@ -167,7 +167,8 @@ def test_cap_without_epochs_has_no_layer_norm_of_the_targets() -> None:
     ("given", "recipe"),
     [
         ({}, "select"),
-        ({"heads": 2, "recipes": "nearest,cap", "without": "cap_query", "seed": 3}, "select"),
+        ({"heads": 1, "recipes": "nearest,cap", "without": "query", "seed": 3}, "select"),
+        ({"heads": 2}, "epochs"),
         ({"max_epochs": 5}, "epochs"),
         ({"learning_rates": ((0, 1e-3),)}, "epochs"),
         ({"full_stage": True}, "epochs"),

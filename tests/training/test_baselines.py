@@ -4,9 +4,12 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from miv import ExemplarSet, InstancePool, MIVError

@@ -231,7 +231,7 @@ def made_for(name: str, seed: int) -> BagData:
     elif name in ("weighted", "cap_head"):  # the first channel alone
         values = np.sign(values)
         values[:, 1:, 0] = np.where(exemplars.label == 1, 1, -1)[:, None] * values[:, :1, 0]
-    elif name == "cap_query":  # the query alone
+    elif name == "query":  # the query alone
         values[:, 0, 0] = np.where(exemplars.label == 1, 2, -2)
     return data_of(filled(exemplars, values), with_match=name == "tokens")
 

@@ -223,11 +223,13 @@ def choose(
 
 
 def _recipe(given: dict[str, Any]) -> str:
-    """Epochs are trained only if a setting asks for them; otherwise recipes are compared."""
+    """Epochs are trained only if a setting asks for them, or no recipe expresses it; otherwise recipes are compared."""
     if given.get("recipe"):
         return str(given["recipe"])
+    options = given.get("pooling_options") or {}
+    several = options.get("heads", given.get("heads", 1)) != 1 or given.get("pooling") == "cap_dba_l1"
     asks_for_epochs = given.get("start") == "paper" or any(given.get(name) is not None for name in _OF_EPOCHS)
-    return "epochs" if asks_for_epochs else "select"
+    return "epochs" if asks_for_epochs or several or options.keys() & {"norm", "order", "projection"} else "select"
 
 
 def _wants_no_norm(given: dict[str, Any]) -> bool:

@@ -17,7 +17,7 @@ from miv.training.bag_data import BagData
 
 _MOST_DIRECTIONS = 128  # that a map changes
 _STEPS = 8  # of L-BFGS for each pull on the labels
-_STEPS_OF_CONTRAST = 15
+_STEPS_OF_CONTRAST = 12
 _ATTENTION = 16.0  # sharpness while a map is fitted
 _TEMPERATURE = 0.1  # of the contrast
 _RIDGE, _RIDGE_OF_FEW = 0.1, 0.3  # of the mean variance; the second for as many instances as channels
@@ -133,8 +133,7 @@ def contrast_maps(data: BagData, units: Vectors, pulls: Sequence[float]) -> list
         {\sum_n \exp\{\cos(A q_e, A t_n) / \tau\}} + \frac{\lambda}{2} \|A - I\|^2
     """
     rows, place = np.unique(data.target, return_inverse=True)
-    own = torch.zeros(len(data), len(rows), dtype=torch.bool)
-    own[torch.from_numpy(data.owner), torch.from_numpy(place)] = True
+    own, owner, ptr = torch.from_numpy(place), torch.from_numpy(data.owner), torch.from_numpy(data.ptr)
     at = _Coordinates.of(units)
     inside, outside = at.inside, at.outside
     query, target = torch.from_numpy(data.query), torch.from_numpy(rows)
@@ -147,8 +146,11 @@ def contrast_maps(data: BagData, units: Vectors, pulls: Sequence[float]) -> list
         of_left = (left.square().sum(dim=1) + rest[query]).clamp(min=1e-12).sqrt()
         of_right = (right.square().sum(dim=1) + rest[target]).clamp(min=1e-12).sqrt()
         similar = (left @ right.T + product) / (of_left[:, None] * of_right * _TEMPERATURE)  # (R, V)
-        nothing = torch.finfo(similar.dtype).min  # not -inf: a row of -inf has NaN gradients
-        losses = similar.logsumexp(dim=1) - similar.masked_fill(~own, nothing).logsumexp(dim=1)  # (R,)
+        near = similar.flatten().index_select(0, owner * len(rows) + own)[:, None]  # (T, 1) of the bag's own
+        bags = Bags(near, ptr)
+        highest = bags.max(near).detach()  # (R, 1)
+        in_bag = (bags.sum((near - bags.expand(highest)).exp()).log() + highest)[:, 0]  # (R,)
+        losses = similar.logsumexp(dim=1) - in_bag
         return (losses * weight).sum() + 0 * line.sum()
 
     return [at.full(matrix) for matrix in _path(loss, inside.shape[1], pulls, _STEPS_OF_CONTRAST)]

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 from scipy.optimize import minimize_scalar
+from threadpoolctl import threadpool_limits
 
 from miv.bags import Bags
 from miv.data import ExemplarSet
@@ -70,7 +71,8 @@ def choose_form(verifier: Verifier, sets: Sets, features: SplitFeatures, config:
     if sets["validation"] is not sets["train"]:
         held_out = bag_data(verifier, sets["validation"], features["validation"], random)
     forced = config.recipe if config.recipe in RECIPES.names() else None
-    return select(train, held_out, recipes_for(config), config.seed, forced)
+    with threadpool_limits(1, user_api="blas"):  # threads of SciPy's small steps wait for those of torch: 5 x slower
+        return select(train, held_out, recipes_for(config), config.seed, forced)
 
 
 def bag_data(verifier: Verifier, exemplars: ExemplarSet, features: Vectors, random: np.random.Generator) -> BagData:

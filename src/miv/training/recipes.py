@@ -79,7 +79,7 @@ class ContrastMap(Recipe):
     pulls = (100.0, 30.0, 10.0)
 
     def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
-        some = data.subset(data.label == 1).sample(500, 4_000, np.random.default_rng([seed, 31]))
+        some = data.subset(data.label == 1).sample(400, 3_000, np.random.default_rng([seed, 31]))
         return _with_maps(
             data, base, self.pulls, contrast_maps(some, base.units(some), self.pulls) if len(some) else []
         )
