@@ -268,7 +268,7 @@ def recipe_rows(recipes: dict[str, Any]) -> tuple[list[str], list[list[str]], st
     cells = [
         [
             f"{'→' if row['recipe'] == chosen else ' '} {row['recipe']}",
-            f"{row['auroc']:.3f} ± {row['error']:.3f}",
+            f"{row['auroc']:.3f} ± {'–' if row['error'] is None else format(row['error'], '.3f')}",
             f"{row['loss']:.3f}",
             "–" if row["i_ap"] is None else f"{row['i_ap']:.3f}",
             f"{row['seconds']:.1f}",

@@ -52,7 +52,8 @@ class Selection:
 
     def document(self) -> dict[str, Any]:
         """The table for ``run.json``."""
-        return {"chosen": self.recipe, "held_out": len(self.label), "rows": [asdict(row) for row in self.rows]}
+        rows = [{name: None if value != value else value for name, value in asdict(row).items()} for row in self.rows]
+        return {"chosen": self.recipe, "held_out": len(self.label), "rows": rows}
 
 
 @dataclass(frozen=True, eq=False)
