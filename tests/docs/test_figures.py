@@ -39,7 +39,7 @@ def test_the_figures_of_all_pages_are_up_to_date(figures: ModuleType) -> None:
     pages = {page.relative_to(ROOT).as_posix(): page.read_text("utf-8") for page in figures.PAGES}
     assert [name for name, text in pages.items() if figures.filled(text) != text] == [], COMMAND
     marked = {name for name, text in pages.items() if figures.FIGURE.search(text)}
-    assert {"docs/training.md", "docs/results/plain.md"} <= marked
+    assert {"docs/results/plain.md"} <= marked
     for name, text in pages.items():  # a mark that the script does not understand would stay as it is
         assert text.count("<!-- figure ") == len(figures.FIGURE.findall(text)), name
         assert text.count("<!-- table ") == len(figures.TABLE.findall(text)), name

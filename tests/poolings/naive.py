@@ -50,7 +50,7 @@ def first_norm(w: Weights, x: Array) -> Array:
 
 
 def similarity(w: Weights, query: Array, bag: Array, options: dict[str, Any]) -> float:
-    """Equation 7, or with ``start="similar"`` less the distances, as a mean over the channels, with an intercept."""
+    """Equation 7, or with ``start="similar"`` less the distances and with a term of the query, as a mean over the channels."""
     if "similarity.share" in w:  # cap_tokens: the last channels are 1 and the best match
         rest = {key: value for key, value in w.items() if key != "similarity.share"}
         matched = float(w["similarity.share"] * w["similarity.scale"] * query[-1] * bag[-1])
@@ -60,7 +60,7 @@ def similarity(w: Weights, query: Array, bag: Array, options: dict[str, Any]) ->
     product = float(sum(w["similarity.weight"] * query * bag))
     if "similarity.scale" not in w:
         return product
-    distance = float(sum(w["similarity.distance"] * abs(query - bag)))
+    distance = float(sum(w["similarity.distance"] * abs(query - bag) - w["similarity.prior"] * query))
     return float(w["similarity.scale"]) * (product - distance) / len(query) + float(w["similarity.intercept"])
 
 
