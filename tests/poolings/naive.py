@@ -50,7 +50,7 @@ def first_norm(w: Weights, x: Array) -> Array:
 
 
 def similarity(w: Weights, query: Array, bag: Array, options: dict[str, Any]) -> float:
-    """Equation 7, or with ``start="similar"`` less the distances and with a term of the query, as a mean over the channels."""
+    """Equation 7; with ``start="similar"``, also distances and a term of the query, as a mean over the channels."""
     if "similarity.share" in w:  # cap_tokens: the last channels are 1 and the best match
         rest = {key: value for key, value in w.items() if key != "similarity.share"}
         matched = float(w["similarity.share"] * w["similarity.scale"] * query[-1] * bag[-1])

@@ -58,7 +58,7 @@ def in_chunks(
 def check_equal(verifier: Verifier, queries: NDArray[Any], bag: NDArray[Any], found: list[Verdict]) -> None:
     whole = verifier.verify_many(queries, [bag] * len(queries))
     for verdict, expected, logit in zip(found, whole, whole.logit, strict=True):
-        assert verdict.logit == pytest.approx(logit, rel=1e-5, abs=1e-5)
+        assert verdict.logit == pytest.approx(logit, rel=1e-5, abs=2e-5)  # terms of several units cancel
         assert verdict.probability == pytest.approx(expected.probability, rel=1e-5, abs=1e-6)
         assert verdict.verdict == expected.verdict
         shares = expected.shares
