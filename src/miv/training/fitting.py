@@ -109,9 +109,12 @@ def _batches(
 
 
 def verifier_of(form: Form, verifier: Verifier, config: TrainingConfig, sets: Sets) -> Verifier:
-    """The verifier with the weights of a form; if only the nearest target counts, with the pooling ``nearest``."""
+    """The verifier with the weights of a form; if only the nearest target counts, with the pooling ``nearest``.
+
+    An attention so sharp that only one target counts would not rank the others.
+    """
     attends = isinstance(verifier.pooling, CrossAttentionPooling)
-    if form.sharpness is None and form.head is None and attends:
+    if form.sharpness is None and attends:
         plain = config.changed({"pooling": "nearest", "pooling_options": {}})
         nearest = create_verifier(plain, sets["train"].pool).to(verifier.device)
         nearest.backbone.load_state_dict(verifier.backbone.state_dict())
