@@ -36,8 +36,7 @@ from miv.runtime import SilentProgress
 from miv.tasks import create_task
 from miv.training.config import TrainingConfig
 from miv.training.new_verifier import create_verifier, resolve_backbone
-from miv.training.sampling import draw_order
-from miv.training.stage_module import SplitFeatures, StageModule
+from miv.training.stage_module import SplitFeatures, StageModule, draw_order
 from miv.training.stages import StageData
 
 BATCH = 256

@@ -1,18 +1,30 @@
 """The preset ``auto``: choose settings by the kind and number of the data, with a one-line reason."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from miv.backbones.hf_files import MINILM, installed_sentence_encoder
+import numpy as np
+
+from miv.backbones import Backbone, create_backbone
+from miv.backbones.cache import embed_pool
+from miv.backbones.descriptors import Features, unlike_scales
+from miv.backbones.hf_files import MINILM, find_model, installed_sentence_encoder
+from miv.backbones.hf_text import TOKENIZER_NAME, valid_text
+from miv.backbones.precision import has_native_bfloat16
 from miv.data import ExemplarSet
 from miv.errors import MIVError, unknown_name
+from miv.evaluation import auroc
+from miv.evaluation.baselines import cosines, mean_direction
+from miv.evaluation.metrics import auroc_error
+from miv.files.arrays import Floats, Integers, Vectors
+from miv.files.cache import cache_folder
 from miv.poolings import POOLINGS
 from miv.poolings.cap import CrossAttentionPooling
 from miv.runtime import Progress, available_cores
 from miv.training.config import AUTO, TrainingConfig
-from miv.training.representation import candidates_for, choose_backbone, comparison
-from miv.training.text_length import choose_max_tokens
+from miv.training.selection import STANDARD_ERRORS
 
 # Handwritten digits from scratch: a small network that keeps positions, first trained by contrast.
 CONTRAST_START: dict[str, Any] = {
@@ -102,6 +114,51 @@ def preset(name: str, pooling: str | None = None) -> TrainingConfig:
     return settings.changed({"pooling": pooling, "patience": _PATIENCE.get((name, pooling), settings.patience)})
 
 
+SHORTEST, LONGEST = 96, 256  # default of the encoder, and its length in training
+SHARE = 95  # percentile of the lengths of train texts
+BUDGET = 600.0  # seconds of embedding
+_STEP = 16
+_SPECIAL = 2  # tokens before and after the text
+_SAMPLE = 1_000
+_TOKENS_A_SECOND = 3_000  # of one core with float32
+_BY_BFLOAT16 = 1.8  # times as many
+
+
+def choose_max_tokens(sets: Mapping[str, ExemplarSet]) -> tuple[int, str]:
+    """The number of tokens to read, and words for the reason if not all of it goes without saying."""
+    train = sets["train"]
+    chosen = np.random.default_rng(0).permutation(train.used)[:_SAMPLE]
+    texts = [str(train.pool.values[row]) for row in chosen.tolist()]
+    # A token has a character or more, so most texts need no tokenizer here.
+    if np.percentile([len(text) for text in texts], SHARE) <= SHORTEST - _SPECIAL:
+        return SHORTEST, ""
+    lengths = count_tokens(texts)
+    needed = int(np.clip(np.ceil(np.percentile(lengths, SHARE) / _STEP) * _STEP, SHORTEST, LONGEST))
+    if needed == SHORTEST:
+        return SHORTEST, ""
+    total = sum({id(one.pool): len(one.pool) for one in sets.values()}.values())
+    speed = _TOKENS_A_SECOND * available_cores() * (_BY_BFLOAT16 if has_native_bfloat16() else 1.0)
+    most = needed
+    while most > SHORTEST and total * np.minimum(lengths, most).mean() / speed > BUDGET:
+        most -= _STEP
+    share = (lengths <= most).mean()
+    words = f", reading at most {most} tokens of a text, which {share:.0%} of the train texts do not exceed"
+    if most < needed:
+        words += f"; {needed} would take more than {BUDGET / 60:.0f} minutes to embed (--backbone-options max_tokens=N)"
+    return most, words
+
+
+def count_tokens(texts: Sequence[str]) -> Integers:
+    """The number of tokens of each text, special ones included; at most one more than ``LONGEST``."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(Path(find_model(MINILM)) / TOKENIZER_NAME))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(LONGEST + 1)
+    encoded = tokenizer.encode_batch_fast([valid_text(text) for text in texts])
+    return np.array([len(text.ids) for text in encoded], np.int64)
+
+
 BACKBONE, POOLING = f"sentence_tokens:{MINILM}", "cap_tokens"
 VECTOR, WIDTH, KEPT = 384, 128, 62  # channels of the vector and of a token, and the largest number of tokens
 MOST_BYTES = 2 << 30  # of features, which are in memory while they are computed: about 64,000 texts
@@ -141,6 +198,82 @@ def choose_for_texts(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> tup
 def with_tokens() -> dict[str, Any]:
     """The settings that compare vectors and tokens."""
     return {"backbone": BACKBONE, "pooling": POOLING, "pooling_options": {"vector": VECTOR, "width": WIDTH}}
+
+
+UNLIKE_SCALES = 10.0  # embeddings and descriptors reach 1 to 5, tables of measurements 100 and more
+FEW_CHANNELS = 64  # fewer are columns of a table
+MOST_EXEMPLARS, _MOST_TARGETS = 1_500, 200_000  # by which representations are compared
+
+Candidates = Mapping[str, Mapping[str, Any]]
+"""Settings of training by a short name; the first is preferred."""
+
+
+def candidates_for(train: ExemplarSet) -> Candidates:
+    """The representations of images or vectors that need no training."""
+    values = train.pool.values
+    if train.pool.kind == "image":
+        # Of two that are as good, the one that sees shapes and colours: the recipes weigh its channels.
+        names = ["hog"] if values.ndim == 3 else ["hog", "hog_colour", "colour"]
+        return {name: {"backbone": name} for name in names}
+    some = _sample(train)
+    is_table = values.shape[1] < FEW_CHANNELS or unlike_scales(some.pool.values[some.used]) > UNLIKE_SCALES
+    forms: dict[str, dict[str, Any]] = {"raw": {}, "standardised": {"backbone_options": {"standardise": True}}}
+    return {name: forms[name] for name in sorted(forms, reverse=is_table)}
+
+
+def choose_backbone(
+    train: ExemplarSet, candidates: Candidates, cache: Path | None = None, progress: Progress | None = None
+) -> tuple[str, dict[str, float]]:
+    """The name of the first candidate that is not clearly worse than the best, and the AUROC of those compared.
+
+    A candidate is judged by the cosine of the query and its nearest target, raw or centred, on at most 1,500 exemplars
+    of train. Clearly worse means by more than half a standard error of the difference. Features go through the cache.
+    """
+    first, some = next(iter(candidates)), _sample(train)
+    if len(candidates) == 1 or some.label.min() == some.label.max():
+        return first, {}
+    folder = cache_folder() / "features" if cache is None else cache
+    scores = {}
+    for name, settings in candidates.items():
+        scores[name] = _nearest(some, embed_pool(_backbone(settings, some), some.pool, folder, progress))
+    aurocs = {name: auroc(some.label, score) for name, score in scores.items()}
+    best = max(aurocs, key=lambda name: aurocs[name])
+    for name, score in scores.items():
+        if aurocs[best] - aurocs[name] <= STANDARD_ERRORS * auroc_error(some.label, scores[best], score):
+            return name, aurocs
+    return best, aurocs
+
+
+def comparison(aurocs: Mapping[str, float]) -> str:
+    """The figures of a choice in brackets, or nothing if there was none."""
+    figures = ", ".join(f"{name} {value:.2f}".replace(" 0.", " .") for name, value in aurocs.items())
+    return f" (AUROC of the nearest target: {figures})" if figures else ""
+
+
+def _sample(train: ExemplarSet) -> ExemplarSet:
+    """At most 1,500 exemplars; with the whole pool, whose features training needs, unless it is far larger."""
+    order = np.random.default_rng(0).permutation(len(train))
+    fits = np.cumsum(train.bag_sizes[order]) <= max(_MOST_TARGETS, train.bag_sizes[order[0]])
+    chosen = order[fits][:MOST_EXEMPLARS]
+    if len(chosen) < len(train):
+        train = train.subset(np.sort(chosen))
+    return train if 2 * len(train.used) >= len(train.pool) else train.compact()
+
+
+def _backbone(settings: Mapping[str, Any], exemplars: ExemplarSet) -> Backbone:
+    options = settings.get("backbone_options", {})
+    if exemplars.pool.kind != "features":
+        return create_backbone(settings["backbone"], **options)
+    backbone = Features(exemplars.pool.values.shape[1], **options)
+    if backbone.standardise:
+        backbone.fit(exemplars.pool.values[exemplars.used])
+    return backbone
+
+
+def _nearest(exemplars: ExemplarSet, features: Vectors) -> Floats:
+    """``(E,)`` the largest cosine of each bag, raw or centred, whichever has the higher AUROC."""
+    centred = cosines(exemplars, features, mean_direction(exemplars, features)).nearest
+    return max(cosines(exemplars, features).nearest, centred, key=lambda score: auroc(exemplars.label, score))
 
 
 # Number of train exemplars above which a network from scratch beats a fixed descriptor with a learned map.

@@ -23,21 +23,9 @@ from miv.files.json import NUMBER, check_shape
 from miv.runtime import CTRL_C, TERMINATED, ProcessShare
 from miv.training.optimisers import check_state
 
-__all__ = [
-    "AcceleratorRegistry",
-    "Callback",
-    "Checkpoint",
-    "DDPStrategy",
-    "LightningDataModule",
-    "LightningEnvironment",
-    "LightningModule",
-    "Logger",
-    "MisconfigurationException",
-    "TensorBoardLogger",
-    "Trainer",
-    "rank_zero_only",
-]
-
+__all__ = ["AcceleratorRegistry", "Callback", "Checkpoint", "DDPStrategy", "LightningDataModule", "LightningModule"]
+__all__ += ["LightningEnvironment", "Logger", "MisconfigurationException", "TensorBoardLogger", "Trainer"]
+__all__ += ["rank_zero_only"]
 
 EpochMetrics = dict[str, float]
 
@@ -46,14 +34,8 @@ _YOUNGEST = ("start", "start_logit")  # missing in older checkpoints
 # AUROC less a standard error of its difference to the start, which an epoch must exceed to be kept.
 CLEAR_AUROC = "validation_clear_auroc"
 _METRICS = {"*": NUMBER}
-_SHAPE = {
-    "history": [_METRICS],
-    "step": int,
-    "loss_sum": NUMBER,
-    "seconds": NUMBER,
-    "start?": _METRICS,
-    "start_logit?": [NUMBER],
-}
+_SHAPE = {"history": [_METRICS], "step": int, "loss_sum": NUMBER, "seconds": NUMBER}
+_SHAPE |= {"start?": _METRICS, "start_logit?": [NUMBER]}
 START = -1  # stands for the start among the epochs of a stage
 
 
@@ -160,12 +142,10 @@ class CheckpointCallback(Checkpoint):
     def on_train_batch_start(self, trainer: Trainer, module: Any, batch: Any, batch_idx: int) -> None:
         """Save between two steps when due."""
         due = time.monotonic() - self._saved > SAVE_SECONDS and trainer.is_global_zero
-        interrupted, terminated, is_due = self._summed(due)
-        if interrupted or terminated or is_due:  # all processes agree
+        if self._summed(due).any():  # all processes agree
             module.settle()
             self._save(trainer)
-            if interrupted or terminated:
-                raise Stopped(SAVED, TERMINATED if terminated else CTRL_C)
+            self.stop_if_asked()
 
     def on_train_epoch_end(self, trainer: Trainer, module: Any) -> None:
         """Save; Lightning calls this after the module has measured the epoch, as for every ``Checkpoint``."""

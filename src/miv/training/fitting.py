@@ -19,9 +19,8 @@ from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.nearest import NearestPooling
 from miv.poolings.similar import ScaledProduct
 from miv.runtime import evaluating
-from miv.training.bag_data import BagData
 from miv.training.config import TrainingConfig
-from miv.training.fits import logistic
+from miv.training.fits import BagData, logistic
 from miv.training.forms import Form, set_form
 from miv.training.new_verifier import create_verifier
 from miv.training.recipes import RECIPES

@@ -37,8 +37,7 @@ from miv.training.checkpoint import (
 )
 from miv.training.config import TrainingConfig
 from miv.training.machine import BY_NEAREST, EpochProgress, Machine
-from miv.training.sampling import Batches, BatchSampler, Part, draw_positives
-from miv.training.stage_module import Sets, SplitFeatures, StageModule
+from miv.training.stage_module import Batches, BatchSampler, Part, Sets, SplitFeatures, StageModule, draw_positives
 from miv.verifier.network import Verifier
 
 
