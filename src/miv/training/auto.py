@@ -27,14 +27,9 @@ from miv.training.config import AUTO, TrainingConfig
 from miv.training.selection import STANDARD_ERRORS
 
 # Handwritten digits from scratch: a small network that keeps positions, first trained by contrast.
-CONTRAST_START: dict[str, Any] = {
-    "backbone": "compact_cnn",
-    "backbone_options": {"size": "small", "grid": 4, "features": 128},
-    "augmentation": "affine",
-    "weight_decay": 0.02,
-    "contrast_epochs": 24,
-    "contrast_learning_rates": ((0, 2e-3),),
-}
+CONTRAST_START: dict[str, Any] = {"backbone": "compact_cnn", "augmentation": "affine", "weight_decay": 0.02}
+CONTRAST_START |= {"backbone_options": {"size": "small", "grid": 4, "features": 128}}
+CONTRAST_START |= {"contrast_epochs": 24, "contrast_learning_rates": ((0, 2e-3),)}
 
 PRESETS: dict[str, TrainingConfig] = {
     "qmnist": TrainingConfig(
@@ -64,18 +59,9 @@ PRESETS: dict[str, TrainingConfig] = {
 }
 
 # Short training from the paper's start, for the tier `cpu` of the experiments.
-ONE_CYCLE = TrainingConfig(
-    heads=2,
-    batch_size=128,
-    grouping=128,
-    optimiser="adamw",
-    weight_decay=0.01,
-    learning_rates=((0, 1.5e-3),),
-    frozen_learning_rates=((0, 5e-3),),
-    schedule="one_cycle",
-    max_epochs=20,
-    patience=20,
-    frozen_patience=20,
+ONE_CYCLE = TrainingConfig(heads=2, batch_size=128, grouping=128, optimiser="adamw", weight_decay=0.01).changed(
+    {"learning_rates": ((0, 1.5e-3),), "frozen_learning_rates": ((0, 5e-3),), "schedule": "one_cycle"}
+    | {"max_epochs": 20, "patience": 20, "frozen_patience": 20}
 )
 
 # For all data: the head of a verifier that starts as a cosine.
@@ -84,15 +70,10 @@ HEAD: dict[str, Any] = {
     "heads": 1,
     "optimiser": "adamw",
     "schedule": "one_cycle",
-    "select_by": "auroc",
-    "learning_rates": ((0, 1e-3),),
-    "backbone_learning_rate": "auto",
-    "warmup": 1.0,
-    "pull": 4.0,
-    "patience": 6,
-    "frozen_patience": 4,
     "full_stage": False,
 }
+HEAD |= {"select_by": "auroc", "learning_rates": ((0, 1e-3),), "backbone_learning_rate": "auto", "warmup": 1.0}
+HEAD |= {"pull": 4.0, "patience": 6, "frozen_patience": 4, "full_stage": False}
 
 # Ours for QMNIST, chosen on its validation split.
 PRESETS["best"] = TrainingConfig().changed(

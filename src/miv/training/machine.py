@@ -109,9 +109,8 @@ class EpochProgress(Callback):
     Epochs are counted over the whole run; ``best_before`` is the criterion of the best epoch of earlier stages.
     """
 
-    def __init__(self, stage: str, epochs_before: int, best_before: float, measured_on: str = "validation") -> None:
-        self.stage, self._measured_on = stage, measured_on
-        self._epochs_before, self._best_before = epochs_before, best_before
+    def __init__(self, stage: str, epochs_before: int, best_before: float) -> None:
+        self.stage, self._epochs_before, self._best_before = stage, epochs_before, best_before
         self._console = Console(stderr=True, highlight=False)
         self._bars: Progress | None = None
         self._began = time.monotonic()
@@ -157,7 +156,7 @@ class EpochProgress(Callback):
     def _figures(self, row: EpochMetrics) -> str:
         loss, accuracy, auroc = (row[f"validation_{name}"] for name in ("loss", "accuracy", "auroc"))
         of = "nearest loss" if self.stage in BY_NEAREST else "loss"
-        return f"{self._measured_on} {of} {loss:.4f}  accuracy {accuracy:.4f}  AUROC {auroc:.4f}"
+        return f"validation {of} {loss:.4f}  accuracy {accuracy:.4f}  AUROC {auroc:.4f}"
 
     def _say(self, line: str) -> None:
         if self._bars is not None:

@@ -74,29 +74,22 @@ class EarlierVerifier:
 
     def adopted(self, config: TrainingConfig, given: Mapping[str, Any] | None = None) -> TrainingConfig:
         """Return the settings with the pooling, backbone and options of this verifier."""
-        own = self.verifier.configuration
+        own, default = self.verifier.configuration, TrainingConfig()
+        same = {name: own[name] for name in ("start", "pooling", "backbone")}
         if given is None:
-            default = TrainingConfig()
             given = {n: getattr(config, n) for n in _MODEL_SETTINGS if getattr(config, n) != getattr(default, n)}
-        else:
-            self._compare("start", given.get("start"), own["start"])
         pooling_options, backbone_options = dict(own["pooling_options"]), dict(own["backbone_options"])
-        known = POOLINGS[own["pooling"]].options
-        defaults = {name: option.default for name, option in known.items()}
-        for name in ("pooling", "backbone"):
-            self._compare(name, given.get(name), own[name])
-        heads = pooling_options.get("heads", defaults.get("heads"))
-        if "heads" in known:
-            self._compare("heads", given.get("heads"), heads)
-        for name, value in (given.get("pooling_options") or {}).items():
-            self._compare(f"{name} in pooling_options", value, pooling_options.get(name, defaults.get(name)))
-        for name, value in (given.get("backbone_options") or {}).items():
-            self._compare(f"{name} in backbone_options", value, backbone_options.get(name))
-        model = {"pooling": own["pooling"], "pooling_options": pooling_options, "backbone": own["backbone"]}
-        model["backbone_options"] = {n: value for n, value in backbone_options.items() if n not in _WITHOUT_WEIGHTS}
-        model |= {"heads": heads} if "heads" in known else {}
-        model |= {"start": own["start"], "recipe": "epochs"}
-        return config.changed(model)
+        defaults = {name: option.default for name, option in POOLINGS[own["pooling"]].options.items()}
+        if "heads" in defaults:
+            same["heads"] = pooling_options.get("heads", defaults["heads"])
+        for name, value in same.items():
+            self._compare(name, given.get(name), value)
+        for name, options in (("pooling_options", defaults | pooling_options), ("backbone_options", backbone_options)):
+            for option, value in (given.get(name) or {}).items():
+                self._compare(f"{option} in {name}", value, options.get(option))
+        backbone_options = {n: value for n, value in backbone_options.items() if n not in _WITHOUT_WEIGHTS}
+        model = {"pooling_options": pooling_options, "backbone_options": backbone_options, "recipe": "epochs"}
+        return config.changed(same | model)
 
     def _compare(self, name: str, given: Any, own: Any) -> None:
         if given is not None and json.dumps(given, sort_keys=True) != json.dumps(own, sort_keys=True):

@@ -27,7 +27,16 @@ from miv.poolings.similar import ScaledProduct
 from miv.runtime import Progress, SilentProgress, aligned_table
 from miv.training.checkpoint import BEST, START, StageState, locked, refuse_if_locked, write_metrics
 from miv.training.config import TrainingConfig
-from miv.training.fitting import choose_form, fit_temperature, recipes_for, verifier_of
+from miv.training.fitting import (
+    VERIFIER_STAGES,
+    choose_form,
+    embed_splits,
+    fit_temperature,
+    recipes_for,
+    run_stages,
+    stages_of,
+    verifier_of,
+)
 from miv.training.machine import Machine, is_first_process, set_threads
 from miv.training.new_verifier import (
     EarlierVerifier,
@@ -37,7 +46,6 @@ from miv.training.new_verifier import (
     resolve_backbone_rate,
     resolve_precision,
 )
-from miv.training.planned_stages import VERIFIER_STAGES, embed_splits, run_stages, stages_of
 from miv.training.stage_module import Sets
 from miv.training.stages import FROZEN
 from miv.verifier.decisions import OperatingPoint

@@ -1,6 +1,5 @@
 """One training stage as a Lightning module: its batches, augmentation, and embedding a step in bounded memory."""
 
-import heapq
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -95,39 +94,25 @@ def draw_order(exemplars: ExemplarSet, grouping: int, random: Generator) -> NDAr
 
 
 def _clumps(exemplars: ExemplarSet, order: list[int], size: int) -> list[list[int]]:
-    """Grow clumps: take an exemplar, then repeatedly add the one with the largest share of instances already present.
-
-    A heap keeps the shares; outdated entries are skipped when popped.
-    """
+    """Grow clumps: take an exemplar, then repeatedly add the one with the largest share of instances present."""
     bags = np.split(exemplars.bag_index, exemplars.bag_ptr[1:-1])
     members = [[*bag.tolist(), *exemplars.references(number).tolist()] for number, bag in enumerate(bags)]
-    holders = _holders(exemplars)
-    free = [True] * len(members)
+    holders, free, clumps = _holders(exemplars), set(order), []
     rank = np.argsort(order).tolist()  # ties go to the exemplar drawn first
-    clumps = []
     for first in order:
-        if not free[first]:
+        if first not in free:
             continue
         clump: list[int] = []
-        seen: set[int] = set()
-        shared: dict[int, int] = {}
-        heap: list[tuple[float, int, int]] = [(0.0, rank[first], first)]
-        while heap and len(clump) < size:
-            share, _, exemplar = heapq.heappop(heap)
-            if not free[exemplar] or -share * len(members[exemplar]) < shared.get(exemplar, 0) - 0.5:
-                continue
-            free[exemplar] = False
+        present: set[int] = set()
+        shared = {first: 1}  # by exemplar, the number of its instances that are present
+        while shared and len(clump) < size:
+            _, _, exemplar = min((-count / len(members[other]), rank[other], other) for other, count in shared.items())
             clump.append(exemplar)
-            touched = set()
-            for instance in members[exemplar]:
-                if instance not in seen:
-                    seen.add(instance)
-                    for other in holders[instance]:
-                        if free[other]:
-                            shared[other] = shared.get(other, 0) + 1
-                            touched.add(other)
-            for other in touched:
-                heapq.heappush(heap, (-shared[other] / len(members[other]), rank[other], other))
+            free.discard(exemplar)
+            del shared[exemplar]
+            for other in (other for one in set(members[exemplar]) - present for other in holders[one] if other in free):
+                shared[other] = shared.get(other, 0) + 1
+            present.update(members[exemplar])
         clumps.append(clump)
     return clumps
 
