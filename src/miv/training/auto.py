@@ -31,30 +31,18 @@ CONTRAST_START: dict[str, Any] = {"backbone": "compact_cnn", "augmentation": "af
 CONTRAST_START |= {"backbone_options": {"size": "small", "grid": 4, "features": 128}}
 CONTRAST_START |= {"contrast_epochs": 24, "contrast_learning_rates": ((0, 2e-3),)}
 
-PRESETS: dict[str, TrainingConfig] = {
-    "qmnist": TrainingConfig(
-        backbone="timm:resnet18",
-        backbone_options={"image_size": [32, 32]},  # height and width
-        heads=2,
-        batch_size=768,
-        learning_rates=((0, 1e-4), (5, 5e-5), (20, 2e-5)),
-        patience=30,
+PRESETS: dict[str, TrainingConfig] = {  # of the authors
+    "qmnist": TrainingConfig(heads=2, batch_size=768, patience=30).changed(
+        {"backbone": "timm:resnet18", "backbone_options": {"image_size": [32, 32]}}  # height and width
+        | {"learning_rates": ((0, 1e-4), (5, 5e-5), (20, 2e-5))}
     ),
-    "signature": TrainingConfig(
-        backbone="timm:tf_efficientnetv2_b3",
-        backbone_options={"image_size": [128, 256]},
-        heads=6,
-        batch_size=64,
-        learning_rates=((0, 5e-6), (5, 2e-6), (10, 1e-6)),
-        patience=10,
+    "signature": TrainingConfig(heads=6, batch_size=64, patience=10).changed(
+        {"backbone": "timm:tf_efficientnetv2_b3", "backbone_options": {"image_size": [128, 256]}}
+        | {"learning_rates": ((0, 5e-6), (5, 2e-6), (10, 1e-6))}
     ),
-    "fever": TrainingConfig(
-        backbone="hf:sentence-transformers/multi-qa-MiniLM-L6-cos-v1",
-        backbone_options={"pooling": "cls"},
-        heads=4,
-        batch_size=48,
-        learning_rates=((0, 1e-5), (10, 5e-6), (20, 2e-6)),
-        patience=10,
+    "fever": TrainingConfig(heads=4, batch_size=48, patience=10).changed(
+        {"backbone": "hf:sentence-transformers/multi-qa-MiniLM-L6-cos-v1", "backbone_options": {"pooling": "cls"}}
+        | {"learning_rates": ((0, 1e-5), (10, 5e-6), (20, 2e-6))}
     ),
 }
 
@@ -142,6 +130,7 @@ def count_tokens(texts: Sequence[str]) -> Integers:
 
 BACKBONE, POOLING = f"sentence_tokens:{MINILM}", "cap_tokens"
 VECTOR, WIDTH, KEPT = 384, 128, 62  # channels of the vector and of a token, and the largest number of tokens
+WITH_TOKENS = {"backbone": BACKBONE, "pooling": POOLING, "pooling_options": {"vector": VECTOR, "width": WIDTH}}
 MOST_BYTES = 2 << 30  # of features, which are in memory while they are computed: about 64,000 texts
 _NEEDS_VECTORS = ("pooling_options", "full_stage", "contrast_epochs", "trainable_layers")
 
@@ -160,25 +149,16 @@ def choose_for_texts(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> tup
     named += ["backbone_options"] if given.get("backbone_options", {}).keys() - {"max_tokens"} else []
     named += ["pooling"] if given.get("pooling", POOLING) != POOLING else []
     named += ["start"] if given.get("start") == "paper" else []
-    why = None
-    if named:
-        why = f"one vector per text because of {named[0]}"
-    elif needed > MOST_BYTES:
-        why = (
-            f"one vector per text because the tokens of {texts:,} texts would take {needed / 2**30:.1f} GB; --backbone "
-            f"{BACKBONE} compares tokens anyway"
-        )
+    why = f"one vector per text because of {named[0]}" if named else ""
+    if not named and needed > MOST_BYTES:
+        told = f"the tokens of {texts:,} texts would take {needed / 2**30:.1f} GB"
+        why = f"one vector per text because {told}; --backbone {BACKBONE} compares tokens anyway"
     length, reading = (0, "") if given.get("backbone_options") else choose_max_tokens(sets)
     options = {"backbone_options": {"max_tokens": length}} if reading else {}
-    if why is not None:
+    if why:
         return {"backbone": vectors} | options, f"texts with the frozen sentence encoder {vectors}, {why}{reading}"
     words = "CAP on one vector per text and, where they help, the best match of each token"
-    return with_tokens() | options, f"texts with the frozen encoder {BACKBONE}: {words}{reading}"
-
-
-def with_tokens() -> dict[str, Any]:
-    """The settings that compare vectors and tokens."""
-    return {"backbone": BACKBONE, "pooling": POOLING, "pooling_options": {"vector": VECTOR, "width": WIDTH}}
+    return WITH_TOKENS | options, f"texts with the frozen encoder {BACKBONE}: {words}{reading}"
 
 
 UNLIKE_SCALES = 10.0  # embeddings and descriptors reach 1 to 5, tables of measurements 100 and more
@@ -299,7 +279,7 @@ def choose(
         words = f"images with {backbone} as given, {_told(train, (settings | given)['contrast_epochs'])}"
     elif backbone is not None and backbone != "features":
         if backbone == BACKBONE and given.get("pooling", POOLING) == POOLING and not is_trained:
-            settings |= with_tokens()
+            settings |= WITH_TOKENS
         words = f"backbone {backbone} as given{'' if given.get('full_stage') else ', frozen'}"
     elif kind == "features" and (is_trained or "backbone_options" in given):
         words = "vectors unchanged"

@@ -26,7 +26,7 @@ from miv.runtime import Progress, evaluating
 from miv.training.checkpoint import LAST, StageState
 from miv.training.config import TrainingConfig
 from miv.training.fits import BagData, logistic
-from miv.training.forms import Form, set_form
+from miv.training.forms import set_form
 from miv.training.machine import Machine
 from miv.training.new_verifier import create_verifier
 from miv.training.recipes import RECIPES
@@ -39,7 +39,6 @@ MODES = ("select", "epochs", "paper")  # of the setting `recipe`, besides names
 PLAIN = ("nearest", "centred", "whitened")
 _MOST_NUMBERS = 1 << 27  # of features in memory: 512 MB
 _MOST_EXEMPLARS = 20_000
-_PAIRS_TOGETHER = 4_096
 
 
 def recipes_for(config: TrainingConfig) -> list[str]:
@@ -107,16 +106,21 @@ def token_matches(pooling: CapTokensPooling, exemplars: ExemplarSet, features: V
     return np.concatenate(parts)
 
 
-def verifier_of(form: Form, verifier: Verifier, config: TrainingConfig, sets: Sets) -> Verifier:
-    """The verifier with the weights of a form; if only the nearest target counts, with the pooling ``nearest``."""
-    attends = isinstance(verifier.pooling, CrossAttentionPooling)
-    if form.sharpness is None and form.head is None and attends:
+def fit_recipe(
+    verifier: Verifier, sets: Sets, config: TrainingConfig, cache: Path, progress: Progress
+) -> tuple[Verifier, Selection]:
+    """The verifier of the selected recipe; if only the nearest target counts, it has the pooling ``nearest``."""
+    features = embed_splits(verifier, sets, cache, progress)
+    with progress.step("Comparing recipes on held-out bags"):
+        selection = choose_form(verifier, sets, features, config)
+    form = selection.form
+    if form.sharpness is None and form.head is None and isinstance(verifier.pooling, CrossAttentionPooling):
         plain = config.changed({"pooling": "nearest", "pooling_options": {}})
         nearest = create_verifier(plain, sets["train"].pool).to(verifier.device)
         nearest.backbone.load_state_dict(verifier.backbone.state_dict())
         verifier = nearest
     set_form(verifier.pooling, form)
-    return verifier
+    return verifier, selection
 
 
 def fit_scale(verifier: Verifier, exemplars: ExemplarSet, features: Vectors, seed: int) -> None:

@@ -197,6 +197,14 @@ def resolve_backbone(config: TrainingConfig, pool: InstancePool) -> TrainingConf
     return config.changed({"backbone": "compact_cnn" if pool.kind == "image" else "features"})
 
 
+def resolve(
+    config: TrainingConfig, start: EarlierVerifier | None, pool: InstancePool, device: torch.device, *, quiet: bool
+) -> TrainingConfig:
+    """The settings with which a run trains, all of which it records."""
+    config = resolve_backbone(config if start is None else start.adopted(config), pool)
+    return resolve_precision(resolve_backbone_rate(config, is_trained=start is not None), device, quiet=quiet)
+
+
 def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
     """Create the verifier to train, with weights initialised from the seed."""
     torch.manual_seed(config.seed)

@@ -309,19 +309,11 @@ class StageModule(LightningModule):
 
     def measure(self) -> EpochMetrics:
         """Current metrics on ``validation``."""
-        return self.figures(self.answer(self.sets["validation"]))
-
-    def figures(self, answers: Predictions) -> EpochMetrics:
-        """The metrics of an epoch."""
-        label, logit = torch.from_numpy(answers.label).double(), torch.from_numpy(answers.logit)
-        weight = self.sets["validation"].weight
+        answers, weight = self.answer(self.sets["validation"]), self.sets["validation"].weight
+        losses = np.logaddexp(0, (1 - 2.0 * answers.label) * answers.logit)
         right = answers.yes == answers.label
-        if weight is None:
-            loss, accuracy = functional.binary_cross_entropy_with_logits(logit, label), right.mean()
-        else:
-            losses = functional.binary_cross_entropy_with_logits(logit, label, reduction="none").numpy()
-            loss, accuracy = np.average(losses, weights=weight), np.average(right, weights=weight)
-        row = {"validation_loss": float(loss), "validation_accuracy": float(accuracy)}
+        row = {"validation_loss": float(np.average(losses, weights=weight))}
+        row["validation_accuracy"] = float(np.average(right, weights=weight))
         row["validation_auroc"] = weighted_auroc(answers.label, answers.logit, weight)
         if self.state.criterion == CLEAR_AUROC:
             if self.state.start_logit is None:
