@@ -215,19 +215,23 @@ def score_baselines(
             )
         backbone.check(train.pool)
         backbone.fit(train.pool.values[train.used])
+    matches = {
+        split: bm25(one, train)
+        for split, one in sets.items()
+        if kind == "text" and (backbone is not None or split != "train")
+    }
     rows: dict[str, dict[str, _Row]] = {split: {} for split in chosen}
     strength = None
     if backbone is not None:
-        rows, strength = _by_features(sets, chosen, backbone, folder, progress)
+        rows, strength = _by_features(sets, chosen, backbone, folder, progress, matches)
         name = name or type(backbone).__name__
     for split in chosen:
         if kind == "text":
-            rows[split]["bm25"] = _nearest(sets[split], bm25(sets[split], train))
-        if kind == "image":
-            is_grey = sets[split].pool.values.ndim == 3
-            for descriptor in [name for name in DESCRIPTORS if not (is_grey and name == "colour")]:
-                features = embed_pool(create_backbone(descriptor), sets[split].pool, folder, progress)
-                rows[split][descriptor] = _nearest(sets[split], cosines(sets[split], features).each)
+            rows[split]["bm25"] = _nearest(sets[split], matches[split])
+        is_grey = kind == "image" and sets[split].pool.values.ndim == 3
+        for descriptor in [name for name in DESCRIPTORS if kind == "image" and not (is_grey and name == "colour")]:
+            features = embed_pool(create_backbone(descriptor), sets[split].pool, folder, progress)
+            rows[split][descriptor] = _nearest(sets[split], cosines(sets[split], features).each)
     figures = {split: {method: row[0] for method, row in methods.items()} for split, methods in rows.items()}
     scores = {split: {method: row[1] for method, row in methods.items()} for split, methods in rows.items()}
     return Baselines(figures, name, strength, isinstance(backbone, Features) and backbone.standardise, scores)
@@ -249,39 +253,37 @@ def _chosen(sets: Mapping[str, ExemplarSet], splits: tuple[str, ...] | None) -> 
 
 
 def _by_features(
-    sets: Mapping[str, ExemplarSet], chosen: list[str], backbone: Backbone, cache: Path, progress: Progress | None
+    sets: Mapping[str, ExemplarSet],
+    chosen: list[str],
+    backbone: Backbone,
+    cache: Path,
+    progress: Progress | None,
+    matches: Mapping[str, Floats],
 ) -> tuple[dict[str, dict[str, _Row]], float | None]:
-    """The rows of the chosen splits, and the C of the regression, if there is one."""
-
-    def embedded(split: str) -> tuple[ExemplarSet, Vectors, Cosines]:
-        features = embed_pool(backbone, sets[split].pool, cache, progress)[:, : backbone.vector_channels]
-        return sets[split], features, cosines(sets[split], features)
-
+    """The rows of the chosen splits, and the C of the regression, if there is one; ``matches`` are those of BM25."""
     mean = fitted = blend = None
-    if "train" in sets:
-        train, features, near = embedded("train")
-        mean, fitted = mean_direction(train, features), fit_logistic(train, logistic_inputs(train, features, near))
-        if train.pool.kind == "text":
-            scores = np.column_stack([near.each, bm25(train, train)])
-            blend = fit_logistic(train, blend_inputs(scores, train.bag_ptr))
-    found = {}
-    for split in chosen:
-        exemplars, features, near = embedded(split)
-        found[split] = {
-            "nearest": _measure(exemplars, near.nearest, near.each),
-            "mean": _measure(exemplars, near.mean, near.each),
-        }
+    rows: dict[str, dict[str, _Row]] = {}
+    for split in (*(["train"] if "train" in sets else []), *chosen):
+        exemplars = sets[split]
+        features = embed_pool(backbone, exemplars.pool, cache, progress)[:, : backbone.vector_channels]
+        near = cosines(exemplars, features)
+        scores = np.column_stack([near.each, matches[split]]) if matches else None  # (T, 2)
+        if split == "train":
+            mean = mean_direction(exemplars, features)
+            fitted = fit_logistic(exemplars, logistic_inputs(exemplars, features, near))
+            blend = None if scores is None else fit_logistic(exemplars, blend_inputs(scores, exemplars.bag_ptr))
+            continue
+        rows[split] = {name: _measure(exemplars, getattr(near, name), near.each) for name in ("nearest", "mean")}
         if mean is not None:
-            found[split]["centred"] = _nearest(exemplars, cosines(exemplars, features, mean).each)
+            rows[split]["centred"] = _nearest(exemplars, cosines(exemplars, features, mean).each)
             inputs = logistic_inputs(exemplars, features, near)
             logit = None if fitted is None else fitted[0].decision_function(inputs).astype(np.float64)
-            found[split]["logistic"] = _measure(exemplars, logit, near.each)
-        if blend is not None:
-            scores = np.column_stack([near.each, bm25(exemplars, train)])
+            rows[split]["logistic"] = _measure(exemplars, logit, near.each)
+        if blend is not None and scores is not None:
             logit = blend[0].decision_function(blend_inputs(scores, exemplars.bag_ptr))
             of_targets = blend[0].decision_function(np.tile(scores, 2))  # each as a bag of its own
-            found[split]["blend"] = _measure(exemplars, logit, of_targets)
-    return found, None if fitted is None else fitted[1]
+            rows[split]["blend"] = _measure(exemplars, logit, of_targets)
+    return rows, None if fitted is None else fitted[1]
 
 
 def _nearest(exemplars: ExemplarSet, each: Floats) -> _Row:
@@ -300,15 +302,10 @@ def _measure(exemplars: ExemplarSet, score: Floats | None, each: Floats) -> _Row
 
 
 def baselines_of_run(
-    run: RunFolder,
-    sets: Mapping[str, ExemplarSet],
-    *,
-    cache: Path,
-    device: torch.device | None = None,
-    progress: Progress | None = None,
+    run: RunFolder, sets: Mapping[str, ExemplarSet], cache: Path, device: torch.device, progress: Progress
 ) -> Baselines:
     """Score the baselines on the features of a run's verifier, and keep the figures in ``reference.json``."""
-    verifier = Verifier.from_pretrained(run.path).to(device or torch.device("cpu"))
+    verifier = Verifier.from_pretrained(run.path).to(device)
     plain = score_baselines(sets, verifier.backbone, cache=cache, progress=progress)
     plain = replace(plain, backbone=run.read_config().get("backbone"))
     plain.save(run.reference)

@@ -23,14 +23,12 @@ from miv.files.json import NUMBER, check_shape
 from miv.runtime import CTRL_C, TERMINATED, ProcessShare
 from miv.training.optimisers import check_state
 
-__all__ = ["AcceleratorRegistry", "Callback", "Checkpoint", "DDPStrategy", "LightningDataModule", "LightningModule"]
-__all__ += ["LightningEnvironment", "Logger", "MisconfigurationException", "TensorBoardLogger", "Trainer"]
-__all__ += ["rank_zero_only"]
+__all__ = ["AcceleratorRegistry", "Callback", "Checkpoint", "DDPStrategy", "LightningModule", "Logger"]
+__all__ += ["LightningEnvironment", "MisconfigurationException", "TensorBoardLogger", "Trainer", "rank_zero_only"]
 
 EpochMetrics = dict[str, float]
 
 _SAVED = ("history", "step", "loss_sum", "seconds", "start", "start_logit")
-_YOUNGEST = ("start", "start_logit")  # missing in older checkpoints
 # AUROC less a standard error of its difference to the start, which an epoch must exceed to be kept.
 CLEAR_AUROC = "validation_clear_auroc"
 _METRICS = {"*": NUMBER}
@@ -91,14 +89,14 @@ class StageState:
         if any(row.keys() != history[0].keys() or not row.keys() >= {"learning_rate", "train_loss"} for row in history):
             raise ValueError("the epochs have different metrics")
         for name in _SAVED:
-            setattr(self, name, document.get(name) if name in _YOUNGEST else document[name])
+            setattr(self, name, document.get(name))  # older checkpoints have no start
 
 
 with needs_extra("train", "Training", "Lightning"):
     from lightning.fabric.plugins.environments.lightning import LightningEnvironment
     from lightning.fabric.utilities.exceptions import MisconfigurationException
     from lightning.fabric.utilities.rank_zero import rank_zero_only
-    from lightning.pytorch import LightningDataModule, LightningModule, Trainer
+    from lightning.pytorch import LightningModule, Trainer
     from lightning.pytorch.accelerators import AcceleratorRegistry
     from lightning.pytorch.callbacks import Callback, Checkpoint
     from lightning.pytorch.loggers import Logger, TensorBoardLogger
@@ -121,10 +119,7 @@ class CheckpointCallback(Checkpoint):
     """
 
     def __init__(self, folder: Path, epochs: int, patience: int, metrics: Callable[[StageState], None]) -> None:
-        self.folder = folder
-        self.epochs = epochs
-        self.patience = patience
-        self.write_metrics = metrics
+        self.folder, self.epochs, self.patience, self.write_metrics = folder, epochs, patience, metrics
         self.has_restored = False  # from then on, a failure is not one of the checkpoint
         self._interrupts = 0
         self._terminated = False

@@ -124,10 +124,7 @@ def write_card(
 
 
 def card_text(
-    pooling: str,
-    evaluations: Mapping[str, Evaluation],
-    plain: Baselines | None,
-    recipes: dict[str, Any] | None = None,
+    pooling: str, evaluations: Mapping[str, Evaluation], plain: Baselines | None, recipes: dict[str, Any] | None = None
 ) -> str:
     """The figures in Markdown: one table per split, the baselines below the verifier."""
     parts = ["## Figures"]

@@ -134,9 +134,7 @@ def has_bfloat16(device: torch.device) -> bool:
     """Whether a device computes with bfloat16, instead of converting to float32 and back for each product."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    if device.type != "cpu":
-        return False
-    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    return device.type == "cpu" and bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
 def resolve_precision(config: TrainingConfig, device: torch.device, *, quiet: bool) -> TrainingConfig:

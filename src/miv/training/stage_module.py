@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -22,7 +23,7 @@ from miv.backbones import Backbone
 from miv.backbones.base import embed
 from miv.backbones.hf import HuggingFace
 from miv.backbones.hf_text import TextReader, chunks_by_length, token_counts, token_vectors
-from miv.data import ExemplarSet, csr
+from miv.data import ExemplarSet
 from miv.data.batches import Batch
 from miv.evaluation import Predictions
 from miv.evaluation.metrics import auroc_error, weighted_auroc
@@ -97,7 +98,11 @@ def _clumps(exemplars: ExemplarSet, order: list[int], size: int) -> list[list[in
     """Grow clumps: take an exemplar, then repeatedly add the one with the largest share of instances present."""
     bags = np.split(exemplars.bag_index, exemplars.bag_ptr[1:-1])
     members = [[*bag.tolist(), *exemplars.references(number).tolist()] for number, bag in enumerate(bags)]
-    holders, free, clumps = _holders(exemplars), set(order), []
+    holders: dict[int, list[int]] = defaultdict(list)  # by instance, the exemplars that have it
+    for number, instances in enumerate(members):
+        for instance in instances:
+            holders[instance].append(number)
+    free, clumps = set(order), []
     rank = np.argsort(order).tolist()  # ties go to the exemplar drawn first
     for first in order:
         if first not in free:
@@ -115,16 +120,6 @@ def _clumps(exemplars: ExemplarSet, order: list[int], size: int) -> list[list[in
             present.update(members[exemplar])
         clumps.append(clump)
     return clumps
-
-
-def _holders(exemplars: ExemplarSet) -> list[list[int]]:
-    """For each instance, the exemplars that contain it as a reference or in the bag."""
-    reference_ptr, references = exemplars.all_references
-    instance = np.concatenate([exemplars.bag_index, references])
-    exemplar = np.concatenate([exemplars.owner, csr.owners(reference_ptr)])
-    by_instance = np.argsort(instance, kind="stable")
-    borders = csr.borders(np.bincount(instance, minlength=len(exemplars.pool)))[1:-1]
-    return [part.tolist() for part in np.split(exemplar[by_instance], borders)]
 
 
 TURN = math.radians(5)

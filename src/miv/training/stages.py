@@ -36,7 +36,6 @@ from miv.training.checkpoint import (
     CLEAR_AUROC,
     LAST,
     CheckpointCallback,
-    LightningDataModule,
     StageState,
     Stopped,
     TensorBoardLogger,
@@ -48,35 +47,20 @@ from miv.training.stage_module import Batches, BatchSampler, Part, Sets, SplitFe
 from miv.verifier.network import Verifier
 
 
-class StageData(LightningDataModule):
-    """The training batches of a stage, with each distinct instance once."""
-
-    def __init__(self, module: StageModule, workers: int) -> None:
-        super().__init__()
-        self.module = module
-        self.workers = workers
-        self.train = module.sets["train"]
-        seed = (module.config.seed, module.stage)
-        self.sampler = BatchSampler(module.state, module.draw_batches, module.steps, seed, module.share)
-
-    def train_dataloader(self) -> DataLoader[tuple[Batch, float]]:
-        """Batches are made in the order of the sampler, by this process or by ``workers`` others."""
-        features = self.module.features
-        backbone, values = self.module.verifier.backbone, self.train.pool.values
-        lookup = (lambda rows: backbone.prepare(values[rows])) if features is None else embedded(features["train"])
-        return DataLoader(
-            _Batches(self.train, lookup),
-            batch_size=None,
-            sampler=self.sampler,
-            num_workers=self.workers,
-            worker_init_fn=ignore_stop_signals,
-        )
+def train_loader(module: StageModule, workers: int) -> DataLoader[tuple[Batch, float]]:
+    """The training batches of a stage, with each distinct instance once, made here or by ``workers`` processes."""
+    train, backbone, features = module.sets["train"], module.verifier.backbone, module.features
+    seed, values = (module.config.seed, module.stage), train.pool.values
+    order = BatchSampler(module.state, module.draw_batches, module.steps, seed, module.share)
+    lookup = (lambda rows: backbone.prepare(values[rows])) if features is None else embedded(features["train"])
+    batches = _Batches(train, lookup)
+    return DataLoader(batches, None, sampler=order, num_workers=workers, worker_init_fn=ignore_stop_signals)
 
 
+@dataclass(frozen=True, eq=False)
 class _Batches(Dataset[tuple[Batch, float]]):
-    def __init__(self, exemplars: ExemplarSet, lookup: InstanceLookup) -> None:
-        self.exemplars = exemplars
-        self.lookup = lookup
+    exemplars: ExemplarSet
+    lookup: InstanceLookup
 
     def __getitem__(self, part: Part) -> tuple[Batch, float]:
         chosen, factor = part
@@ -220,8 +204,8 @@ def _go_on(
     try:
         with checkpoints.listening(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", module="lightning")  # irrelevant advice
-            data = StageData(module, machine.workers)
-            trainer.fit(module, data, ckpt_path=last if resumes else None, weights_only=True)
+            loader = train_loader(module, machine.workers)
+            trainer.fit(module, loader, ckpt_path=last if resumes else None, weights_only=True)
             checkpoints.stop_if_asked()  # after the last epoch no further step checks for a request to stop
     except Stopped as stopped:
         place = f"stage {stage.name!r}, epoch {epochs_before + module.state.epoch + 1}{stopped}"

@@ -280,8 +280,7 @@ def train(
         if is_first_process():
             draw_run(run)
             if baselines:
-                device = machine.find_device()
-                plain = baselines_of_run(run, sets, cache=machine.cache, device=device, progress=progress)
+                plain = baselines_of_run(run, sets, machine.cache, machine.find_device(), progress)
             write_card(run.verifier, chosen.pooling, evaluations, plain, run.read().get("recipes"))
     except BaseException as error:
         if out is None:
