@@ -75,7 +75,6 @@ class StageState:
         return self.best is not None and (self.epoch >= max_epochs or self.epoch - 1 - self.best >= patience)
 
     def document(self) -> dict[str, Any]:
-        """The state as stored in a checkpoint."""
         return {name: getattr(self, name) for name in _SAVED}
 
     def restore(self, document: dict[str, Any]) -> None:
@@ -135,7 +134,6 @@ class CheckpointCallback(Checkpoint):
             module.verifier.save_pretrained(self.folder / BEST)
 
     def on_train_batch_start(self, trainer: Trainer, module: Any, batch: Any, batch_idx: int) -> None:
-        """Save between two steps when due."""
         due = time.monotonic() - self._saved > SAVE_SECONDS and trainer.is_global_zero
         if self._summed(due).any():  # all processes agree
             module.settle()

@@ -38,8 +38,8 @@ def advice(evaluations: Mapping[str, Evaluation], plain: Baselines, run: RunFold
 
     The plain method is chosen on validation, and both are compared there and on test, if there is one.
     """
-    best = plain.best or ""
-    for split in [split for split in ("test", CHOSEN_ON) if best and split in evaluations and split in plain.splits]:
+    best, both = plain.best or "", evaluations.keys() & plain.splits.keys()
+    for split in [split for split in ("test", CHOSEN_ON) if best and split in both]:
         own, theirs = figures_of(evaluations[split]).auroc, plain.splits[split][best].auroc
         if own is not None and theirs is not None and own < theirs - MARGIN:
             break
@@ -48,20 +48,14 @@ def advice(evaluations: Mapping[str, Evaluation], plain: Baselines, run: RunFold
     other = "other vectors" if run.read_config().get("backbone") == "features" else "another backbone (--backbone)"
     method = best if best in (*COSINES, *DESCRIPTORS) else plain.best_of(COSINES) or "nearest"
     remedy, figure = "", plain.splits[split][method].auroc
-    if figure is not None and _is_better(method, evaluations, plain):
+    known = [(figures_of(evaluations[name]).auroc, plain.splits[name][method].auroc) for name in both]
+    if figure is not None and all(a < b for a, b in known if a is not None and b is not None):  # better on each split
         remedy = f"`{_plain_command(method, run)}` makes a verifier of `{method}`, which has {figure:.3f}. "
     return (
         f"The verifier is below the baselines: its AUROC on {split} is {own:.3f}, and {theirs:.3f} is that of "
         f"`{best}`, the best plain method on {CHOSEN_ON}.{_doubt(run, plain, split, theirs - own)}\n"
         f"What to do: {remedy}More exemplars or {other} may lift both.\n"
     )
-
-
-def _is_better(method: str, evaluations: Mapping[str, Evaluation], plain: Baselines) -> bool:
-    """Whether a plain method has a higher AUROC than the verifier on each split that shows both."""
-    splits = [split for split in evaluations if split in plain.splits]
-    pairs = [(figures_of(evaluations[split]).auroc, plain.splits[split][method].auroc) for split in splits]
-    return all(own < theirs for own, theirs in pairs if own is not None and theirs is not None)
 
 
 def _doubt(run: RunFolder, plain: Baselines, split: str, difference: float) -> str:

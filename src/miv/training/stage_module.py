@@ -244,22 +244,18 @@ class StageModule(LightningModule):
         """The exemplars of each batch of an epoch; the number of batches is constant."""
         return draw_batches(self.sets["train"], self.config.batch_size, self.config.grouping, random)
 
-    def share(self) -> ProcessShare:
-        """The part of every batch that this process takes."""
-        return ProcessShare.of_this_process()
-
     def configure_optimizers(self) -> Optimizer:
         return create_optimiser(self.config, self.verifier, effective_size(self.sets["train"]))
 
     def on_train_start(self) -> None:
         self._began = time.monotonic() - self.state.seconds
-        self._loss_sum = self.state.loss_sum if self.share().rank == 0 else 0.0
+        self._loss_sum = self.state.loss_sum if ProcessShare.of_this_process().rank == 0 else 0.0
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         epoch, step = self.state.epoch, self.state.step
         done = (epoch * self.steps + step) / (self.config.max_epochs * self.steps)
         set_rates(self.trainer.optimizers[0], learning_rate(self.config, epoch, done))
-        rank = self.share().rank  # so that poolings draw different random numbers per process
+        rank = ProcessShare.of_this_process().rank  # so that poolings draw different random numbers per process
         torch.manual_seed(_one_number(self.config.seed, self.stage, epoch, step, rank))
 
     def training_step(self, step: tuple[Batch, float], batch_idx: int) -> Tensor:
@@ -299,11 +295,9 @@ class StageModule(LightningModule):
         rate = self.trainer.optimizers[0].param_groups[0]["lr"]
         row = {"learning_rate": rate, "train_loss": self.state.loss_sum / self.drawn, **self.measure()}
         self.state.history.append(row)
-        self.state.step, self.state.loss_sum = 0, 0.0
-        self._loss_sum = 0.0
+        self.state.step, self.state.loss_sum, self._loss_sum = 0, 0.0, 0.0
 
     def measure(self) -> EpochMetrics:
-        """Current metrics on ``validation``."""
         answers, weight = self.answer(self.sets["validation"]), self.sets["validation"].weight
         losses = np.logaddexp(0, (1 - 2.0 * answers.label) * answers.logit)
         right = answers.yes == answers.label
@@ -326,12 +320,11 @@ class StageModule(LightningModule):
         return True
 
     def answer(self, exemplars: ExemplarSet) -> Predictions:
-        """The predictions for ``validation``."""
         return predict(self.verifier, exemplars, None if self.features is None else self.features["validation"])
 
     def settle(self) -> None:
         """Copy the sum of losses and the elapsed time, which are counted elsewhere, into the state."""
-        self.state.loss_sum = float(self.share().sum(np.float64(self._loss_sum)))
+        self.state.loss_sum = float(ProcessShare.of_this_process().sum(np.float64(self._loss_sum)))
         self.state.seconds = time.monotonic() - self._began
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:

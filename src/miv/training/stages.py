@@ -51,7 +51,7 @@ def train_loader(module: StageModule, workers: int) -> DataLoader[tuple[Batch, f
     """The training batches of a stage, with each distinct instance once, made here or by ``workers`` processes."""
     train, backbone, features = module.sets["train"], module.verifier.backbone, module.features
     seed, values = (module.config.seed, module.stage), train.pool.values
-    order = BatchSampler(module.state, module.draw_batches, module.steps, seed, module.share)
+    order = BatchSampler(module.state, module.draw_batches, module.steps, seed)
     lookup = (lambda rows: backbone.prepare(values[rows])) if features is None else embedded(features["train"])
     batches = _Batches(train, lookup)
     return DataLoader(batches, None, sampler=order, num_workers=workers, worker_init_fn=ignore_stop_signals)
@@ -267,8 +267,17 @@ _CONTRAST_SINCE = "0.1.0"  # the miv version whose contrast stages are still the
 _ELSEWHERE = (
     *("pooling", "pooling_options", "heads", "backbone", "backbone_options", "batch_size", "grouping", "patience"),
     *("learning_rates", "max_epochs", "frozen_stage", "frozen_patience", "frozen_max_epochs", "frozen_learning_rates"),
-    *("full_stage", "select_by", "start", "pull", "align_epochs", "align_learning_rate"),
-    *("recipe", "recipes", "without"),
+    *(
+        "full_stage",
+        "select_by",
+        "start",
+        "pull",
+        "align_epochs",
+        "align_learning_rate",
+        "recipe",
+        "recipes",
+        "without",
+    ),
 )
 
 

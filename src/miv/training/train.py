@@ -128,15 +128,7 @@ class TrainingRun:
     @property
     def advice(self) -> str:
         """What to do if all answers are the same, or below the baselines or guessing; empty if all is well."""
-        yes = self.predictions("validation").yes
-        texts = []
-        if yes.all() or not yes.any():
-            texts.append(
-                f"Warning: the verifier answers {'yes' if yes.all() else 'no'} to all {len(yes):,} exemplars of "
-                "validation. If its AUROC is above 0.5, `miv calibrate` finds a threshold that separates them.\n"
-            )
-        else:
-            texts.append(no_better_than_majority(self.evaluations) or "")
+        texts = [no_better_than_majority(self.evaluations) or ""]
         if self.reference is not None:
             texts.append(advice(self.evaluations, self.reference, RunFolder(self.folder)) or "")
         return "".join(texts)
