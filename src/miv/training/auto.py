@@ -53,13 +53,7 @@ ONE_CYCLE = TrainingConfig(heads=2, batch_size=128, grouping=128, optimiser="ada
 )
 
 # For all data: the head of a verifier that starts as a cosine.
-HEAD: dict[str, Any] = {
-    "start": "similar",
-    "heads": 1,
-    "optimiser": "adamw",
-    "schedule": "one_cycle",
-    "full_stage": False,
-}
+HEAD: dict[str, Any] = {"start": "similar", "heads": 1, "optimiser": "adamw", "schedule": "one_cycle"}
 HEAD |= {"select_by": "auroc", "learning_rates": ((0, 1e-3),), "backbone_learning_rate": "auto", "warmup": 1.0}
 HEAD |= {"pull": 4.0, "patience": 6, "frozen_patience": 4, "full_stage": False}
 
@@ -283,20 +277,17 @@ def choose(
         words = f"backbone {backbone} as given{'' if given.get('full_stage') else ', frozen'}"
     elif kind == "features" and (is_trained or "backbone_options" in given):
         words = "vectors unchanged"
-    elif kind == "features":
-        candidates = candidates_for(train)
-        name, aurocs = choose_backbone(train, candidates, cache, progress)
-        settings |= candidates[name]
-        words = f"vectors {'unchanged' if name == 'raw' else name}{comparison(aurocs)}"
     elif kind == "text":
         of_texts, words = choose_for_texts(sets, given)
         settings |= of_texts
-    elif len(train) < ENOUGH_TO_LEARN_FROM and not wants_network:
-        of_images = {"hog": {"backbone": "hog"}} if given.get("backbone_options") else candidates_for(train)
-        name, aurocs = choose_backbone(train, of_images, cache, progress)
-        settings |= of_images[name]
-        too_few = f"{len(train):,} exemplars are too few to train a network from scratch"
-        words = f"images described by {name}{comparison(aurocs)}, because {too_few}"
+    elif kind == "features" or (len(train) < ENOUGH_TO_LEARN_FROM and not wants_network):
+        candidates = {"hog": {"backbone": "hog"}} if given.get("backbone_options") else candidates_for(train)
+        name, aurocs = choose_backbone(train, candidates, cache, progress)
+        settings |= candidates[name]
+        words = f"vectors {'unchanged' if name == 'raw' else name}{comparison(aurocs)}"
+        if kind == "image":
+            too_few = f"{len(train):,} exemplars are too few to train a network from scratch"
+            words = f"images described by {name}{comparison(aurocs)}, because {too_few}"
     else:
         settings |= _contrast(train)
         trained = _told(train, (settings | given)["contrast_epochs"])
@@ -309,10 +300,8 @@ def choose(
     config = TrainingConfig().changed(settings | {"pooling": pooling})
     reason = f"Chosen for {len(train):,} train exemplars of {train.bag_sizes.mean():.1f} instances: {words}."
     if not POOLINGS[config.pooling].make.starts_as_nearest:
-        reason += (
-            f" {config.pooling} does not compare targets with the query, so it cannot start from the "
-            "nearest-target solution; the cap poolings and baseline can."
-        )
+        reason += f" {config.pooling} does not compare targets with the query, so it cannot start from the "
+        reason += "nearest-target solution; the cap poolings and baseline can."
     return Choice(config, reason)
 
 

@@ -267,17 +267,8 @@ _CONTRAST_SINCE = "0.1.0"  # the miv version whose contrast stages are still the
 _ELSEWHERE = (
     *("pooling", "pooling_options", "heads", "backbone", "backbone_options", "batch_size", "grouping", "patience"),
     *("learning_rates", "max_epochs", "frozen_stage", "frozen_patience", "frozen_max_epochs", "frozen_learning_rates"),
-    *(
-        "full_stage",
-        "select_by",
-        "start",
-        "pull",
-        "align_epochs",
-        "align_learning_rate",
-        "recipe",
-        "recipes",
-        "without",
-    ),
+    *("full_stage", "select_by", "start", "pull", "align_epochs", "align_learning_rate"),
+    *("recipe", "recipes", "without"),
 )
 
 
