@@ -215,7 +215,9 @@ def score_baselines(
             )
         backbone.check(train.pool)
         backbone.fit(train.pool.values[train.used])
-    texts = [split for split in sets if kind == "text" and (split in chosen or (split == "train" and backbone))]
+    texts = [
+        split for split in sets if kind == "text" and (split in chosen or (split == "train" and backbone is not None))
+    ]
     matches = {split: bm25(sets[split], train) for split in texts}
     rows: dict[str, dict[str, _Row]] = {split: {} for split in chosen}
     strength = None

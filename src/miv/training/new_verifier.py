@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from torch import nn
 
 from miv.backbones.base import check_kind
 from miv.backbones.cache import embed_instances
