@@ -39,7 +39,7 @@ from miv.tasks import create_task
 from miv.training.config import TrainingConfig
 from miv.training.new_verifier import create_verifier, resolve_backbone
 from miv.training.stage_module import StageModule
-from miv.training.stages import StageData
+from miv.training.stages import train_loader
 
 Beside = Literal["nothing", "encoder", "bfloat16"]
 
@@ -118,7 +118,7 @@ def measure(
         enable_progress_bar=False,
         enable_model_summary=False,
         callbacks=[timer],
-    ).fit(module, StageData(module, workers=0))
+    ).fit(module, train_loader(module, workers=0))
     print(f"memory {memory:.0e}, last {last}: {timer}", f"load {os.getloadavg()[0]:.1f}", file=sys.stderr)
     return timer
 

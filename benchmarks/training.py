@@ -36,9 +36,8 @@ from miv.runtime import SilentProgress
 from miv.tasks import create_task
 from miv.training.config import TrainingConfig
 from miv.training.new_verifier import create_verifier, resolve_backbone
-from miv.training.sampling import draw_order
-from miv.training.stage_module import SplitFeatures, StageModule
-from miv.training.stages import StageData
+from miv.training.stage_module import SplitFeatures, StageModule, draw_order
+from miv.training.stages import train_loader
 
 BATCH = 256
 WARM_UP, STEPS = 4, 12
@@ -97,7 +96,7 @@ def step_overhead(sets: dict[str, ExemplarSet], quick: bool) -> dict[str, float]
             enable_model_summary=False,
             callbacks=[timer],
         )
-        trainer.fit(module, StageData(module, workers=0))
+        trainer.fit(module, train_loader(module, workers=0))
         key = "step_overhead" if augmentation == "none" else "step_overhead_augmented"
         pairs = {key: (timer.whole, timer.alone), f"{key}_processor": (timer.whole_processor, timer.alone_processor)}
         for name, (whole, alone) in pairs.items():
@@ -131,14 +130,14 @@ def frozen_epoch_gain(sets: dict[str, ExemplarSet], backbone: str, options: dict
     config = resolve_backbone(TrainingConfig(batch_size=BATCH, backbone=backbone, backbone_options=options), pool)
     verifier = create_verifier(config, pool)
     verifier.backbone.freeze()
-    sampler = StageData(StageModule(verifier, config, 0, sets, None), workers=0).sampler
+    sampler = train_loader(StageModule(verifier, config, 0, sets, None), workers=0).sampler
     parts = [part for part, _ in zip(sampler, range(3 if quick else 7), strict=False)]
     needed = sets["train"].subset(np.concatenate([chosen for chosen, _ in parts])).used
     cached: SplitFeatures = {"train": embed_instances(verifier.backbone, pool, needed)}
     seconds: dict[str, list[float]] = {"embeds": [], "cache": []}
     for name, features in (("embeds", None), ("cache", cached)):
         module = StageModule(verifier, config, 0, sets, features)
-        batches = StageData(module, workers=0).train_dataloader().dataset
+        batches = train_loader(module, workers=0).dataset
         optimiser = module.configure_optimizers()
         for part in parts:
             start = time.perf_counter()

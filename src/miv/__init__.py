@@ -19,8 +19,7 @@ _NAMES = {
     "miv.gallery": ("Gallery",),
     "miv.interop.sklearn": ("MIVClassifier",),
     "miv.poolings": ("Pooling", "PoolingOutput", "create_pooling", "list_poolings", "register_pooling"),
-    "miv.training.evaluate": ("evaluate",),
-    "miv.training.train": ("TrainingRun", "train"),
+    "miv.training.train": ("TrainingRun", "evaluate", "train"),
     "miv.verifier.network": ("Verification", "Verifier"),
     "miv.verifier.verdict": ("Verdict", "Verdicts"),
 }
@@ -48,8 +47,8 @@ if TYPE_CHECKING:
     from miv.poolings import create_pooling as create_pooling
     from miv.poolings import list_poolings as list_poolings
     from miv.poolings import register_pooling as register_pooling
-    from miv.training.evaluate import evaluate as evaluate
     from miv.training.train import TrainingRun as TrainingRun
+    from miv.training.train import evaluate as evaluate
     from miv.training.train import train as train
     from miv.verifier.network import Verification as Verification
     from miv.verifier.network import Verifier as Verifier

@@ -94,7 +94,7 @@ def test_the_command_that_is_advised_for_an_unfinished_run_goes_on_with_it(
 ) -> None:
     data = "digits-twin --task-option writers=6 --task-option held_out_writers=6 --task-option copies=2"
     command = f"train {data} --out 'my runs/a' --max-epochs 1 --batch-size 16 --pooling baseline --threads 1"
-    monkeypatch.setattr("miv.training.planned_stages.run_stage", interrupt)
+    monkeypatch.setattr("miv.training.fitting.run_stage", interrupt)
     with pytest.raises(InterruptedError):
         run(*shlex.split(command))
     with pytest.raises(MIVError, match=r"my runs/a is not finished\. Resume it: ") as caught:
@@ -169,7 +169,7 @@ def test_a_stop_before_the_run_began_says_that_the_same_command_starts_it(
 def test_ctrl_c_in_another_command_says_that_it_stopped(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("miv.training.evaluate.open_one", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr("miv.training.train.open_one", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
     monkeypatch.setattr(sys, "argv", ["miv", "evaluate", "miv/digits", "data"])
     with pytest.raises(SystemExit) as ended:
         main()

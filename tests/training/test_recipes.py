@@ -16,9 +16,8 @@ from miv import ExemplarSet, InstancePool, Verifier
 from miv.evaluation import auroc
 from miv.evaluation.predicting import predict
 from miv.poolings.cap_tokens import CapTokensPooling
-from miv.training.bag_data import BagData
 from miv.training.config import TrainingConfig
-from miv.training.fits import contrast_maps, label_maps, logistic, solve, whitening
+from miv.training.fits import BagData, contrast_maps, label_maps, logistic, solve, whitening
 from miv.training.fitting import recipes_for, token_matches
 from miv.training.forms import Form, Head, set_form
 from miv.training.recipes import RECIPES

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from miv.data import ExemplarSet, InstancePool
 from miv.runtime import ProcessShare
 from miv.training.checkpoint import StageState
-from miv.training.sampling import BatchSampler, draw_batches, draw_order, draw_positives
-from miv.training.stage_module import DRAWS, affine
+from miv.training.stage_module import DRAWS, BatchSampler, affine, draw_batches, draw_order, draw_positives
 from tests.training.tiny import tiny_sets
 
 

@@ -18,7 +18,7 @@ from miv.evaluation import auroc
 from miv.evaluation.predicting import predict
 from miv.evaluation.runs import recipe_rows
 from miv.registry import Registry
-from miv.training.bag_data import BagData
+from miv.training.fits import BagData
 from miv.training.forms import Form
 from miv.training.recipes import RECIPES, Recipe
 from miv.training.selection import Selection, select

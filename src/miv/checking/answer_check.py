@@ -17,14 +17,7 @@ from miv.backbones.cache import without_cut_warning
 from miv.backbones.hf_files import MINILM
 from miv.checking.results import CheckedAnswer, CheckedSentence, Citation, Outcome, Source
 from miv.checking.sentences import Sentence, word_count
-from miv.checking.sources import (
-    MOST_PAIRS,
-    MOST_SENTENCES,
-    Sources,
-    Text,
-    read_answer,
-    read_sources,
-)
+from miv.checking.sources import MOST_PAIRS, MOST_SENTENCES, Sources, Text, read_answer, read_sources
 from miv.data.kinds import KINDS
 from miv.errors import MIVError, MIVWarning
 from miv.runtime import Progress

@@ -47,12 +47,7 @@ class Sentence:
 
 
 def split_sentences(
-    text: str,
-    *,
-    markdown: bool = True,
-    code: bool = False,
-    indented_code: bool = False,
-    front_matter: bool = False,
+    text: str, *, markdown: bool = True, code: bool = False, indented_code: bool = False, front_matter: bool = False
 ) -> list[Sentence]:
     r"""Split a text into sentences; headings, list items and rows of tables are sentences of their own.
 

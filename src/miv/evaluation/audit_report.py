@@ -18,11 +18,7 @@ Row = dict[str, Any]
 Models = dict[str, Document]
 Table = tuple[str, str, list[Row]]  # title, note, rows
 
-_CHANGES = {
-    "witnesses deleted": "delete_witnesses",
-    "others deleted": "delete_others",
-    "query swapped": "swap_query",
-}
+_CHANGES = {"witnesses deleted": "delete_witnesses", "others deleted": "delete_others", "query swapped": "swap_query"}
 
 
 def tables(models: Models) -> list[Table]:

@@ -20,12 +20,7 @@ MOST_EXEMPLARS = 20_000
 
 
 def write_report(
-    source: ReportSource,
-    out: Path | str,
-    *,
-    exemplars: int = 2000,
-    title: str = "",
-    audit: Path | None = None,
+    source: ReportSource, out: Path | str, *, exemplars: int = 2000, title: str = "", audit: Path | None = None
 ) -> None:
     """Write the report of ``open_runs`` as one HTML file, atomically; the arguments are those of ``miv.report``."""
     out = Path(out)

@@ -26,10 +26,7 @@ class MINetPooling(Pooling):
     has_attention = False
 
     def __init__(
-        self,
-        channels: int,
-        hidden: Sequence[int] = (256, 128, 64),
-        pool: Literal["max", "mean", "lse"] = "max",
+        self, channels: int, hidden: Sequence[int] = (256, 128, 64), pool: Literal["max", "mean", "lse"] = "max"
     ) -> None:
         super().__init__(channels)
         check_choice("pool", pool, ("max", "mean", "lse"))

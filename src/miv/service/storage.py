@@ -27,14 +27,7 @@ from safetensors.numpy import load, save
 from miv.errors import MIVError
 from miv.files.atomic import PART, original_name, readable_disk_errors, whole_file
 from miv.files.cache import cache_folder
-from miv.gallery import (
-    MANIFEST_NAME,
-    Gallery,
-    GalleryBusy,
-    GalleryManifest,
-    GalleryReplaced,
-    require_arrow,
-)
+from miv.gallery import MANIFEST_NAME, Gallery, GalleryBusy, GalleryManifest, GalleryReplaced, require_arrow
 from miv.service.client import RemoteBag
 from miv.service.errors import RefusedRequest, storage_errors
 from miv.service.models import LoadedModel

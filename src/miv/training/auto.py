@@ -1,86 +1,61 @@
 """The preset ``auto``: choose settings by the kind and number of the data, with a one-line reason."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from miv.backbones.hf_files import MINILM, installed_sentence_encoder
+import numpy as np
+
+from miv.backbones import Backbone, create_backbone
+from miv.backbones.cache import embed_pool
+from miv.backbones.descriptors import Features, unlike_scales
+from miv.backbones.hf_files import MINILM, find_model, installed_sentence_encoder
+from miv.backbones.hf_text import TOKENIZER_NAME, valid_text
+from miv.backbones.precision import has_native_bfloat16
 from miv.data import ExemplarSet
 from miv.errors import MIVError, unknown_name
+from miv.evaluation import auroc
+from miv.evaluation.baselines import cosines, mean_direction
+from miv.evaluation.metrics import auroc_error
+from miv.files.arrays import Floats, Integers, Vectors
+from miv.files.cache import cache_folder
 from miv.poolings import POOLINGS
 from miv.poolings.cap import CrossAttentionPooling
 from miv.runtime import Progress, available_cores
 from miv.training.config import AUTO, TrainingConfig
-from miv.training.representation import candidates_for, choose_backbone, comparison
-from miv.training.text_length import choose_max_tokens
+from miv.training.selection import STANDARD_ERRORS
 
 # Handwritten digits from scratch: a small network that keeps positions, first trained by contrast.
-CONTRAST_START: dict[str, Any] = {
-    "backbone": "compact_cnn",
-    "backbone_options": {"size": "small", "grid": 4, "features": 128},
-    "augmentation": "affine",
-    "weight_decay": 0.02,
-    "contrast_epochs": 24,
-    "contrast_learning_rates": ((0, 2e-3),),
-}
+CONTRAST_START: dict[str, Any] = {"backbone": "compact_cnn", "augmentation": "affine", "weight_decay": 0.02}
+CONTRAST_START |= {"backbone_options": {"size": "small", "grid": 4, "features": 128}}
+CONTRAST_START |= {"contrast_epochs": 24, "contrast_learning_rates": ((0, 2e-3),)}
 
-PRESETS: dict[str, TrainingConfig] = {
-    "qmnist": TrainingConfig(
-        backbone="timm:resnet18",
-        backbone_options={"image_size": [32, 32]},  # height and width
-        heads=2,
-        batch_size=768,
-        learning_rates=((0, 1e-4), (5, 5e-5), (20, 2e-5)),
-        patience=30,
+PRESETS: dict[str, TrainingConfig] = {  # of the authors
+    "qmnist": TrainingConfig(heads=2, batch_size=768, patience=30).changed(
+        {"backbone": "timm:resnet18", "backbone_options": {"image_size": [32, 32]}}  # height and width
+        | {"learning_rates": ((0, 1e-4), (5, 5e-5), (20, 2e-5))}
     ),
-    "signature": TrainingConfig(
-        backbone="timm:tf_efficientnetv2_b3",
-        backbone_options={"image_size": [128, 256]},
-        heads=6,
-        batch_size=64,
-        learning_rates=((0, 5e-6), (5, 2e-6), (10, 1e-6)),
-        patience=10,
+    "signature": TrainingConfig(heads=6, batch_size=64, patience=10).changed(
+        {"backbone": "timm:tf_efficientnetv2_b3", "backbone_options": {"image_size": [128, 256]}}
+        | {"learning_rates": ((0, 5e-6), (5, 2e-6), (10, 1e-6))}
     ),
-    "fever": TrainingConfig(
-        backbone="hf:sentence-transformers/multi-qa-MiniLM-L6-cos-v1",
-        backbone_options={"pooling": "cls"},
-        heads=4,
-        batch_size=48,
-        learning_rates=((0, 1e-5), (10, 5e-6), (20, 2e-6)),
-        patience=10,
+    "fever": TrainingConfig(heads=4, batch_size=48, patience=10).changed(
+        {"backbone": "hf:sentence-transformers/multi-qa-MiniLM-L6-cos-v1", "backbone_options": {"pooling": "cls"}}
+        | {"learning_rates": ((0, 1e-5), (10, 5e-6), (20, 2e-6))}
     ),
 }
 
 # Short training from the paper's start, for the tier `cpu` of the experiments.
-ONE_CYCLE = TrainingConfig(
-    heads=2,
-    batch_size=128,
-    grouping=128,
-    optimiser="adamw",
-    weight_decay=0.01,
-    learning_rates=((0, 1.5e-3),),
-    frozen_learning_rates=((0, 5e-3),),
-    schedule="one_cycle",
-    max_epochs=20,
-    patience=20,
-    frozen_patience=20,
+ONE_CYCLE = TrainingConfig(heads=2, batch_size=128, grouping=128, optimiser="adamw", weight_decay=0.01).changed(
+    {"learning_rates": ((0, 1.5e-3),), "frozen_learning_rates": ((0, 5e-3),), "schedule": "one_cycle"}
+    | {"max_epochs": 20, "patience": 20, "frozen_patience": 20}
 )
 
 # For all data: the head of a verifier that starts as a cosine.
-HEAD: dict[str, Any] = {
-    "start": "similar",
-    "heads": 1,
-    "optimiser": "adamw",
-    "schedule": "one_cycle",
-    "select_by": "auroc",
-    "learning_rates": ((0, 1e-3),),
-    "backbone_learning_rate": "auto",
-    "warmup": 1.0,
-    "pull": 4.0,
-    "patience": 6,
-    "frozen_patience": 4,
-    "full_stage": False,
-}
+HEAD: dict[str, Any] = {"start": "similar", "heads": 1, "optimiser": "adamw", "schedule": "one_cycle"}
+HEAD |= {"select_by": "auroc", "learning_rates": ((0, 1e-3),), "backbone_learning_rate": "auto", "warmup": 1.0}
+HEAD |= {"pull": 4.0, "patience": 6, "frozen_patience": 4, "full_stage": False}
 
 # Ours for QMNIST, chosen on its validation split.
 PRESETS["best"] = TrainingConfig().changed(
@@ -102,8 +77,54 @@ def preset(name: str, pooling: str | None = None) -> TrainingConfig:
     return settings.changed({"pooling": pooling, "patience": _PATIENCE.get((name, pooling), settings.patience)})
 
 
+SHORTEST, LONGEST = 96, 256  # default of the encoder, and its length in training
+SHARE = 95  # percentile of the lengths of train texts
+BUDGET = 600.0  # seconds of embedding
+_STEP = 16
+_SPECIAL = 2  # tokens before and after the text
+_SAMPLE = 1_000
+_TOKENS_A_SECOND = 3_000  # of one core with float32
+_BY_BFLOAT16 = 1.8  # times as many
+
+
+def choose_max_tokens(sets: Mapping[str, ExemplarSet]) -> tuple[int, str]:
+    """The number of tokens to read, and words for the reason if not all of it goes without saying."""
+    train = sets["train"]
+    chosen = np.random.default_rng(0).permutation(train.used)[:_SAMPLE]
+    texts = [str(train.pool.values[row]) for row in chosen.tolist()]
+    # A token has a character or more, so most texts need no tokenizer here.
+    if np.percentile([len(text) for text in texts], SHARE) <= SHORTEST - _SPECIAL:
+        return SHORTEST, ""
+    lengths = count_tokens(texts)
+    needed = int(np.clip(np.ceil(np.percentile(lengths, SHARE) / _STEP) * _STEP, SHORTEST, LONGEST))
+    if needed == SHORTEST:
+        return SHORTEST, ""
+    total = sum({id(one.pool): len(one.pool) for one in sets.values()}.values())
+    speed = _TOKENS_A_SECOND * available_cores() * (_BY_BFLOAT16 if has_native_bfloat16() else 1.0)
+    most = needed
+    while most > SHORTEST and total * np.minimum(lengths, most).mean() / speed > BUDGET:
+        most -= _STEP
+    share = (lengths <= most).mean()
+    words = f", reading at most {most} tokens of a text, which {share:.0%} of the train texts do not exceed"
+    if most < needed:
+        words += f"; {needed} would take more than {BUDGET / 60:.0f} minutes to embed (--backbone-options max_tokens=N)"
+    return most, words
+
+
+def count_tokens(texts: Sequence[str]) -> Integers:
+    """The number of tokens of each text, special ones included; at most one more than ``LONGEST``."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(Path(find_model(MINILM)) / TOKENIZER_NAME))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(LONGEST + 1)
+    encoded = tokenizer.encode_batch_fast([valid_text(text) for text in texts])
+    return np.array([len(text.ids) for text in encoded], np.int64)
+
+
 BACKBONE, POOLING = f"sentence_tokens:{MINILM}", "cap_tokens"
 VECTOR, WIDTH, KEPT = 384, 128, 62  # channels of the vector and of a token, and the largest number of tokens
+WITH_TOKENS = {"backbone": BACKBONE, "pooling": POOLING, "pooling_options": {"vector": VECTOR, "width": WIDTH}}
 MOST_BYTES = 2 << 30  # of features, which are in memory while they are computed: about 64,000 texts
 _NEEDS_VECTORS = ("pooling_options", "full_stage", "contrast_epochs", "trainable_layers")
 
@@ -122,25 +143,92 @@ def choose_for_texts(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> tup
     named += ["backbone_options"] if given.get("backbone_options", {}).keys() - {"max_tokens"} else []
     named += ["pooling"] if given.get("pooling", POOLING) != POOLING else []
     named += ["start"] if given.get("start") == "paper" else []
-    why = None
-    if named:
-        why = f"one vector per text because of {named[0]}"
-    elif needed > MOST_BYTES:
-        why = (
-            f"one vector per text because the tokens of {texts:,} texts would take {needed / 2**30:.1f} GB; --backbone "
-            f"{BACKBONE} compares tokens anyway"
-        )
+    why = f"one vector per text because of {named[0]}" if named else ""
+    if not named and needed > MOST_BYTES:
+        told = f"the tokens of {texts:,} texts would take {needed / 2**30:.1f} GB"
+        why = f"one vector per text because {told}; --backbone {BACKBONE} compares tokens anyway"
     length, reading = (0, "") if given.get("backbone_options") else choose_max_tokens(sets)
     options = {"backbone_options": {"max_tokens": length}} if reading else {}
-    if why is not None:
+    if why:
         return {"backbone": vectors} | options, f"texts with the frozen sentence encoder {vectors}, {why}{reading}"
     words = "CAP on one vector per text and, where they help, the best match of each token"
-    return with_tokens() | options, f"texts with the frozen encoder {BACKBONE}: {words}{reading}"
+    return WITH_TOKENS | options, f"texts with the frozen encoder {BACKBONE}: {words}{reading}"
 
 
-def with_tokens() -> dict[str, Any]:
-    """The settings that compare vectors and tokens."""
-    return {"backbone": BACKBONE, "pooling": POOLING, "pooling_options": {"vector": VECTOR, "width": WIDTH}}
+UNLIKE_SCALES = 10.0  # embeddings and descriptors reach 1 to 5, tables of measurements 100 and more
+FEW_CHANNELS = 64  # fewer are columns of a table
+MOST_EXEMPLARS, _MOST_TARGETS = 1_500, 200_000  # by which representations are compared
+
+Candidates = Mapping[str, Mapping[str, Any]]
+"""Settings of training by a short name; the first is preferred."""
+
+
+def candidates_for(train: ExemplarSet) -> Candidates:
+    """The representations of images or vectors that need no training."""
+    values = train.pool.values
+    if train.pool.kind == "image":
+        # Of two that are as good, the one that sees shapes and colours: the recipes weigh its channels.
+        names = ["hog"] if values.ndim == 3 else ["hog", "hog_colour", "colour"]
+        return {name: {"backbone": name} for name in names}
+    some = _sample(train)
+    is_table = values.shape[1] < FEW_CHANNELS or unlike_scales(some.pool.values[some.used]) > UNLIKE_SCALES
+    forms: dict[str, dict[str, Any]] = {"raw": {}, "standardised": {"backbone_options": {"standardise": True}}}
+    return {name: forms[name] for name in sorted(forms, reverse=is_table)}
+
+
+def choose_backbone(
+    train: ExemplarSet, candidates: Candidates, cache: Path | None = None, progress: Progress | None = None
+) -> tuple[str, dict[str, float]]:
+    """The name of the first candidate that is not clearly worse than the best, and the AUROC of those compared.
+
+    A candidate is judged by the cosine of the query and its nearest target, raw or centred, on at most 1,500 exemplars
+    of train. Clearly worse means by more than half a standard error of the difference. Features go through the cache.
+    """
+    first, some = next(iter(candidates)), _sample(train)
+    if len(candidates) == 1 or some.label.min() == some.label.max():
+        return first, {}
+    folder = cache_folder() / "features" if cache is None else cache
+    scores = {}
+    for name, settings in candidates.items():
+        scores[name] = _nearest(some, embed_pool(_backbone(settings, some), some.pool, folder, progress))
+    aurocs = {name: auroc(some.label, score) for name, score in scores.items()}
+    best = max(aurocs, key=lambda name: aurocs[name])
+    for name, score in scores.items():
+        if aurocs[best] - aurocs[name] <= STANDARD_ERRORS * auroc_error(some.label, scores[best], score):
+            return name, aurocs
+    return best, aurocs
+
+
+def comparison(aurocs: Mapping[str, float]) -> str:
+    """The figures of a choice in brackets, or nothing if there was none."""
+    figures = ", ".join(f"{name} {value:.2f}".replace(" 0.", " .") for name, value in aurocs.items())
+    return f" (AUROC of the nearest target: {figures})" if figures else ""
+
+
+def _sample(train: ExemplarSet) -> ExemplarSet:
+    """At most 1,500 exemplars; with the whole pool, whose features training needs, unless it is far larger."""
+    order = np.random.default_rng(0).permutation(len(train))
+    fits = np.cumsum(train.bag_sizes[order]) <= max(_MOST_TARGETS, train.bag_sizes[order[0]])
+    chosen = order[fits][:MOST_EXEMPLARS]
+    if len(chosen) < len(train):
+        train = train.subset(np.sort(chosen))
+    return train if 2 * len(train.used) >= len(train.pool) else train.compact()
+
+
+def _backbone(settings: Mapping[str, Any], exemplars: ExemplarSet) -> Backbone:
+    options = settings.get("backbone_options", {})
+    if exemplars.pool.kind != "features":
+        return create_backbone(settings["backbone"], **options)
+    backbone = Features(exemplars.pool.values.shape[1], **options)
+    if backbone.standardise:
+        backbone.fit(exemplars.pool.values[exemplars.used])
+    return backbone
+
+
+def _nearest(exemplars: ExemplarSet, features: Vectors) -> Floats:
+    """``(E,)`` the largest cosine of each bag, raw or centred, whichever has the higher AUROC."""
+    centred = cosines(exemplars, features, mean_direction(exemplars, features)).nearest
+    return max(cosines(exemplars, features).nearest, centred, key=lambda score: auroc(exemplars.label, score))
 
 
 # Number of train exemplars above which a network from scratch beats a fixed descriptor with a learned map.
@@ -186,24 +274,21 @@ def choose(
         words = f"images with {backbone} as given, {_told(train, (settings | given)['contrast_epochs'])}"
     elif backbone is not None and backbone != "features":
         if backbone == BACKBONE and given.get("pooling", POOLING) == POOLING and not is_trained:
-            settings |= with_tokens()
+            settings |= WITH_TOKENS
         words = f"backbone {backbone} as given{'' if given.get('full_stage') else ', frozen'}"
     elif kind == "features" and (is_trained or "backbone_options" in given):
         words = "vectors unchanged"
-    elif kind == "features":
-        candidates = candidates_for(train)
-        name, aurocs = choose_backbone(train, candidates, cache, progress)
-        settings |= candidates[name]
-        words = f"vectors {'unchanged' if name == 'raw' else name}{comparison(aurocs)}"
     elif kind == "text":
         of_texts, words = choose_for_texts(sets, given)
         settings |= of_texts
-    elif len(train) < ENOUGH_TO_LEARN_FROM and not wants_network:
-        of_images = {"hog": {"backbone": "hog"}} if given.get("backbone_options") else candidates_for(train)
-        name, aurocs = choose_backbone(train, of_images, cache, progress)
-        settings |= of_images[name]
-        too_few = f"{len(train):,} exemplars are too few to train a network from scratch"
-        words = f"images described by {name}{comparison(aurocs)}, because {too_few}"
+    elif kind == "features" or (len(train) < ENOUGH_TO_LEARN_FROM and not wants_network):
+        candidates = {"hog": {"backbone": "hog"}} if given.get("backbone_options") else candidates_for(train)
+        name, aurocs = choose_backbone(train, candidates, cache, progress)
+        settings |= candidates[name]
+        words = f"vectors {'unchanged' if name == 'raw' else name}{comparison(aurocs)}"
+        if kind == "image":
+            too_few = f"{len(train):,} exemplars are too few to train a network from scratch"
+            words = f"images described by {name}{comparison(aurocs)}, because {too_few}"
     else:
         settings |= _contrast(train)
         trained = _told(train, (settings | given)["contrast_epochs"])
@@ -216,10 +301,8 @@ def choose(
     config = TrainingConfig().changed(settings | {"pooling": pooling})
     reason = f"Chosen for {len(train):,} train exemplars of {train.bag_sizes.mean():.1f} instances: {words}."
     if not POOLINGS[config.pooling].make.starts_as_nearest:
-        reason += (
-            f" {config.pooling} does not compare targets with the query, so it cannot start from the "
-            "nearest-target solution; the cap poolings and baseline can."
-        )
+        reason += f" {config.pooling} does not compare targets with the query, so it cannot start from the "
+        reason += "nearest-target solution; the cap poolings and baseline can."
     return Choice(config, reason)
 
 

@@ -4,6 +4,7 @@ import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from miv.evaluation.runs import RunFolder
 from miv.files.arrays import Floats, Integers, Labels, Vectors
 from miv.files.cache import cache_folder
 from miv.runtime import Progress
-from miv.training.representation import candidates_for, choose_backbone
+from miv.training.auto import candidates_for, choose_backbone
 from miv.verifier.network import Verifier
 
 SATURATION = 1.5  # k1: how soon repeated words stop counting
@@ -55,18 +56,13 @@ def bm25(exemplars: ExemplarSet, train: ExemplarSet | None = None) -> Floats:
     held_back = SATURATION * (1 - LENGTH + LENGTH * length / mean_length)  # (P,)
     weights, row = counts.copy(), csr.owners(counts.indptr)
     weights.data = rarity[counts.indices] * counts.data * (SATURATION + 1) / (counts.data + held_back[row])
-    return _products(exemplars, counts.sign(), weights)
-
-
-def _products(exemplars: ExemplarSet, queries: Any, targets: Any) -> Floats:
-    """``(T,)`` the product of each target and its query, rows of ``(P, V)``; of several references, the mean."""
     products = np.zeros(len(exemplars.bag_index))
     ptr, references = exemplars.all_references
-    share = csr.to_rows(1 / np.diff(ptr), ptr)
-    queries = csr_array((share, references, ptr), shape=(len(exemplars), queries.shape[0])) @ queries  # (E, V)
+    share = csr.to_rows(1 / np.diff(ptr), ptr)  # of several references, the mean counts
+    queries = csr_array((share, references, ptr), shape=(len(exemplars), len(length))) @ counts.sign()  # (E, V)
     for start in range(0, len(products), _TOGETHER):
         part = slice(start, start + _TOGETHER)
-        pairs = queries[exemplars.owner[part]].multiply(targets[exemplars.bag_index[part]])
+        pairs = queries[exemplars.owner[part]].multiply(weights[exemplars.bag_index[part]])
         products[part] = np.asarray(pairs.sum(axis=1)).reshape(-1)
     return products
 
@@ -85,29 +81,10 @@ def _count_words(exemplars: ExemplarSet, places: dict[str, int]) -> Any:
     return counts
 
 
-def fit_ngrams(train: ExemplarSet) -> Any:
-    """TF-IDF of sequences of 2 to 4 characters inside words, with the frequencies of the texts in train's bags."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    vectoriser = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4), sublinear_tf=True, dtype=np.float32)
-    texts = train.pool.values[np.unique(train.bag_index)]
-    return vectoriser.fit(texts) if any(str(text).strip() for text in texts) else None
-
-
-def text_scores(exemplars: ExemplarSet, train: ExemplarSet, ngrams: Any, near: Cosines) -> Vectors:
-    """``(T, 3)`` the cosine of each target and its query, their BM25 and the cosine of their character n-grams."""
-    scores = [near.each, bm25(exemplars, train)]
-    if ngrams is not None:
-        texts = exemplars.compact()  # without texts of other sets
-        vectors = ngrams.transform(texts.pool.values)
-        scores.append(_products(texts, vectors, vectors))
-    return np.column_stack(scores)
-
-
-def blend_inputs(scores: Vectors, ptr: Integers) -> Vectors:
-    """``(E, 2 S)`` the largest and the mean of each score ``(T, S)`` in each bag."""
-    largest = np.column_stack([csr.bag_maxima(score, ptr) for score in scores.T])
-    return np.column_stack([largest, csr.bag_sums(scores, ptr) / np.diff(ptr)[:, None]])
+def blend_inputs(near: Cosines, match: Floats, ptr: Integers) -> Vectors:
+    """``(E, 4)`` the largest cosine and BM25 ``(T,)`` of each bag, and their means."""
+    inputs = [near.nearest, csr.bag_maxima(match, ptr), near.mean, csr.bag_sums(match, ptr) / np.diff(ptr)]
+    return np.column_stack(inputs).astype(np.float32)
 
 
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)  # values of C: small ones keep the weights near 0
@@ -166,14 +143,11 @@ def _fit(scaled: Vectors, label: Labels, strengths: Any) -> dict[float, Any]:
     from sklearn.linear_model import LogisticRegression
 
     models: dict[float, Any] = {}
-    start = None
-    for strength in strengths:
-        model = LogisticRegression(C=strength, max_iter=_STEPS, warm_start=True)
-        if start is not None:
-            model.coef_, model.intercept_, model.classes_ = start.coef_, start.intercept_, start.classes_
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # it is close enough after this many steps
-            models[strength] = start = model.fit(scaled, label)
+    model = LogisticRegression(max_iter=_STEPS, warm_start=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # it is close enough after this many steps
+        for strength in strengths:
+            models[strength] = deepcopy(model.set_params(C=strength).fit(scaled, label))
     return models
 
 
@@ -182,7 +156,7 @@ METHODS = {  # in display order
     "mean": "mean cosine of the query and all targets",
     "centred": "cosine of the query and its nearest target, after the mean of the train features is subtracted",
     "logistic": "logistic regression on largest cosine, mean cosine, |q − t*| and q · t*, t* being the nearest target",
-    "blend": "logistic regression on the largest and mean cosine, BM25 and cosine of character n-grams",
+    "blend": "logistic regression on the largest and mean cosine and BM25",
     "bm25": "BM25 of the best target, by words",
     "hog": "largest cosine of histograms of oriented gradients",
     "colour": "largest cosine of colour histograms",
@@ -228,33 +202,35 @@ def score_baselines(
     folder = Path(cache) if cache is not None else cache_folder() / "features"
     name = backbone if isinstance(backbone, str) else None
     train = sets.get("train")
-    is_new = name is not None
     if backbone is None and kind == "features":  # as `miv train` takes them
         channels = int(next(iter(sets.values())).pool.values.shape[1])
         form = "raw" if train is None else choose_backbone(train, candidates_for(train), folder, progress)[0]
-        backbone, name, is_new = Features(channels, form == "standardised"), "features", True
+        backbone, name = Features(channels, form == "standardised"), "features"
     elif isinstance(backbone, str):
         backbone = create_backbone(backbone, **(backbone_options or {}))
-    if is_new and isinstance(backbone, Features) and backbone.standardise:
+    if name is not None and isinstance(backbone, Features) and backbone.standardise:
         if train is None:
             raise MIVError(
                 f"The backbone standardises vectors by the split train, but got {', '.join(sets)}. Add train."
             )
         backbone.check(train.pool)
         backbone.fit(train.pool.values[train.used])
+    texts = [
+        split for split in sets if kind == "text" and (split in chosen or (split == "train" and backbone is not None))
+    ]
+    matches = {split: bm25(sets[split], train) for split in texts}
     rows: dict[str, dict[str, _Row]] = {split: {} for split in chosen}
     strength = None
     if backbone is not None:
-        rows, strength = _by_features(sets, chosen, backbone, folder, progress)
+        rows, strength = _by_features(sets, chosen, backbone, folder, progress, matches)
         name = name or type(backbone).__name__
     for split in chosen:
         if kind == "text":
-            rows[split]["bm25"] = _nearest(sets[split], bm25(sets[split], train))
-        if kind == "image":
-            is_grey = sets[split].pool.values.ndim == 3
-            for descriptor in [name for name in DESCRIPTORS if not (is_grey and name == "colour")]:
-                features = embed_pool(create_backbone(descriptor), sets[split].pool, folder, progress)
-                rows[split][descriptor] = _nearest(sets[split], cosines(sets[split], features).each)
+            rows[split]["bm25"] = _nearest(sets[split], matches[split])
+        is_grey = kind == "image" and sets[split].pool.values.ndim == 3
+        for descriptor in [name for name in DESCRIPTORS if kind == "image" and not (is_grey and name == "colour")]:
+            features = embed_pool(create_backbone(descriptor), sets[split].pool, folder, progress)
+            rows[split][descriptor] = _nearest(sets[split], cosines(sets[split], features).each)
     figures = {split: {method: row[0] for method, row in methods.items()} for split, methods in rows.items()}
     scores = {split: {method: row[1] for method, row in methods.items()} for split, methods in rows.items()}
     return Baselines(figures, name, strength, isinstance(backbone, Features) and backbone.standardise, scores)
@@ -276,40 +252,37 @@ def _chosen(sets: Mapping[str, ExemplarSet], splits: tuple[str, ...] | None) -> 
 
 
 def _by_features(
-    sets: Mapping[str, ExemplarSet], chosen: list[str], backbone: Backbone, cache: Path, progress: Progress | None
+    sets: Mapping[str, ExemplarSet],
+    chosen: list[str],
+    backbone: Backbone,
+    cache: Path,
+    progress: Progress | None,
+    matches: Mapping[str, Floats],
 ) -> tuple[dict[str, dict[str, _Row]], float | None]:
-    """The rows of the chosen splits, and the C of the regression, if there is one."""
-
-    def embedded(split: str) -> tuple[ExemplarSet, Vectors, Cosines]:
-        features = embed_pool(backbone, sets[split].pool, cache, progress)[:, : backbone.vector_channels]
-        return sets[split], features, cosines(sets[split], features)
-
-    mean = fitted = blend = ngrams = None
-    if "train" in sets:
-        train, features, near = embedded("train")
-        mean, fitted = mean_direction(train, features), fit_logistic(train, logistic_inputs(train, features, near))
-        if train.pool.kind == "text":
-            ngrams = fit_ngrams(train)
-            scores = text_scores(train, train, ngrams, near)
-            blend = fit_logistic(train, blend_inputs(scores, train.bag_ptr))
-    found = {}
-    for split in chosen:
-        exemplars, features, near = embedded(split)
-        found[split] = {
-            "nearest": _measure(exemplars, near.nearest, near.each),
-            "mean": _measure(exemplars, near.mean, near.each),
-        }
+    """The rows of the chosen splits, and the C of the regression, if there is one; ``matches`` are those of BM25."""
+    mean = fitted = blend = None
+    rows: dict[str, dict[str, _Row]] = {}
+    for split in (*(["train"] if "train" in sets else []), *chosen):
+        exemplars = sets[split]
+        features = embed_pool(backbone, exemplars.pool, cache, progress)[:, : backbone.vector_channels]
+        near = cosines(exemplars, features)
+        if split == "train":
+            mean = mean_direction(exemplars, features)
+            fitted = fit_logistic(exemplars, logistic_inputs(exemplars, features, near))
+            if matches:
+                blend = fit_logistic(exemplars, blend_inputs(near, matches[split], exemplars.bag_ptr))
+            continue
+        rows[split] = {name: _measure(exemplars, getattr(near, name), near.each) for name in ("nearest", "mean")}
         if mean is not None:
-            found[split]["centred"] = _nearest(exemplars, cosines(exemplars, features, mean).each)
+            rows[split]["centred"] = _nearest(exemplars, cosines(exemplars, features, mean).each)
             inputs = logistic_inputs(exemplars, features, near)
             logit = None if fitted is None else fitted[0].decision_function(inputs).astype(np.float64)
-            found[split]["logistic"] = _measure(exemplars, logit, near.each)
+            rows[split]["logistic"] = _measure(exemplars, logit, near.each)
         if blend is not None:
-            scores = text_scores(exemplars, train, ngrams, near)
-            logit = blend[0].decision_function(blend_inputs(scores, exemplars.bag_ptr))
-            of_targets = blend[0].decision_function(np.tile(scores, 2))  # each as a bag of its own
-            found[split]["blend"] = _measure(exemplars, logit, of_targets)
-    return found, None if fitted is None else fitted[1]
+            logit = blend[0].decision_function(blend_inputs(near, matches[split], exemplars.bag_ptr))
+            of_targets = blend[0].decision_function(np.column_stack([near.each, matches[split]] * 2))  # bags of one
+            rows[split]["blend"] = _measure(exemplars, logit, of_targets)
+    return rows, None if fitted is None else fitted[1]
 
 
 def _nearest(exemplars: ExemplarSet, each: Floats) -> _Row:
@@ -328,15 +301,10 @@ def _measure(exemplars: ExemplarSet, score: Floats | None, each: Floats) -> _Row
 
 
 def baselines_of_run(
-    run: RunFolder,
-    sets: Mapping[str, ExemplarSet],
-    *,
-    cache: Path,
-    device: torch.device | None = None,
-    progress: Progress | None = None,
+    run: RunFolder, sets: Mapping[str, ExemplarSet], cache: Path, device: torch.device, progress: Progress
 ) -> Baselines:
     """Score the baselines on the features of a run's verifier, and keep the figures in ``reference.json``."""
-    verifier = Verifier.from_pretrained(run.path).to(device or torch.device("cpu"))
+    verifier = Verifier.from_pretrained(run.path).to(device)
     plain = score_baselines(sets, verifier.backbone, cache=cache, progress=progress)
     plain = replace(plain, backbone=run.read_config().get("backbone"))
     plain.save(run.reference)

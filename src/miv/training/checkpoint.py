@@ -23,37 +23,17 @@ from miv.files.json import NUMBER, check_shape
 from miv.runtime import CTRL_C, TERMINATED, ProcessShare
 from miv.training.optimisers import check_state
 
-__all__ = [
-    "AcceleratorRegistry",
-    "Callback",
-    "Checkpoint",
-    "DDPStrategy",
-    "LightningDataModule",
-    "LightningEnvironment",
-    "LightningModule",
-    "Logger",
-    "MisconfigurationException",
-    "TensorBoardLogger",
-    "Trainer",
-    "rank_zero_only",
-]
-
+__all__ = ["AcceleratorRegistry", "Callback", "Checkpoint", "DDPStrategy", "LightningModule", "Logger"]
+__all__ += ["LightningEnvironment", "MisconfigurationException", "TensorBoardLogger", "Trainer", "rank_zero_only"]
 
 EpochMetrics = dict[str, float]
 
 _SAVED = ("history", "step", "loss_sum", "seconds", "start", "start_logit")
-_YOUNGEST = ("start", "start_logit")  # missing in older checkpoints
 # AUROC less a standard error of its difference to the start, which an epoch must exceed to be kept.
 CLEAR_AUROC = "validation_clear_auroc"
 _METRICS = {"*": NUMBER}
-_SHAPE = {
-    "history": [_METRICS],
-    "step": int,
-    "loss_sum": NUMBER,
-    "seconds": NUMBER,
-    "start?": _METRICS,
-    "start_logit?": [NUMBER],
-}
+_SHAPE = {"history": [_METRICS], "step": int, "loss_sum": NUMBER, "seconds": NUMBER}
+_SHAPE |= {"start?": _METRICS, "start_logit?": [NUMBER]}
 START = -1  # stands for the start among the epochs of a stage
 
 
@@ -95,7 +75,6 @@ class StageState:
         return self.best is not None and (self.epoch >= max_epochs or self.epoch - 1 - self.best >= patience)
 
     def document(self) -> dict[str, Any]:
-        """The state as stored in a checkpoint."""
         return {name: getattr(self, name) for name in _SAVED}
 
     def restore(self, document: dict[str, Any]) -> None:
@@ -109,14 +88,14 @@ class StageState:
         if any(row.keys() != history[0].keys() or not row.keys() >= {"learning_rate", "train_loss"} for row in history):
             raise ValueError("the epochs have different metrics")
         for name in _SAVED:
-            setattr(self, name, document.get(name) if name in _YOUNGEST else document[name])
+            setattr(self, name, document.get(name))  # older checkpoints have no start
 
 
 with needs_extra("train", "Training", "Lightning"):
     from lightning.fabric.plugins.environments.lightning import LightningEnvironment
     from lightning.fabric.utilities.exceptions import MisconfigurationException
     from lightning.fabric.utilities.rank_zero import rank_zero_only
-    from lightning.pytorch import LightningDataModule, LightningModule, Trainer
+    from lightning.pytorch import LightningModule, Trainer
     from lightning.pytorch.accelerators import AcceleratorRegistry
     from lightning.pytorch.callbacks import Callback, Checkpoint
     from lightning.pytorch.loggers import Logger, TensorBoardLogger
@@ -139,10 +118,7 @@ class CheckpointCallback(Checkpoint):
     """
 
     def __init__(self, folder: Path, epochs: int, patience: int, metrics: Callable[[StageState], None]) -> None:
-        self.folder = folder
-        self.epochs = epochs
-        self.patience = patience
-        self.write_metrics = metrics
+        self.folder, self.epochs, self.patience, self.write_metrics = folder, epochs, patience, metrics
         self.has_restored = False  # from then on, a failure is not one of the checkpoint
         self._interrupts = 0
         self._terminated = False
@@ -158,14 +134,11 @@ class CheckpointCallback(Checkpoint):
             module.verifier.save_pretrained(self.folder / BEST)
 
     def on_train_batch_start(self, trainer: Trainer, module: Any, batch: Any, batch_idx: int) -> None:
-        """Save between two steps when due."""
         due = time.monotonic() - self._saved > SAVE_SECONDS and trainer.is_global_zero
-        interrupted, terminated, is_due = self._summed(due)
-        if interrupted or terminated or is_due:  # all processes agree
+        if self._summed(due).any():  # all processes agree
             module.settle()
             self._save(trainer)
-            if interrupted or terminated:
-                raise Stopped(SAVED, TERMINATED if terminated else CTRL_C)
+            self.stop_if_asked()
 
     def on_train_epoch_end(self, trainer: Trainer, module: Any) -> None:
         """Save; Lightning calls this after the module has measured the epoch, as for every ``Checkpoint``."""

@@ -132,8 +132,12 @@ class TrainingConfig:
         if isinstance(rate, float) and not 0 < rate < 10:
             raise MIVError(f"backbone_learning_rate is {rate}. Expected a rate above 0, such as 2e-5, or auto or same.")
         for name in _RATES:
-            if name == "learning_rates" or getattr(self, name):
-                _check_rates(name, getattr(self, name))
+            rates = getattr(self, name)
+            epochs, is_missing = [epoch for epoch, _ in rates], name != "learning_rates" and not rates
+            are_sorted = epochs[:1] == [0] and epochs == sorted(set(epochs))
+            if not is_missing and not (are_sorted and all(0 < rate < 10 for _, rate in rates)):
+                expected = "epochs increasing from 0 with rates above 0, as 0:1e-4,5:5e-5"
+                raise MIVError(f"{name} is {rates}. Expected {expected}.")
 
     def changed(self, changes: dict[str, Any], where: str = "") -> "TrainingConfig":
         """Return the settings with some changed; the error for an unknown name suggests the nearest one."""
@@ -239,12 +243,6 @@ def parse_options(texts: list[str], where: str) -> dict[str, Any]:
     return options
 
 
-def _check_rates(name: str, given: LearningRates) -> None:
-    epochs = [epoch for epoch, _ in given]
-    if not epochs or epochs[0] != 0 or epochs != sorted(set(epochs)) or not all(0 < rate < 10 for _, rate in given):
-        raise MIVError(f"{name} is {given}. Expected epochs increasing from 0 with rates above 0, as 0:1e-4,5:5e-5.")
-
-
 def _checked(name: str, value: Any, wanted: Any) -> Any:
     """Convert the value to the type of the setting, or raise an error that says what was expected."""
     if get_origin(wanted) in (Union, UnionType):
@@ -273,10 +271,7 @@ def _checked(name: str, value: Any, wanted: Any) -> Any:
             raise MIVError(f"{name} is {value!r}. Expected pairs of an epoch and a rate, as [[0, 1e-4], [5, 5e-5]].")
         return tuple((_checked(name, epoch, int), _checked(name, rate, float)) for epoch, rate in pairs)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-        try:
-            return float(value)
-        except OverflowError:
-            raise MIVError(f"{name} has more than 308 digits. Expected a number.") from None
+        value = float(value) if abs(value) < 10**308 else math.inf
     wanted = dict if get_origin(wanted) is dict else wanted
     if name == "backbone" and callable(value):  # a module or its class, as Verifier takes it
         raise MIVError(

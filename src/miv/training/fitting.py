@@ -1,39 +1,44 @@
-"""From exemplars and frozen features to a fitted verifier: recipes are selected, and the chosen one is set in it."""
+"""From frozen features to a fitted verifier: a recipe is selected and set in it, or stages train it by epochs."""
 
-from collections.abc import Iterator
+import time
+from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import torch
 from scipy.optimize import minimize_scalar
 from threadpoolctl import threadpool_limits
 
-from miv.bags import Bags
+from miv.backbones.cache import embed_pool
 from miv.data import ExemplarSet
-from miv.data.batches import embedded, make_batch, rows_together
+from miv.data.batches import embedded, make_batch
 from miv.errors import MIVError, unknown_name
+from miv.evaluation.predicting import predict
+from miv.evaluation.runs import RunFolder
 from miv.files.arrays import Floats, Labels, Vectors
-from miv.poolings import POOLINGS, Pooling
+from miv.poolings import POOLINGS
 from miv.poolings.cap import CrossAttentionPooling
 from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.nearest import NearestPooling
 from miv.poolings.similar import ScaledProduct
-from miv.runtime import evaluating
-from miv.training.bag_data import BagData
+from miv.runtime import Progress, evaluating
+from miv.training.checkpoint import LAST, StageState
 from miv.training.config import TrainingConfig
-from miv.training.fits import logistic
-from miv.training.forms import Form, set_form
+from miv.training.fits import BagData, logistic
+from miv.training.forms import set_form
+from miv.training.machine import Machine
 from miv.training.new_verifier import create_verifier
 from miv.training.recipes import RECIPES
 from miv.training.selection import Selection, select
 from miv.training.stage_module import Sets, SplitFeatures
+from miv.training.stages import CONTRAST, FROZEN, Stage, contrast_once, run_stage
 from miv.verifier.network import Verifier
 
 MODES = ("select", "epochs", "paper")  # of the setting `recipe`, besides names
 PLAIN = ("nearest", "centred", "whitened")
 _MOST_NUMBERS = 1 << 27  # of features in memory: 512 MB
 _MOST_EXEMPLARS = 20_000
-_PAIRS_TOGETHER = 4_096
 
 
 def recipes_for(config: TrainingConfig) -> list[str]:
@@ -90,55 +95,46 @@ def bag_data(verifier: Verifier, exemplars: ExemplarSet, features: Vectors, rand
 
 def token_matches(pooling: CapTokensPooling, exemplars: ExemplarSet, features: Vectors) -> Floats:
     """``(T,)`` the similarity of the tokens of each target to those of its query."""
-    parts = []
+    parts, weight = [], next(pooling.parameters())
+    lookup = embedded(features, weight.dtype)
     with torch.no_grad():
-        for query, bags in _batches(pooling, exemplars, features, 128):
-            tokens = (one[:, pooling.vector :] for one in (query, bags.values))
-            parts.append(pooling.match(next(tokens), bags.with_values(next(tokens)))[:, 0].double().cpu().numpy())
+        for first in range(0, len(exemplars), 128):
+            batch = make_batch(exemplars, np.arange(first, min(first + 128, len(exemplars))), lookup)
+            query, bags = batch.to(weight.device).single_queries_and_bags()
+            targets = bags.with_values(bags.values[:, pooling.vector :])
+            parts.append(pooling.match(query[:, pooling.vector :], targets)[:, 0].double().cpu().numpy())
     return np.concatenate(parts)
 
 
-def _batches(
-    pooling: Pooling, exemplars: ExemplarSet, features: Vectors, together: int
-) -> Iterator[tuple[torch.Tensor, Bags]]:
-    weight = next(pooling.parameters())
-    lookup = embedded(features, weight.dtype)
-    for first in range(0, len(exemplars), together):
-        rows = np.arange(first, min(first + together, len(exemplars)))
-        yield make_batch(exemplars, rows, lookup).to(weight.device).single_queries_and_bags()
-
-
-def verifier_of(form: Form, verifier: Verifier, config: TrainingConfig, sets: Sets) -> Verifier:
-    """The verifier with the weights of a form; if only the nearest target counts, with the pooling ``nearest``.
-
-    An attention so sharp that only one target counts would not rank the others.
-    """
-    attends = isinstance(verifier.pooling, CrossAttentionPooling)
-    if form.sharpness is None and attends:
+def fit_recipe(
+    verifier: Verifier, sets: Sets, config: TrainingConfig, cache: Path, progress: Progress
+) -> tuple[Verifier, Selection]:
+    """The verifier of the selected recipe; if only the nearest target counts, it has the pooling ``nearest``."""
+    features = embed_splits(verifier, sets, cache, progress)
+    with progress.step("Comparing recipes on held-out bags"):
+        selection = choose_form(verifier, sets, features, config)
+    form = selection.form
+    # An attention so sharp that only one target counts would not rank the others.
+    if form.sharpness is None and isinstance(verifier.pooling, CrossAttentionPooling):
         plain = config.changed({"pooling": "nearest", "pooling_options": {}})
         nearest = create_verifier(plain, sets["train"].pool).to(verifier.device)
         nearest.backbone.load_state_dict(verifier.backbone.state_dict())
         verifier = nearest
     set_form(verifier.pooling, form)
-    return verifier
+    return verifier, selection
 
 
 def fit_scale(verifier: Verifier, exemplars: ExemplarSet, features: Vectors, seed: int) -> None:
     """Fit scale and intercept of a pooling that no form describes, as trained by epochs from the start "similar"."""
-    similarity, pooling = verifier.pooling.similarity, verifier.pooling
-    if not isinstance(similarity, ScaledProduct):
-        return
+    similarity = verifier.pooling.similarity
     references = exemplars.by_reference()
-    chosen = np.random.default_rng([seed, 11]).permutation(len(references))[:1_500]
-    some, logits = references.subset(np.sort(chosen)), []
-    if some.label.min() == some.label.max():
+    some = references.subset(np.sort(np.random.default_rng([seed, 11]).permutation(len(references))[:1_500]))
+    if not isinstance(similarity, ScaledProduct) or some.label.min() == some.label.max():
         return
     with evaluating(verifier), torch.no_grad():
-        for query, bags in _batches(pooling, some, features, rows_together(pooling.channels)):
-            output = pooling(query, bags)
-            logits.append(similarity(output.query_vector, output.bag_vector).double().cpu().numpy())
         weight = np.ones(len(some)) if some.weight is None else some.weight / some.weight.mean()
-        slope, intercept = logistic(np.concatenate(logits), some.label, weight)
+        logit = predict(verifier, some, features).logit.astype(np.float64)
+        slope, intercept = logistic(logit, some.label, weight)
         similarity.scale.mul_(slope)
         similarity.intercept.mul_(slope).add_(intercept)
 
@@ -162,3 +158,65 @@ def fit_temperature(logit: Floats, label: Labels, weight: Floats) -> float | Non
     solution = minimize_scalar(objective, bounds=(0.0, np.log(_HIGHEST)), method="bounded")
     temperature = float(np.exp(solution.x))
     return temperature if temperature > 1.01 else None
+
+
+VERIFIER_STAGES = (FROZEN, "all")  # the stages that end with a verifier
+
+
+def stages_of(config: TrainingConfig, verifier: Verifier) -> list[Stage]:
+    """The stages that train by gradient descent; a recipe that is fitted at once needs none after ``contrast``."""
+    learns = any(True for _ in verifier.backbone.parameters())
+    first = [Stage(CONTRAST, 2, False, config.contrast_epochs)] if learns and config.contrast_epochs else []
+    if not trains_by_epochs(config):
+        return first
+    if not learns or not config.full_stage:
+        # The best of many epochs is often better than the start by chance alone.
+        must_be_clear = verifier.pooling.starts_as_nearest and config.start == "similar" and config.select_by == "auroc"
+        return [*first, Stage(FROZEN, 0, True, config.patience, fits_start=True, must_be_clear=must_be_clear)]
+    frozen = [Stage(FROZEN, 0, True, config.frozen_patience, fits_start=True)] if config.frozen_stage else []
+    return [*first, *frozen, Stage("all", 1, False, config.patience, fits_start=not frozen)]
+
+
+def trains_by_epochs(config: TrainingConfig) -> bool:
+    """Whether weights learn by gradient descent after the start; what a recipe cannot express always does."""
+    can_be_fitted = POOLINGS[config.pooling].make.starts_as_nearest and config.start == "similar"
+    return config.recipe in ("epochs", "paper") or not can_be_fitted
+
+
+def run_stages(
+    stages: list[Stage],
+    verifier: Verifier,
+    config: TrainingConfig,
+    sets: Sets,
+    run: RunFolder,
+    machine: Machine,
+    progress: Progress,
+    *,
+    is_new: bool,
+) -> dict[str, StageState]:
+    """Train the stages in order; a new verifier with the start "similar" starts from the selected recipe."""
+    device = verifier.device
+    states: dict[str, StageState] = {}
+    for stage in stages:
+        features = embed_splits(verifier, sets, machine.cache, progress) if stage.frozen else None
+        has_begun, fitting = (run.checkpoints(stage.name) / LAST).is_file(), 0.0
+        if stage.fits_start and is_new and not has_begun and config.start == "similar":
+            known = features or embed_splits(verifier, sets, machine.cache, progress)
+            began = time.monotonic()
+            if verifier.pooling.starts_as_nearest:
+                set_form(verifier.pooling, choose_form(verifier, sets, known, config).form)
+            else:
+                fit_scale(verifier, sets["train"], known["train"], config.seed)
+            fitting = time.monotonic() - began
+        shared = contrast_once(run.checkpoints(CONTRAST), machine.cache, config, verifier.backbone, sets, progress)
+        with shared if stage.name == CONTRAST else nullcontext():
+            states[stage.name] = run_stage(stage, verifier, config, sets, run, machine, states, features, fitting)
+        verifier.to(device)  # Lightning leaves it in main memory
+    return states
+
+
+def embed_splits(verifier: Verifier, sets: Sets, cache: Path, progress: Progress) -> SplitFeatures:
+    """The features of train and validation."""
+    return {
+        split: embed_pool(verifier.backbone, sets[split].pool, cache, progress) for split in ("train", "validation")
+    }

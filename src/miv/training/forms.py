@@ -15,8 +15,7 @@ from miv.poolings.cap import CrossAttentionPooling
 from miv.poolings.cap_tokens import CapTokensPooling, MatchedProduct
 from miv.poolings.similar import AlignedNorm, ScaledProduct
 from miv.runtime import evaluating
-from miv.training.bag_data import BagData
-from miv.training.fits import logistic
+from miv.training.fits import BagData, logistic
 
 _NEAREST = 1024.0  # sharpness that leaves hardly more than the nearest target, where only attention can express it
 

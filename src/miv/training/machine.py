@@ -57,7 +57,6 @@ class Machine:
         return self.trainer([], None).strategy.root_device
 
     def trainer(self, callbacks: list[Callback], logger: Logger | None) -> Trainer:
-        """Create the trainer of a stage."""
         known = {"auto", "gpu", *AcceleratorRegistry.available_accelerators()}
         if self.accelerator not in known:
             raise unknown_name("accelerator", self.accelerator, known)
@@ -109,19 +108,16 @@ class EpochProgress(Callback):
     Epochs are counted over the whole run; ``best_before`` is the criterion of the best epoch of earlier stages.
     """
 
-    def __init__(self, stage: str, epochs_before: int, best_before: float, measured_on: str = "validation") -> None:
-        self.stage, self._measured_on = stage, measured_on
-        self._epochs_before, self._best_before = epochs_before, best_before
+    def __init__(self, stage: str, epochs_before: int, best_before: float) -> None:
+        self.stage, self._epochs_before, self._best_before = stage, epochs_before, best_before
         self._console = Console(stderr=True, highlight=False)
         self._bars: Progress | None = None
         self._began = time.monotonic()
 
     def on_train_start(self, trainer: Trainer, module: Any) -> None:
-        """Show the bar, starting at the current step of the stage."""
         self._began = time.monotonic()
         if trainer.is_global_zero:
-            marked = self.stage not in BY_NEAREST and not module.state.keeps_last
-            star = " * marks the best so far." if marked else ""
+            star = "" if self.stage in BY_NEAREST else " * marks the best so far."
             print(f"Stage {self.stage}: {STAGES[self.stage]}.{star}", file=sys.stderr, flush=True)
         if self._console.is_terminal and trainer.is_global_zero:
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -135,20 +131,18 @@ class EpochProgress(Callback):
         """Print the metrics of the start, measured when a stage begins."""
         state = module.state
         if state.start is not None and not state.epoch and not state.step and trainer.is_global_zero:
-            is_best = self.stage not in BY_NEAREST and state.start[state.criterion] > self._best_before
+            is_best = state.start[state.criterion] > self._best_before
             self._say(f"{self.stage:<6} start      {self._figures(state.start)}{' *' if is_best else ''}")
 
     def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Move the bar."""
         if self._bars is not None:
             self._bars.advance(self._bars.task_ids[0])
 
     def report(self, module: Any) -> None:
-        """Print the metrics of the epoch."""
         row, state = module.state.history[-1], module.state
         seconds, self._began = time.monotonic() - self._began, time.monotonic()
-        is_marked = self.stage not in BY_NEAREST and not state.keeps_last
-        is_best = is_marked and state.best == state.epoch - 1 and row[state.criterion] > self._best_before
+        is_best = self.stage not in BY_NEAREST and state.best == state.epoch - 1
+        is_best = is_best and row[state.criterion] > self._best_before
         self._say(
             f"{self.stage:<6} epoch {self._epochs_before + state.epoch:>3}  loss {row['train_loss']:.4f}  "
             f"{self._figures(row)}  {seconds:5.1f} s{' *' if is_best else ''}"
@@ -157,7 +151,7 @@ class EpochProgress(Callback):
     def _figures(self, row: EpochMetrics) -> str:
         loss, accuracy, auroc = (row[f"validation_{name}"] for name in ("loss", "accuracy", "auroc"))
         of = "nearest loss" if self.stage in BY_NEAREST else "loss"
-        return f"{self._measured_on} {of} {loss:.4f}  accuracy {accuracy:.4f}  AUROC {auroc:.4f}"
+        return f"validation {of} {loss:.4f}  accuracy {accuracy:.4f}  AUROC {auroc:.4f}"
 
     def _say(self, line: str) -> None:
         if self._bars is not None:
@@ -166,7 +160,6 @@ class EpochProgress(Callback):
             print(line, file=sys.stderr, flush=True)
 
     def teardown(self, trainer: Trainer, module: Any, stage: str) -> None:
-        """Remove the bar, whether training succeeded or failed."""
         if self._bars is not None:
             self._bars.stop()
             self._bars = None

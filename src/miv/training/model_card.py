@@ -38,36 +38,24 @@ def advice(evaluations: Mapping[str, Evaluation], plain: Baselines, run: RunFold
 
     The plain method is chosen on validation, and both are compared there and on test, if there is one.
     """
-    if plain.best is None:
-        return None
-    for split in ("test", CHOSEN_ON):
-        if split not in evaluations or split not in plain.splits:
-            continue
-        own, theirs = figures_of(evaluations[split]).auroc, plain.splits[split][plain.best].auroc
+    best, both = plain.best or "", evaluations.keys() & plain.splits.keys()
+    for split in [split for split in ("test", CHOSEN_ON) if best and split in both]:
+        own, theirs = figures_of(evaluations[split]).auroc, plain.splits[split][best].auroc
         if own is not None and theirs is not None and own < theirs - MARGIN:
             break
     else:
         return None
     other = "other vectors" if run.read_config().get("backbone") == "features" else "another backbone (--backbone)"
-    by_cosine = plain.best_of(COSINES) or "nearest"
-    nearest = plain.splits[split][by_cosine].auroc
-    remedy = ""
-    if plain.best in (*COSINES, *DESCRIPTORS) and _is_better(plain.best, evaluations, plain):
-        remedy = f"`{_plain_command(plain.best, run)}` makes a verifier of that plain answer. "
-    elif nearest is not None and _is_better(by_cosine, evaluations, plain):
-        remedy = f"`{_plain_command(by_cosine, run)}` makes a verifier of `{by_cosine}`, which has {nearest:.3f}. "
+    method = best if best in (*COSINES, *DESCRIPTORS) else plain.best_of(COSINES) or "nearest"
+    remedy, figure = "", plain.splits[split][method].auroc
+    known = [(figures_of(evaluations[name]).auroc, plain.splits[name][method].auroc) for name in both]
+    if figure is not None and all(a < b for a, b in known if a is not None and b is not None):  # better on each split
+        remedy = f"`{_plain_command(method, run)}` makes a verifier of `{method}`, which has {figure:.3f}. "
     return (
         f"The verifier is below the baselines: its AUROC on {split} is {own:.3f}, and {theirs:.3f} is that of "
-        f"`{plain.best}`, the best plain method on {CHOSEN_ON}.{_doubt(run, plain, split, theirs - own)}\n"
-        f"What to do: {remedy}{_without_tokens(run)}More exemplars or {other} may lift both.\n"
+        f"`{best}`, the best plain method on {CHOSEN_ON}.{_doubt(run, plain, split, theirs - own)}\n"
+        f"What to do: {remedy}More exemplars or {other} may lift both.\n"
     )
-
-
-def _is_better(method: str, evaluations: Mapping[str, Evaluation], plain: Baselines) -> bool:
-    """Whether a plain method has a higher AUROC than the verifier on each split that shows both."""
-    splits = [split for split in evaluations if split in plain.splits]
-    pairs = [(figures_of(evaluations[split]).auroc, plain.splits[split][method].auroc) for split in splits]
-    return all(own < theirs for own, theirs in pairs if own is not None and theirs is not None)
 
 
 def _doubt(run: RunFolder, plain: Baselines, split: str, difference: float) -> str:
@@ -96,29 +84,15 @@ def no_better_than_majority(evaluations: Mapping[str, Evaluation]) -> str | None
     )
 
 
-def _without_tokens(run: RunFolder) -> str:
-    """For a run that compares tokens of texts: the command that compares one vector per text."""
-    kind, _, encoder = str(run.read_config().get("backbone")).partition(":")
-    if kind != "sentence_tokens":
-        return ""
-    command = shlex.join([*run.command(), "--backbone", f"hf:{encoder}", "--out", f"{run.path}-vectors"])
-    return f"`{command}` compares one vector per text, without tokens, which may suit your texts better. "
-
-
-def _plain_command(best: str, run: RunFolder) -> str:
+def _plain_command(method: str, run: RunFolder) -> str:
     """The command that trains the pooling `nearest` on the same data, as one of ``COSINES`` or ``DESCRIPTORS``."""
-    settings = run.read_config()
     words = [*run.command(), "--pooling", "nearest"]
-    if best in DESCRIPTORS:
-        words += ["--backbone", best]
-    elif not str(settings.get("backbone")).startswith("sentence_tokens:"):  # else `auto` chooses one vector per text
+    if method in DESCRIPTORS:
+        return shlex.join([*words, "--backbone", method, "--out", f"{run.path}-nearest"])
+    if not str(run.read_config().get("backbone")).startswith("sentence_tokens:"):  # else one vector per text is chosen
         words += ["--config", str(run.config)]
-    name = "centred" if best == "centred" else "nearest"
-    if best == "centred":
-        words += ["--pooling-options", "centred=true"]
-    elif "--config" in words and settings.get("pooling_options"):  # replaces those of another pooling
-        words += ["--pooling-options", "centred=false"]
-    return shlex.join([*words, "--out", f"{run.path}-{name}"])
+    centred = f"centred={'true' if method == 'centred' else 'false'}"  # replaces options of another pooling
+    return shlex.join([*words, "--pooling-options", centred, "--out", f"{run.path}-{method}"])
 
 
 BEGIN, END = "<!-- figures of miv train -->", "<!-- end of figures -->"
@@ -144,10 +118,7 @@ def write_card(
 
 
 def card_text(
-    pooling: str,
-    evaluations: Mapping[str, Evaluation],
-    plain: Baselines | None,
-    recipes: dict[str, Any] | None = None,
+    pooling: str, evaluations: Mapping[str, Evaluation], plain: Baselines | None, recipes: dict[str, Any] | None = None
 ) -> str:
     """The figures in Markdown: one table per split, the baselines below the verifier."""
     parts = ["## Figures"]

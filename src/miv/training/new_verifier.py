@@ -74,29 +74,22 @@ class EarlierVerifier:
 
     def adopted(self, config: TrainingConfig, given: Mapping[str, Any] | None = None) -> TrainingConfig:
         """Return the settings with the pooling, backbone and options of this verifier."""
-        own = self.verifier.configuration
+        own, default = self.verifier.configuration, TrainingConfig()
+        same = {name: own[name] for name in ("start", "pooling", "backbone")}
         if given is None:
-            default = TrainingConfig()
             given = {n: getattr(config, n) for n in _MODEL_SETTINGS if getattr(config, n) != getattr(default, n)}
-        else:
-            self._compare("start", given.get("start"), own["start"])
         pooling_options, backbone_options = dict(own["pooling_options"]), dict(own["backbone_options"])
-        known = POOLINGS[own["pooling"]].options
-        defaults = {name: option.default for name, option in known.items()}
-        for name in ("pooling", "backbone"):
-            self._compare(name, given.get(name), own[name])
-        heads = pooling_options.get("heads", defaults.get("heads"))
-        if "heads" in known:
-            self._compare("heads", given.get("heads"), heads)
-        for name, value in (given.get("pooling_options") or {}).items():
-            self._compare(f"{name} in pooling_options", value, pooling_options.get(name, defaults.get(name)))
-        for name, value in (given.get("backbone_options") or {}).items():
-            self._compare(f"{name} in backbone_options", value, backbone_options.get(name))
-        model = {"pooling": own["pooling"], "pooling_options": pooling_options, "backbone": own["backbone"]}
-        model["backbone_options"] = {n: value for n, value in backbone_options.items() if n not in _WITHOUT_WEIGHTS}
-        model |= {"heads": heads} if "heads" in known else {}
-        model |= {"start": own["start"], "recipe": "epochs"}
-        return config.changed(model)
+        defaults = {name: option.default for name, option in POOLINGS[own["pooling"]].options.items()}
+        if "heads" in defaults:
+            same["heads"] = pooling_options.get("heads", defaults["heads"])
+        for name, value in same.items():
+            self._compare(name, given.get(name), value)
+        for name, options in (("pooling_options", defaults | pooling_options), ("backbone_options", backbone_options)):
+            for option, value in (given.get(name) or {}).items():
+                self._compare(f"{option} in {name}", value, options.get(option))
+        backbone_options = {n: value for n, value in backbone_options.items() if n not in _WITHOUT_WEIGHTS}
+        model = {"pooling_options": pooling_options, "backbone_options": backbone_options, "recipe": "epochs"}
+        return config.changed(same | model)
 
     def _compare(self, name: str, given: Any, own: Any) -> None:
         if given is not None and json.dumps(given, sort_keys=True) != json.dumps(own, sort_keys=True):
@@ -141,9 +134,7 @@ def has_bfloat16(device: torch.device) -> bool:
     """Whether a device computes with bfloat16, instead of converting to float32 and back for each product."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    if device.type != "cpu":
-        return False
-    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    return device.type == "cpu" and bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
 def resolve_precision(config: TrainingConfig, device: torch.device, *, quiet: bool) -> TrainingConfig:
@@ -204,6 +195,14 @@ def resolve_backbone(config: TrainingConfig, pool: InstancePool) -> TrainingConf
     return config.changed({"backbone": "compact_cnn" if pool.kind == "image" else "features"})
 
 
+def resolve(
+    config: TrainingConfig, start: EarlierVerifier | None, pool: InstancePool, device: torch.device, *, quiet: bool
+) -> TrainingConfig:
+    """The settings with which a run trains, all of which it records."""
+    config = resolve_backbone(config if start is None else start.adopted(config), pool)
+    return resolve_precision(resolve_backbone_rate(config, is_trained=start is not None), device, quiet=quiet)
+
+
 def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
     """Create the verifier to train, with weights initialised from the seed."""
     torch.manual_seed(config.seed)
@@ -215,13 +214,10 @@ def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
         )
     has_heads = "heads" in POOLINGS[config.pooling].options
     pooling_options = {**({"heads": config.heads} if has_heads else {}), **config.pooling_options}
-    channels = None
     if backbone == "features":
         check_kind(pool, "features")
-        channels = int(pool.values.shape[1])
-    form = InstanceForm.of(pool)
-    instances = None if form is None else form.document()
-    options = (pooling_options, config.backbone_options, instances, config.start)
+    channels, form = int(pool.values.shape[1]) if backbone == "features" else None, InstanceForm.of(pool)
+    options = (pooling_options, config.backbone_options, None if form is None else form.document(), config.start)
     verifier = Verifier(config.pooling, backbone, channels, *options)
     start_tokens(verifier)
     return verifier

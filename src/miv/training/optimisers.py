@@ -76,64 +76,38 @@ class AdamWL2SP(AdamW):
 
 
 def create_optimiser(config: TrainingConfig, model: nn.Module, exemplars: float = 1_000) -> Optimizer:
-    """Create the optimiser of all trainable weights; a group's ``factor`` multiplies the scheduled rate."""
-    if config.start == "similar" and config.optimiser == "adamw":
-        return _similar_optimiser(config, model, exemplars)
-    groups: list[dict[str, Any]] = []
-    for weights, factor in _parts(config, model):
-        if config.optimiser == "rmsprop":
-            groups.append({"params": weights, "factor": factor})
-            continue
-        matrices, vectors = [w for w in weights if w.ndim > 1], [w for w in weights if w.ndim <= 1]
-        groups.append({"params": matrices, "factor": factor, "weight_decay": config.weight_decay})
-        # Offsets, scales and the similarity vector need not be near 0.
-        groups.append({"params": vectors, "factor": factor, "weight_decay": 0.0})
-    groups = [group for group in groups if group["params"]]
-    rate = config.learning_rates[0][1]
-    optimiser = KerasRMSprop(groups, lr=rate) if config.optimiser == "rmsprop" else AdamW(groups, lr=rate, fused=False)
-    set_rates(optimiser, rate)
-    return optimiser
+    """Create the optimiser of all trainable weights; a group's ``factor`` multiplies the scheduled rate.
 
-
-def _similar_optimiser(config: TrainingConfig, model: nn.Module, exemplars: float) -> Optimizer:
-    """Pull the head's weights to their start, and lower the rates of wide matrices (Yang et al. 2022)."""
-    pull = config.pull * (1_000 / exemplars) ** 2
-    backbone_rate = config.backbone_learning_rate
-    of_backbone = backbone_rate / config.learning_rates[0][1] if isinstance(backbone_rate, float) else 1.0
-    groups = []
+    With the start "similar", adamw pulls the head's weights to their start, and wide matrices learn at lower rates
+    (Yang et al. 2022).
+    """
+    rate, backbone_rate = config.learning_rates[0][1], config.backbone_learning_rate
+    has_rate, is_adamw = isinstance(backbone_rate, float), config.optimiser == "adamw"
+    is_similar = config.start == "similar" and is_adamw
+    groups: dict[tuple[Any, ...], dict[str, Any]] = {}  # few groups make steps faster
     for name, weight in model.named_parameters():
         if not weight.requires_grad:
             continue
-        if name.startswith("backbone."):
-            decay = config.weight_decay if weight.ndim > 1 else 0.0
-            groups.append({"params": [weight], "factor": of_backbone, "weight_decay": decay, "pull": 0.0})
-        else:
-            factor = min(1.0, WIDTH / weight.shape[1]) if weight.ndim > 1 else 1.0
-            # A few numbers, which have to leave their start for positions to count at all.
-            is_free = name.endswith("position.score")
-            groups.append({"params": [weight], "factor": factor, "weight_decay": 0.0, "pull": 0.0 if is_free else pull})
-    optimiser = AdamWL2SP(_joined(groups), lr=config.learning_rates[0][1])
-    set_rates(optimiser, config.learning_rates[0][1])
+        in_backbone, is_matrix = name.startswith("backbone."), weight.ndim > 1
+        group = {"factor": backbone_rate / rate if in_backbone and isinstance(backbone_rate, float) else 1.0}
+        if is_similar and is_matrix and not in_backbone:
+            group["factor"] = min(1.0, WIDTH / weight.shape[1])
+        if is_adamw:  # offsets, scales and the similarity vector need not be near 0
+            decays = is_matrix and (in_backbone or not is_similar)
+            group["weight_decay"] = config.weight_decay if decays else 0.0
+        if is_similar:  # the scores of positions are few, and have to leave their start for positions to count at all
+            is_free = in_backbone or name.endswith("position.score")
+            group["pull"] = 0.0 if is_free else config.pull * (1_000 / exemplars) ** 2
+        key = tuple(group.values()) if is_similar else (has_rate and in_backbone, is_adamw and not is_matrix)
+        groups.setdefault(key, {"params": [], **group})["params"].append(weight)
+    ordered = [groups[key] for key in (groups if is_similar else sorted(groups))]
+    optimiser: Optimizer
+    if is_similar:
+        optimiser = AdamWL2SP(ordered, lr=rate)
+    else:
+        optimiser = AdamW(ordered, lr=rate, fused=False) if is_adamw else KerasRMSprop(ordered, lr=rate)
+    set_rates(optimiser, rate)
     return optimiser
-
-
-def _joined(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Merge weights with equal settings into one group, which makes steps faster."""
-    joined: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for group in groups:
-        key = tuple(value for name, value in group.items() if name != "params")
-        joined.setdefault(key, {**group, "params": []})["params"] += group["params"]
-    return list(joined.values())
-
-
-def _parts(config: TrainingConfig, model: nn.Module) -> list[tuple[list[nn.Parameter], float]]:
-    """Trainable weights and their factor of the scheduled rate: all together, or the head and then the backbone."""
-    learning = [(name, weight) for name, weight in model.named_parameters() if weight.requires_grad]
-    if not isinstance(config.backbone_learning_rate, float):
-        return [([weight for _, weight in learning], 1.0)]
-    head = [weight for name, weight in learning if not name.startswith("backbone.")]
-    backbone = [weight for name, weight in learning if name.startswith("backbone.")]
-    return [(head, 1.0), (backbone, config.backbone_learning_rate / config.learning_rates[0][1])]
 
 
 def set_rates(optimiser: Optimizer, rate: float) -> None:

@@ -8,8 +8,7 @@ import numpy as np
 
 from miv.files.arrays import Floats, Vectors
 from miv.registry import Registry
-from miv.training.bag_data import BagData
-from miv.training.fits import contrast_maps, label_maps, solve, whitening
+from miv.training.fits import BagData, contrast_maps, label_maps, solve, whitening
 from miv.training.forms import Form, Head, bag_vectors
 
 RECIPES: Registry["Recipe"] = Registry("recipe")

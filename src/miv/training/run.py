@@ -27,17 +27,9 @@ from miv.poolings.similar import ScaledProduct
 from miv.runtime import Progress, SilentProgress, aligned_table
 from miv.training.checkpoint import BEST, START, StageState, locked, refuse_if_locked, write_metrics
 from miv.training.config import TrainingConfig
-from miv.training.fitting import choose_form, fit_temperature, recipes_for, verifier_of
+from miv.training.fitting import VERIFIER_STAGES, fit_recipe, fit_temperature, recipes_for, run_stages, stages_of
 from miv.training.machine import Machine, is_first_process, set_threads
-from miv.training.new_verifier import (
-    EarlierVerifier,
-    create_verifier,
-    fit_reference_rule,
-    resolve_backbone,
-    resolve_backbone_rate,
-    resolve_precision,
-)
-from miv.training.planned_stages import VERIFIER_STAGES, embed_splits, run_stages, stages_of
+from miv.training.new_verifier import EarlierVerifier, create_verifier, fit_reference_rule, resolve
 from miv.training.stage_module import Sets
 from miv.training.stages import FROZEN
 from miv.verifier.decisions import OperatingPoint
@@ -90,12 +82,11 @@ def _memorised(states: Mapping[str, StageState], validation: ExemplarSet) -> str
     if not trained or any(_gained(state, float(validation.label.mean())) for state in trained):
         return None
     last, start = trained[-1].history[-1], trained[-1].start
-    if last["train_loss"] >= last["validation_loss"] / 2:
-        return None
-    if start is not None and last["validation_loss"] <= 1.05 * start["validation_loss"]:
-        return None  # the start was as far off: nothing got worse
-    kept = ", and no epoch beat the start, which was kept" if start is not None else ""
     on_train, on_validation = last["train_loss"], last["validation_loss"]
+    got_worse = start is None or on_validation > 1.05 * start["validation_loss"]
+    if on_train >= on_validation / 2 or not got_worse:
+        return None
+    kept = ", and no epoch beat the start, which was kept" if start is not None else ""
     return (
         f"Training memorised the train bags: after the last epoch its loss is {on_train:.4f} on train and "
         f"{on_validation:.2f} on validation{kept}. {_WHAT_TO_TRY} Try a lower learning rate."
@@ -147,9 +138,7 @@ def train(
     with nullcontext(held) if held is not None else ExitStack() as lock:
         device = machine.find_device()
         start = EarlierVerifier.of(start_from) if isinstance(start_from, str | Path) else start_from
-        config = resolve_backbone(config if start is None else start.adopted(config), sets["train"].pool)
-        config = resolve_backbone_rate(config, is_trained=start is not None)
-        config = resolve_precision(config, device, quiet=machine.quiet or not is_first_process())
+        config = resolve(config, start, sets["train"].pool, device, quiet=machine.quiet or not is_first_process())
         recipes_for(config)  # settings that leave no recipe must leave no files behind
         started = None if start is None else start.document()
         run = RunFolder(out)
@@ -203,9 +192,8 @@ def train(
                 verifier.save_pretrained(temporary)
             answers = Predictions.load(run.predictions("validation"))
             if not states:
-                _write_metrics(
-                    run, outcome["best"]["stage"], evaluations["validation"], answers, sets["validation"].weight
-                )
+                recipe, weight = outcome["best"]["stage"], sets["validation"].weight
+                _write_metrics(run, recipe, evaluations["validation"], answers, weight)
             run.finish(seconds, outcome)
             of_verifiers = {name: state for name, state in states.items() if name in VERIFIER_STAGES}
             warn_of_run(of_verifiers, evaluations["validation"], sets["validation"], answers.logit)
@@ -246,10 +234,7 @@ def _fit_recipe(
     verifier: Verifier, sets: Sets, config: TrainingConfig, machine: Machine, progress: Progress
 ) -> tuple[Verifier, dict[str, Any]]:
     """The verifier of the selected recipe, and what ``run.json`` records of the selection."""
-    features = embed_splits(verifier, sets, machine.cache, progress)
-    with progress.step("Comparing recipes on held-out bags"):
-        selection = choose_form(verifier, sets, features, config)
-    verifier = verifier_of(selection.form, verifier, config, sets)
+    verifier, selection = fit_recipe(verifier, sets, config, machine.cache, progress)
     _set_temperature(verifier, selection.logit, selection.label, selection.weight, machine)
     document = selection.document()
     if is_first_process() and not machine.quiet and selection.rows:
@@ -287,12 +272,10 @@ def _write_metrics(
     run: RunFolder, recipe: str, evaluation: Evaluation, answers: Predictions, weight: Floats | None
 ) -> None:
     """One line for a recipe, which has no epochs."""
-    loss = np.logaddexp(0, (1 - 2.0 * answers.label) * answers.logit)
+    loss = np.average(np.logaddexp(0, (1 - 2.0 * answers.label) * answers.logit), weights=weight)
+    figures = {"loss": float(loss), **{name: evaluation.metrics[name] for name in ("accuracy", "auroc")}}
     row = {"stage": recipe, "epoch": 0, "learning_rate": "", "train_loss": ""}
-    row["validation_loss"] = float(np.average(loss, weights=weight))
-    write_metrics(
-        run.metrics, [row | {f"validation_{name}": evaluation.metrics[name] for name in ("accuracy", "auroc")}]
-    )
+    write_metrics(run.metrics, [row | {f"validation_{name}": value for name, value in figures.items()}])
 
 
 def _evaluate(

@@ -12,8 +12,7 @@ from miv.errors import MIVError
 from miv.evaluation import witness_metrics
 from miv.evaluation.metrics import auroc_influence, weighted_auroc
 from miv.files.arrays import Floats, Integers, Labels
-from miv.training.bag_data import BagData
-from miv.training.fits import logistic
+from miv.training.fits import BagData, logistic
 from miv.training.forms import Form
 from miv.training.recipes import RECIPES
 

@@ -1,20 +1,23 @@
-"""One training stage as a Lightning module: augmentation, and embedding a step in bounded memory."""
+"""One training stage as a Lightning module: its batches, augmentation, and embedding a step in bounded memory."""
 
 import math
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.random import Generator
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 from torch.utils.checkpoint import checkpoint
+from torch.utils.data import Sampler
 
 from miv.backbones import Backbone
 from miv.backbones.base import embed
@@ -30,8 +33,94 @@ from miv.runtime import ProcessShare
 from miv.training.checkpoint import CLEAR_AUROC, EpochMetrics, LightningModule, StageState
 from miv.training.config import TrainingConfig
 from miv.training.optimisers import create_optimiser, effective_size, learning_rate, set_rates
-from miv.training.sampling import Batches, draw_batches
 from miv.verifier.network import Verifier
+
+Part = tuple[NDArray[np.int64], float]  # the exemplars of one process, and the factor of the sum of their losses
+
+Batches = list[NDArray[np.int64]]  # the exemplars of each batch of an epoch
+
+
+class BatchSampler(Sampler[Part]):
+    """The remaining batches of the current epoch, from the current step; each process gets its part.
+
+    The loss of a batch is the mean over its exemplars. With several processes the gradients of the processes are
+    averaged, so a part's sum of losses is multiplied by ``processes / exemplars in the batch``.
+    """
+
+    def __init__(
+        self,
+        state: StageState,
+        draw: Callable[[Generator], Batches],
+        steps: int,
+        seed: tuple[int, ...],
+        share: Callable[[], ProcessShare] = ProcessShare.of_this_process,
+    ) -> None:
+        self.state, self.draw, self.steps, self.seed, self.share = state, draw, steps, seed, share
+
+    def __len__(self) -> int:
+        return self.steps
+
+    def __iter__(self) -> Iterator[Part]:
+        share = self.share()
+        batches = self.draw(np.random.default_rng([*self.seed, self.state.epoch]))
+        for batch in batches[self.state.step :]:
+            mine = share.part(batch)
+            # A process without exemplars must still take part in the step.
+            yield (mine, share.world / len(batch)) if len(mine) else (batch[:1], 0.0)
+
+
+def draw_batches(exemplars: ExemplarSet, size: int, grouping: int, random: Generator) -> Batches:
+    """Batches of ``size`` with every exemplar once; the last may be smaller."""
+    order = draw_order(exemplars, grouping, random)
+    return [order[start : start + size] for start in range(0, len(order), size)]
+
+
+def draw_positives(exemplars: ExemplarSet, size: int, random: Generator) -> Batches:
+    """Batches of at most ``size`` positive exemplars of one group each, every one of them once."""
+    group = np.zeros(len(exemplars)) if exemplars.group is None else exemplars.group
+    batches: Batches = []
+    for one in np.unique(group):
+        order = random.permutation(np.flatnonzero((group == one) & (exemplars.label == 1)))
+        batches += np.array_split(order, max(1, -(-len(order) // size))) if len(order) else []
+    return [batches[number] for number in random.permutation(len(batches))]
+
+
+def draw_order(exemplars: ExemplarSet, grouping: int, random: Generator) -> NDArray[np.int64]:
+    """A random order of all exemplars; with ``grouping`` above 1, clumps of that size share instances."""
+    order = random.permutation(len(exemplars))
+    if grouping == 1:
+        return order
+    clumps = _clumps(exemplars, order.tolist(), grouping)
+    return np.concatenate([clumps[number] for number in random.permutation(len(clumps))])
+
+
+def _clumps(exemplars: ExemplarSet, order: list[int], size: int) -> list[list[int]]:
+    """Grow clumps: take an exemplar, then repeatedly add the one with the largest share of instances present."""
+    bags = np.split(exemplars.bag_index, exemplars.bag_ptr[1:-1])
+    members = [[*bag.tolist(), *exemplars.references(number).tolist()] for number, bag in enumerate(bags)]
+    holders: dict[int, list[int]] = defaultdict(list)  # by instance, the exemplars that have it
+    for number, instances in enumerate(members):
+        for instance in instances:
+            holders[instance].append(number)
+    free, clumps = set(order), []
+    rank = np.argsort(order).tolist()  # ties go to the exemplar drawn first
+    for first in order:
+        if first not in free:
+            continue
+        clump: list[int] = []
+        present: set[int] = set()
+        shared = {first: 1}  # by exemplar, the number of its instances that are present
+        while shared and len(clump) < size:
+            _, _, exemplar = min((-count / len(members[other]), rank[other], other) for other, count in shared.items())
+            clump.append(exemplar)
+            free.discard(exemplar)
+            del shared[exemplar]
+            for other in (other for one in set(members[exemplar]) - present for other in holders[one] if other in free):
+                shared[other] = shared.get(other, 0) + 1
+            present.update(members[exemplar])
+        clumps.append(clump)
+    return clumps
+
 
 TURN = math.radians(5)
 SCALE = 0.08  # a side grows or shrinks by at most this share
@@ -155,22 +244,18 @@ class StageModule(LightningModule):
         """The exemplars of each batch of an epoch; the number of batches is constant."""
         return draw_batches(self.sets["train"], self.config.batch_size, self.config.grouping, random)
 
-    def share(self) -> ProcessShare:
-        """The part of every batch that this process takes."""
-        return ProcessShare.of_this_process()
-
     def configure_optimizers(self) -> Optimizer:
         return create_optimiser(self.config, self.verifier, effective_size(self.sets["train"]))
 
     def on_train_start(self) -> None:
         self._began = time.monotonic() - self.state.seconds
-        self._loss_sum = self.state.loss_sum if self.share().rank == 0 else 0.0
+        self._loss_sum = self.state.loss_sum if ProcessShare.of_this_process().rank == 0 else 0.0
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         epoch, step = self.state.epoch, self.state.step
         done = (epoch * self.steps + step) / (self.config.max_epochs * self.steps)
         set_rates(self.trainer.optimizers[0], learning_rate(self.config, epoch, done))
-        rank = self.share().rank  # so that poolings draw different random numbers per process
+        rank = ProcessShare.of_this_process().rank  # so that poolings draw different random numbers per process
         torch.manual_seed(_one_number(self.config.seed, self.stage, epoch, step, rank))
 
     def training_step(self, step: tuple[Batch, float], batch_idx: int) -> Tensor:
@@ -210,24 +295,14 @@ class StageModule(LightningModule):
         rate = self.trainer.optimizers[0].param_groups[0]["lr"]
         row = {"learning_rate": rate, "train_loss": self.state.loss_sum / self.drawn, **self.measure()}
         self.state.history.append(row)
-        self.state.step, self.state.loss_sum = 0, 0.0
-        self._loss_sum = 0.0
+        self.state.step, self.state.loss_sum, self._loss_sum = 0, 0.0, 0.0
 
     def measure(self) -> EpochMetrics:
-        """Current metrics on ``validation``."""
-        return self.figures(self.answer(self.sets["validation"]))
-
-    def figures(self, answers: Predictions) -> EpochMetrics:
-        """The metrics of an epoch."""
-        label, logit = torch.from_numpy(answers.label).double(), torch.from_numpy(answers.logit)
-        weight = self.sets["validation"].weight
+        answers, weight = self.answer(self.sets["validation"]), self.sets["validation"].weight
+        losses = np.logaddexp(0, (1 - 2.0 * answers.label) * answers.logit)
         right = answers.yes == answers.label
-        if weight is None:
-            loss, accuracy = functional.binary_cross_entropy_with_logits(logit, label), right.mean()
-        else:
-            losses = functional.binary_cross_entropy_with_logits(logit, label, reduction="none").numpy()
-            loss, accuracy = np.average(losses, weights=weight), np.average(right, weights=weight)
-        row = {"validation_loss": float(loss), "validation_accuracy": float(accuracy)}
+        row = {"validation_loss": float(np.average(losses, weights=weight))}
+        row["validation_accuracy"] = float(np.average(right, weights=weight))
         row["validation_auroc"] = weighted_auroc(answers.label, answers.logit, weight)
         if self.state.criterion == CLEAR_AUROC:
             if self.state.start_logit is None:
@@ -245,12 +320,11 @@ class StageModule(LightningModule):
         return True
 
     def answer(self, exemplars: ExemplarSet) -> Predictions:
-        """The predictions for ``validation``."""
         return predict(self.verifier, exemplars, None if self.features is None else self.features["validation"])
 
     def settle(self) -> None:
         """Copy the sum of losses and the elapsed time, which are counted elsewhere, into the state."""
-        self.state.loss_sum = float(self.share().sum(np.float64(self._loss_sum)))
+        self.state.loss_sum = float(ProcessShare.of_this_process().sum(np.float64(self._loss_sum)))
         self.state.seconds = time.monotonic() - self._began
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:

@@ -1,7 +1,12 @@
 """Run one training stage to its end, resuming where it stopped."""
 
+import hashlib
+import json
+import shutil
 import signal
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
+from miv.backbones import Backbone
 from miv.backbones.cache import embed_instances
 from miv.bags import Bags
 from miv.data import ExemplarSet
@@ -21,15 +27,15 @@ from miv.errors import MIVError, StoppedByUser
 from miv.evaluation import Predictions
 from miv.evaluation.baselines import cosines
 from miv.evaluation.runs import RunFolder
-from miv.files.arrays import Vectors
-from miv.runtime import ProcessShare
+from miv.files.atomic import sha256_of, whole_folder
+from miv.files.cache import cache_lock, discard, ignoring_cache_errors
+from miv.files.json import read_json_object, write_json
+from miv.runtime import ProcessShare, Progress
 from miv.training.checkpoint import (
     BEST,
     CLEAR_AUROC,
     LAST,
     CheckpointCallback,
-    EpochMetrics,
-    LightningDataModule,
     StageState,
     Stopped,
     TensorBoardLogger,
@@ -37,40 +43,24 @@ from miv.training.checkpoint import (
 )
 from miv.training.config import TrainingConfig
 from miv.training.machine import BY_NEAREST, EpochProgress, Machine
-from miv.training.sampling import Batches, BatchSampler, Part, draw_positives
-from miv.training.stage_module import Sets, SplitFeatures, StageModule
+from miv.training.stage_module import Batches, BatchSampler, Part, Sets, SplitFeatures, StageModule, draw_positives
 from miv.verifier.network import Verifier
 
 
-class StageData(LightningDataModule):
-    """The training batches of a stage, with each distinct instance once."""
-
-    def __init__(self, module: StageModule, workers: int) -> None:
-        super().__init__()
-        self.module = module
-        self.workers = workers
-        self.train = module.sets["train"]
-        seed = (module.config.seed, module.stage)
-        self.sampler = BatchSampler(module.state, module.draw_batches, module.steps, seed, module.share)
-
-    def train_dataloader(self) -> DataLoader[tuple[Batch, float]]:
-        """Batches are made in the order of the sampler, by this process or by ``workers`` others."""
-        features = self.module.features
-        backbone, values = self.module.verifier.backbone, self.train.pool.values
-        lookup = (lambda rows: backbone.prepare(values[rows])) if features is None else embedded(features["train"])
-        return DataLoader(
-            _Batches(self.train, lookup),
-            batch_size=None,
-            sampler=self.sampler,
-            num_workers=self.workers,
-            worker_init_fn=ignore_stop_signals,
-        )
+def train_loader(module: StageModule, workers: int) -> DataLoader[tuple[Batch, float]]:
+    """The training batches of a stage, with each distinct instance once, made here or by ``workers`` processes."""
+    train, backbone, features = module.sets["train"], module.verifier.backbone, module.features
+    seed, values = (module.config.seed, module.stage), train.pool.values
+    order = BatchSampler(module.state, module.draw_batches, module.steps, seed)
+    lookup = (lambda rows: backbone.prepare(values[rows])) if features is None else embedded(features["train"])
+    batches = _Batches(train, lookup)
+    return DataLoader(batches, None, sampler=order, num_workers=workers, worker_init_fn=ignore_stop_signals)
 
 
+@dataclass(frozen=True, eq=False)
 class _Batches(Dataset[tuple[Batch, float]]):
-    def __init__(self, exemplars: ExemplarSet, lookup: InstanceLookup) -> None:
-        self.exemplars = exemplars
-        self.lookup = lookup
+    exemplars: ExemplarSet
+    lookup: InstanceLookup
 
     def __getitem__(self, part: Part) -> tuple[Batch, float]:
         chosen, factor = part
@@ -122,12 +112,8 @@ class ContrastModule(StageModule):
 
     def answer(self, exemplars: ExemplarSet) -> Predictions:
         """Predict by the target nearest to the query: yes for the half of the bags with the nearest targets."""
-        nearest = cosines(exemplars, self.directions(exemplars)).nearest
+        nearest = cosines(exemplars, embed_instances(self.verifier.backbone, exemplars.pool, exemplars.used)).nearest
         return Predictions.of(exemplars, (nearest - np.median(nearest)) / self.config.contrast_temperature, None)
-
-    def directions(self, exemplars: ExemplarSet) -> Vectors:
-        """Features ``(P, C)`` of the pool; their lengths do not matter."""
-        return embed_instances(self.verifier.backbone, exemplars.pool, exemplars.used)
 
 
 CONTRAST, FROZEN = "contrast", "frozen"
@@ -218,8 +204,8 @@ def _go_on(
     try:
         with checkpoints.listening(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", module="lightning")  # irrelevant advice
-            data = StageData(module, machine.workers)
-            trainer.fit(module, data, ckpt_path=last if resumes else None, weights_only=True)
+            loader = train_loader(module, machine.workers)
+            trainer.fit(module, loader, ckpt_path=last if resumes else None, weights_only=True)
             checkpoints.stop_if_asked()  # after the last epoch no further step checks for a request to stop
     except Stopped as stopped:
         place = f"stage {stage.name!r}, epoch {epochs_before + module.state.epoch + 1}{stopped}"
@@ -236,22 +222,20 @@ def _go_on(
 
 
 def record_metrics(run: RunFolder, states: dict[str, StageState]) -> None:
-    """Write the metrics of all epochs, counted from 1 over all stages."""
+    """Write the metrics of all epochs, counted from 1 over all stages; those of the start if nothing was trained."""
     rows = [(name, row) for name, state in states.items() for row in state.history]
-    numbered = [{"stage": name, "epoch": number, **_shown(row)} for number, (name, row) in enumerate(rows, start=1)]
-    # If the start is best, nothing was trained: show the start.
-    starts = [
-        {"stage": name, "epoch": 0, "learning_rate": "", "train_loss": "", **_shown(state.start)}
+    numbered: list[tuple[int, str, dict[str, Any]]] = [(number, *row) for number, row in enumerate(rows, start=1)]
+    numbered = numbered or [
+        (0, name, {"learning_rate": "", "train_loss": "", **state.start})
         for name, state in states.items()
         if state.start is not None
     ]
-    if numbered or starts:
-        write_metrics(run.metrics, numbered or starts)
-
-
-def _shown(row: EpochMetrics) -> EpochMetrics:
-    """The metrics of all stages."""
-    return {name: value for name, value in row.items() if name != CLEAR_AUROC}
+    shown = [
+        {"stage": name, "epoch": number, **{key: value for key, value in row.items() if key != CLEAR_AUROC}}
+        for number, name, row in numbered
+    ]
+    if shown:
+        write_metrics(run.metrics, shown)
 
 
 def read_state(path: Path, criterion: str, *, keeps_last: bool = False) -> StageState | None:
@@ -273,3 +257,76 @@ def _damaged(path: Path, error: Exception) -> MIVError:
     return MIVError(
         f"{path} is damaged ({reason}), so the run cannot resume. Copy it again, or train again with another --out."
     )
+
+
+# Share the contrast stage, which does not depend on the pooling, among runs that differ only in pooling.
+
+_HASHES = "sha256.json"  # of the files of a stage in the cache
+# Settings that do not affect this stage; all others, including future ones, are part of the key.
+_CONTRAST_SINCE = "0.1.0"  # the miv version whose contrast stages are still the same; raise it when one changes
+_ELSEWHERE = (
+    *("pooling", "pooling_options", "heads", "backbone", "backbone_options", "batch_size", "grouping", "patience"),
+    *("learning_rates", "max_epochs", "frozen_stage", "frozen_patience", "frozen_max_epochs", "frozen_learning_rates"),
+    *("full_stage", "select_by", "start", "pull", "align_epochs", "align_learning_rate"),
+    *("recipe", "recipes", "without"),
+)
+
+
+@contextmanager
+def contrast_once(
+    folder: Path, cache: Path, config: TrainingConfig, backbone: Backbone, sets: Sets, progress: Progress
+) -> Iterator[None]:
+    """Copy a finished stage from the cache to ``folder`` before the block, or from there to the cache after it.
+
+    A finished stage replaces an unfinished one in ``folder`` but not a finished one, which later stages depend on.
+    """
+    kept = cache / "contrast" / _key(config, backbone, sets)
+    with cache_lock(kept.with_suffix(".lock"), progress, "the contrast stage"):
+        if _is_whole(kept, config) and not _is_over(folder, config):
+            with whole_folder(folder) as temporary:
+                shutil.copytree(kept, temporary, dirs_exist_ok=True, ignore=shutil.ignore_patterns(_HASHES))
+            with progress.step(f"Reusing the contrast stage of an earlier run from {kept}"):
+                pass
+        yield
+        with ignoring_cache_errors(kept.parent):
+            if not kept.is_dir():
+                with whole_folder(kept) as temporary:
+                    shutil.copytree(folder, temporary, dirs_exist_ok=True)
+                    write_json(temporary / _HASHES, _hashes(temporary))
+
+
+def _is_whole(kept: Path, config: TrainingConfig) -> bool:
+    """Whether the cache has a finished stage that is as it was written; a damaged one is discarded."""
+    try:
+        if not kept.is_dir():
+            return False
+        # Older versions wrote no hashes.
+        if (kept / _HASHES).exists() and read_json_object(kept / _HASHES, "") != _hashes(kept):
+            raise MIVError("its files do not match their hashes")
+        if not _is_over(kept, config):
+            raise MIVError("its stage is not finished")
+        Verifier.from_pretrained(kept / BEST)
+    except (MIVError, OSError) as error:
+        discard(kept, error, "The contrast stage is computed again.")
+        return False
+    return True
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != _HASHES]
+    return {path.relative_to(folder).as_posix(): sha256_of(path) for path in files}
+
+
+def _is_over(folder: Path, config: TrainingConfig) -> bool:
+    state = read_state(folder / LAST, config.for_stage("contrast").criterion, keeps_last=True)
+    return state is not None and state.is_over(config.contrast_epochs, config.contrast_epochs)
+
+
+def _key(config: TrainingConfig, backbone: Backbone, sets: Sets) -> str:
+    stage = config.for_stage("contrast")
+    settings = {name: value for name, value in vars(stage).items() if name not in _ELSEWHERE}
+    settings |= {"rates": stage.learning_rates, "epochs": stage.max_epochs, "batch": stage.batch_size}
+    data = [sets[split].fingerprint for split in ("train", "validation")]
+    made_of = {"settings": settings, "backbone": backbone.fingerprint(), "sets": data}
+    made_of["versions"] = [_CONTRAST_SINCE, torch.__version__]
+    return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""``miv.train``: from exemplars to a verifier and its metrics, like ``miv train``."""
+"""``miv.train`` and ``miv.evaluate``: from exemplars to a verifier and its metrics, like the commands."""
 
 import os
 import shutil
@@ -14,16 +14,20 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from miv.backbones.cache import embed_exemplars
 from miv.data import ExemplarSet, load_splits
 from miv.data.folder import folders_beside
 from miv.data.splits import hold_out
 from miv.errors import MIVError, MIVWarning, StoppedByUser, unknown_name
-from miv.evaluation import Evaluation, Predictions
+from miv.evaluation import Evaluation, Predictions, write_curves
+from miv.evaluation import evaluate as measure
 from miv.evaluation.baselines import Baselines
-from miv.evaluation.runs import RunFolder
-from miv.evaluation.workflows import checked_splits
-from miv.files.atomic import bring_back
-from miv.files.cache import cache_folder
+from miv.evaluation.curves import CURVE_FILES
+from miv.evaluation.predicting import explain, predict, with_contributions, withheld
+from miv.evaluation.runs import RunFolder, refuse_unfinished
+from miv.evaluation.workflows import checked_splits, open_one
+from miv.files.atomic import bring_back, refuse_existing, refuse_existing_in
+from miv.files.cache import cache_folder, feature_folder
 from miv.files.instances import check_name
 from miv.runtime import Progress, RichProgress, SilentProgress, interruption_of
 from miv.tasks import build_once, list_tasks
@@ -33,6 +37,7 @@ from miv.training.baselines import baselines_of_run
 from miv.training.config import AUTO, TrainingConfig, read_settings
 from miv.training.model_card import advice, check_card, no_better_than_majority, write_card
 from miv.training.new_verifier import EarlierVerifier
+from miv.verifier.explain import METHODS
 from miv.verifier.network import Verifier
 
 GivenExemplars = ExemplarSet | Mapping[str, ExemplarSet] | str | PathLike[str]
@@ -123,15 +128,7 @@ class TrainingRun:
     @property
     def advice(self) -> str:
         """What to do if all answers are the same, or below the baselines or guessing; empty if all is well."""
-        yes = self.predictions("validation").yes
-        texts = []
-        if yes.all() or not yes.any():
-            texts.append(
-                f"Warning: the verifier answers {'yes' if yes.all() else 'no'} to all {len(yes):,} exemplars of "
-                "validation. If its AUROC is above 0.5, `miv calibrate` finds a threshold that separates them.\n"
-            )
-        else:
-            texts.append(no_better_than_majority(self.evaluations) or "")
+        texts = [no_better_than_majority(self.evaluations) or ""]
         if self.reference is not None:
             texts.append(advice(self.evaluations, self.reference, RunFolder(self.folder)) or "")
         return "".join(texts)
@@ -275,8 +272,7 @@ def train(
         if is_first_process():
             draw_run(run)
             if baselines:
-                device = machine.find_device()
-                plain = baselines_of_run(run, sets, cache=machine.cache, device=device, progress=progress)
+                plain = baselines_of_run(run, sets, machine.cache, machine.find_device(), progress)
             write_card(run.verifier, chosen.pooling, evaluations, plain, run.read().get("recipes"))
     except BaseException as error:
         if out is None:
@@ -301,3 +297,56 @@ def _as_settings(config: TrainingConfig | Mapping[str, Any] | str | PathLike[str
     if isinstance(config, Mapping):
         return dict(config), " in config"
     return read_settings(Path(config)), f" in {os.fspath(config)}"
+
+
+def evaluate(
+    model: Verifier | TrainingRun | str | PathLike[str],
+    exemplars: GivenExemplars,
+    *,
+    split: str = "test",
+    predictions: str | PathLike[str] | None = None,
+    plots: str | PathLike[str] | None = None,
+    witnesses: str | None = None,
+    cache: str | PathLike[str] | None = None,
+    overwrite: bool = False,
+    verbose: bool = False,
+) -> Evaluation:
+    """Verify every exemplar of a set and compute the metrics, like ``miv evaluate``.
+
+    Args:
+        model: a ``Verifier``, what ``miv.train`` returned, a run, the folder of a verifier, or its name on the hub.
+        exemplars: an ``ExemplarSet``, a dict of them by split, a folder of splits, or the folder of one set.
+        split: the split to use if there are several.
+        predictions: ``.parquet`` file for the answers; optional.
+        plots: folder for ROC and precision-recall curves; optional.
+        witnesses: how to rank instances for the witness metrics: ``attention``, ``alone``, ``leave_one_out``,
+            ``shapley`` or ``rollout``. By default attention, if the pooling has it.
+        cache: folder of cached features, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
+        overwrite: whether to replace existing predictions and curves; otherwise they are an error.
+        verbose: whether to show progress on standard error.
+    """
+    if witnesses is not None and witnesses not in METHODS:
+        raise unknown_name("method of explaining", witnesses, METHODS)
+    if predictions is not None:
+        refuse_existing(Path(predictions), overwrite=overwrite)
+    if plots is not None:
+        refuse_existing_in(Path(plots), CURVE_FILES, overwrite=overwrite)
+    chosen = open_one(exemplars, split)
+    if isinstance(model, TrainingRun):
+        model = model.verifier
+    if not isinstance(model, Verifier):
+        refuse_unfinished(Path(model))
+    verifier = model if isinstance(model, Verifier) else Verifier.from_pretrained(os.fspath(model))
+    progress = RichProgress() if verbose else SilentProgress()
+    folder = feature_folder(None if cache is None else Path(cache))
+    features = embed_exemplars(verifier.backbone, chosen, folder, progress)
+    answers = predict(verifier, chosen, features, progress)
+    if chosen.witness is not None:
+        answers = with_contributions(verifier, chosen, answers, features, progress)
+    score = None if witnesses is None else explain(verifier, chosen, witnesses, features=features, progress=progress)
+    if predictions is not None:
+        answers.save(Path(predictions))
+    if plots is not None:
+        write_curves(answers, Path(plots))
+    unlike = withheld(verifier, chosen, features, progress)
+    return measure(answers, score=score, point=verifier.operating_point, withheld=unlike)

@@ -293,13 +293,7 @@ class Verifier(
         return BatchVerifier(self, resize, witnesses, progress).verify(queries, bags, show=True)
 
     def verify_stream(
-        self,
-        queries: Any,
-        bag: Any,
-        *,
-        top: int = 10,
-        resize: Fit | None = None,
-        progress: Progress | None = None,
+        self, queries: Any, bag: Any, *, top: int = 10, resize: Fit | None = None, progress: Progress | None = None
     ) -> list[Verdict]:
         """Verify queries against one bag of any size, which is read in chunks, in constant memory.
 

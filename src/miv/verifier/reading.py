@@ -27,14 +27,7 @@ from miv.files.images import (
     sets_size,
     with_fit,
 )
-from miv.files.instances import (
-    InstanceKind,
-    is_folder,
-    is_text_file,
-    read_text_lines,
-    refuse_masked,
-    short,
-)
+from miv.files.instances import InstanceKind, is_folder, is_text_file, read_text_lines, refuse_masked, short
 
 
 class ErrorLocations:

@@ -10,14 +10,7 @@ from miv.data import InstanceKind
 from miv.data.kinds import KINDS, Kind
 from miv.errors import MIVError
 from miv.files.images import ImageForm
-from miv.files.instances import (
-    check_text,
-    is_file,
-    is_folder,
-    is_text_file,
-    read_text_lines,
-    short,
-)
+from miv.files.instances import check_text, is_file, is_folder, is_text_file, read_text_lines, short
 from miv.files.tables import (
     TABLE_SUFFIXES,
     Record,

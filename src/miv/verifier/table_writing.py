@@ -192,10 +192,7 @@ _OF_EXEMPLARS: _Columns = {
     "threshold": ("float64", lambda verdicts: np.full(len(verdicts), verdicts.threshold)),
     "lower_threshold": ("float64", lambda verdicts: np.full(len(verdicts), verdicts.lower_threshold)),
     "bag_size": ("int64", lambda verdicts: np.diff(verdicts.ptr)),
-    "witnesses": (
-        "list<int64>",
-        lambda verdicts: witness_places(verdicts.witness, verdicts.shares, verdicts.ptr),
-    ),
+    "witnesses": ("list<int64>", lambda verdicts: witness_places(verdicts.witness, verdicts.shares, verdicts.ptr)),
     "witnesses_by": ("string", lambda verdicts: [verdicts.witnesses_by] * len(verdicts)),
 }
 _OUT_OF_DISTRIBUTION: _Columns = {
