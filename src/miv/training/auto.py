@@ -262,6 +262,7 @@ def choose(
     if "train" not in sets:
         raise MIVError(f"The split 'train' is missing; got {', '.join(sets)}. Training needs train and validation.")
     train = sets["train"]
+    POOLINGS[given.get("pooling", TrainingConfig.pooling)]  # an unknown name is an error before anything is embedded
     # Smaller batches if there are few steps, and fewer epochs if each has many steps.
     by_size = {"batch_size": 32 if len(train) < 1_000 else 64, "max_epochs": 12 if len(train) < 5_000 else 8}
     settings = HEAD | by_size | {"recipe": _recipe(given)}
