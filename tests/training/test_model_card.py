@@ -98,18 +98,20 @@ def test_the_advice_is_a_command_for_the_same_data(run: RunFolder) -> None:
         return shlex.split(text.split("`")[3])
 
     begin, end = ["miv", "train", "my data", "--pooling", "nearest"], ["--out", f"{run.path}-nearest"]
-    options = ["--config", str(run.config), "--pooling-options"]
-    nearest = [*begin, *options, "centred=false", *end]
-    assert words(plain(nearest=(0.8, 0.9))) == nearest
+    config = ["--config", str(run.config)]
+    assert words(plain(nearest=(0.8, 0.9))) == [*begin, *config, *end]
     assert words(plain(nearest=(0.8, 0.9), hog=(0.9, 0.9))) == [*begin, "--backbone", "hog", *end]
-    assert words(plain(nearest=(0.8, 0.6), logistic=(0.9, 0.9))) == nearest
-    centred = [*begin, *options, "centred=true", "--out", f"{run.path}-centred"]
+    assert words(plain(nearest=(0.8, 0.6), logistic=(0.9, 0.9))) == [*begin, *config, *end]
+    centred = [*begin, *config, "--pooling-options", "centred=true", "--out", f"{run.path}-centred"]
     assert words(plain(nearest=(0.8, 0.9), centred=(0.85, 0.8))) == centred
     assert words(plain(nearest=(0.8, 0.6), centred=(0.85, 0.8), logistic=(0.9, 0.9))) == centred
-    assert words(plain(nearest=(0.8, 0.6), centred=(0.75, 0.8), logistic=(0.9, 0.9))) == nearest
-    config = TrainingConfig(backbone="sentence_tokens:minilm", pooling="cap_tokens", pooling_options={"vector": 384})
-    write_json(run.config, config.document())  # `auto` chooses one vector per text
-    assert words(plain(nearest=(0.8, 0.9))) == [*begin, "--pooling-options", "centred=false", *end]
+    assert words(plain(nearest=(0.8, 0.6), centred=(0.75, 0.8), logistic=(0.9, 0.9))) == [*begin, *config, *end]
+    write_json(run.config, TrainingConfig(backbone="hf:x", pooling_options={"norm": "post"}).document())
+    assert words(plain(nearest=(0.8, 0.9))) == [*begin, *config, "--pooling-options", "centred=false", *end]
+    assert words(plain(nearest=(0.8, 0.9), centred=(0.85, 0.9))) == centred
+    tokens = TrainingConfig(backbone="sentence_tokens:minilm", pooling="cap_tokens", pooling_options={"vector": 384})
+    write_json(run.config, tokens.document())  # `auto` chooses one vector per text
+    assert words(plain(nearest=(0.8, 0.9))) == [*begin, *end]
     text = advice({"test": answers(0.75)}, plain(nearest=(0.8, 0.7), logistic=(0.9, 0.9)), run)
     assert text is not None
     assert "nearest`" not in text  # it is below the verifier

@@ -215,9 +215,7 @@ def score_baselines(
             )
         backbone.check(train.pool)
         backbone.fit(train.pool.values[train.used])
-    texts = [
-        split for split in sets if kind == "text" and (split in chosen or (split == "train" and backbone is not None))
-    ]
+    texts = [*chosen, *(["train"] if train is not None and backbone is not None else [])] if kind == "text" else []
     matches = {split: bm25(sets[split], train) for split in texts}
     rows: dict[str, dict[str, _Row]] = {split: {} for split in chosen}
     strength = None

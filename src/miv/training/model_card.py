@@ -89,10 +89,12 @@ def _plain_command(method: str, run: RunFolder) -> str:
     words = [*run.command(), "--pooling", "nearest"]
     if method in DESCRIPTORS:
         return shlex.join([*words, "--backbone", method, "--out", f"{run.path}-nearest"])
-    if not str(run.read_config().get("backbone")).startswith("sentence_tokens:"):  # else one vector per text is chosen
+    settings, options = run.read_config(), ["--pooling-options", "centred=true"] if method == "centred" else []
+    if not str(settings.get("backbone")).startswith("sentence_tokens:"):  # else `auto` chooses one vector per text
         words += ["--config", str(run.config)]
-    centred = f"centred={'true' if method == 'centred' else 'false'}"  # replaces options of another pooling
-    return shlex.join([*words, "--pooling-options", centred, "--out", f"{run.path}-{method}"])
+        if settings.get("pooling_options") and not options:  # replaces those of another pooling
+            options = ["--pooling-options", "centred=false"]
+    return shlex.join([*words, *options, "--out", f"{run.path}-{method}"])
 
 
 BEGIN, END = "<!-- figures of miv train -->", "<!-- end of figures -->"
