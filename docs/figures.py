@@ -132,6 +132,7 @@ def models_table(task: str, tier: str) -> str:
 def gate_table() -> str:
     """By set: how far `miv train` is above the plain method chosen on validation, and the change since "before"."""
     from benchmarks.gate import METRICS, mean_and_error, read_cells
+
     from miv.reproduction.tables import Table
 
     cells, earlier = read_cells("recipes"), read_cells("before")
