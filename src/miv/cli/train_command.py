@@ -141,7 +141,9 @@ def train(
         for split, evaluation in run.evaluations.items():
             print(f"{split}: {evaluation.text()}\n")
             if run.reference is not None:
-                rows = rows_beside(run.config.pooling, figures_of(evaluation), run.reference.splits[split])
+                rows = rows_beside(
+                    run.verifier.configuration["pooling"], figures_of(evaluation), run.reference.splits[split]
+                )
                 print_table(f"{split}: the verifier compared with plain methods on the same data", rows)
     typer.echo(run.advice, err=True, nl=False)
     say(f"Wrote {out}; the verifier is {out / 'verifier'}.")

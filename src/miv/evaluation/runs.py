@@ -268,9 +268,9 @@ def recipe_rows(recipes: dict[str, Any]) -> tuple[list[str], list[list[str]], st
     cells = [
         [
             f"{'→' if row['recipe'] == chosen else ' '} {row['recipe']}",
-            f"{row['auroc']:.3f} ± {'–' if row['error'] is None else format(row['error'], '.3f')}",
-            f"{row['loss']:.3f}",
-            "–" if row["i_ap"] is None else f"{row['i_ap']:.3f}",
+            f"{_figure(row['auroc'])} ± {_figure(row['error'])}",
+            _figure(row["loss"]),
+            _figure(row["i_ap"]),
             f"{row['seconds']:.1f}",
             row["words"] + (f" ({row['variant']})" if row["variant"] else ""),
         ]
@@ -278,10 +278,16 @@ def recipe_rows(recipes: dict[str, Any]) -> tuple[list[str], list[list[str]], st
     ]
     ranks = {row["recipe"]: row["i_ap"] for row in rows if row["i_ap"] is not None}
     note = f"Chosen on {recipes['held_out']:,} held-out exemplars: the simplest not clearly worse than the best."
+    if recipes.get("forced"):
+        note = f"{chosen} was asked for; figures are of {recipes['held_out']:,} held-out exemplars."
     if chosen in ranks and ranks[chosen] < max(ranks.values()) - _WORSE_RANKING:
         best = max(ranks, key=lambda name: ranks[name])
         note += f" {chosen} ranks witnesses worse than {best} (i-AP {ranks[chosen]:.3f}, {ranks[best]:.3f})."
     return ["  recipe", "held-out AUROC", "loss", "i-AP", "seconds", "what it does"], cells, note
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
 
 
 # Tables that compare runs.

@@ -50,9 +50,9 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         batch_size: number of exemplars per step.
         learning_rate: highest learning rate of the one cycle.
         pull: strength of the pull of weights toward their starting values, as in ``TrainingConfig``.
-        align_epochs: number of epochs to improve the linear map of the vectors by contrast, kept only if it helps.
+        align_epochs: has no effect any more.
         validation_fraction: share of the exemplars to hold out for choosing the best epoch by AUROC. Exemplars of one
-            query stay together. With 0, a trial on halves chooses the number of epochs.
+            query stay together. With 0, folds alone choose the recipe.
         random_state: random seed of the batches and the held-out split.
         verbose: whether to show each epoch on standard error.
 

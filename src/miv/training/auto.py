@@ -24,6 +24,7 @@ from miv.poolings import POOLINGS
 from miv.poolings.cap import CrossAttentionPooling
 from miv.runtime import Progress, available_cores
 from miv.training.config import AUTO, TrainingConfig
+from miv.training.forms import is_expressible
 from miv.training.selection import STANDARD_ERRORS
 
 # Handwritten digits from scratch: a small network that keeps positions, first trained by contrast.
@@ -299,6 +300,9 @@ def choose(
         settings["start"] = "paper"
     pooling = given.get("pooling", settings.get("pooling", TrainingConfig.pooling))
     config = TrainingConfig().changed(settings | {"pooling": pooling})
+    own = {name: given[name] for name in ("start", "heads", "pooling_options") if given.get(name) is not None}
+    if config.recipe == "select" and not given.get("recipe") and not is_expressible(config.changed(own)):
+        config = config.changed({"recipe": "epochs"})
     reason = f"Chosen for {len(train):,} train exemplars of {train.bag_sizes.mean():.1f} instances: {words}."
     if not POOLINGS[config.pooling].make.starts_as_nearest:
         reason += f" {config.pooling} does not compare targets with the query, so it cannot start from the "
@@ -310,10 +314,8 @@ def _recipe(given: dict[str, Any]) -> str:
     """Epochs are trained only if a setting asks for them, or no recipe expresses it; otherwise recipes are compared."""
     if given.get("recipe"):
         return str(given["recipe"])
-    options = given.get("pooling_options") or {}
-    several = options.get("heads", given.get("heads", 1)) != 1 or given.get("pooling") == "cap_dba_l1"
-    asks_for_epochs = given.get("start") == "paper" or any(given.get(name) is not None for name in _OF_EPOCHS)
-    return "epochs" if asks_for_epochs or several or options.keys() & {"norm", "order", "projection"} else "select"
+    asks_for_epochs = given.get("start") == "paper" or any(given.get(name) not in (None, False) for name in _OF_EPOCHS)
+    return "epochs" if asks_for_epochs else "select"
 
 
 def _wants_no_norm(given: dict[str, Any]) -> bool:

@@ -97,7 +97,8 @@ class BagData:
         size = np.bincount(self.exemplar, np.diff(self.ptr))  # (E,) targets, once per reference
         count = np.bincount(self.exemplar)
         order = random.permutation(len(size))
-        order = order[size[order] <= most_targets]  # one giant bag must not leave out the others
+        possible = (size[order] <= most_targets) & (count[order] <= most)  # one giant bag must not leave out the others
+        order = order[possible]
         fits = (np.cumsum(size[order]) <= most_targets) & (np.cumsum(count[order]) <= most)
         return self.subset(np.isin(self.exemplar, order[fits]))
 

@@ -26,7 +26,7 @@ from miv.runtime import Progress, evaluating
 from miv.training.checkpoint import LAST, StageState
 from miv.training.config import TrainingConfig
 from miv.training.fits import BagData, logistic
-from miv.training.forms import set_form
+from miv.training.forms import is_expressible, set_form
 from miv.training.machine import Machine
 from miv.training.new_verifier import create_verifier
 from miv.training.recipes import RECIPES
@@ -36,7 +36,6 @@ from miv.training.stages import CONTRAST, FROZEN, Stage, contrast_once, run_stag
 from miv.verifier.network import Verifier
 
 MODES = ("select", "epochs", "paper")  # of the setting `recipe`, besides names
-PLAIN = ("nearest", "centred", "whitened")
 _MOST_NUMBERS = 1 << 27  # of features in memory: 512 MB
 _MOST_EXEMPLARS = 20_000
 
@@ -44,6 +43,12 @@ _MOST_EXEMPLARS = 20_000
 def recipes_for(config: TrainingConfig) -> list[str]:
     """The recipes to choose among, from plain to rich: those that the pooling can express, and the settings allow."""
     make, names = POOLINGS[config.pooling].make, RECIPES.names()
+    if config.recipe not in ("epochs", "paper") and not is_expressible(config) and config.recipe in (*names, *MODES):
+        raise MIVError(
+            f"recipe is {config.recipe!r}, and no recipe expresses {config.pooling} with start={config.start!r}, heads="
+            f"{config.heads} and the options {config.pooling_options}. Expected recipe='epochs', or start='similar', "
+            "one head and norm='none'."
+        )
     if issubclass(make, NearestPooling):
         possible = ["centred" if config.pooling_options.get("centred") else "nearest"]
     elif issubclass(make, CapTokensPooling):
@@ -58,14 +63,20 @@ def recipes_for(config: TrainingConfig) -> list[str]:
             raise unknown_name("recipe", name, (*names, *MODES))
     wanted = [name for name in possible if name not in config.without]
     if config.recipe in names:
-        wanted = [name for name in wanted if name in PLAIN or name == config.recipe]
-        wanted = [config.recipe] if config.recipe in PLAIN and config.recipe in wanted else wanted
+        below = _builds_on(config.recipe)
+        wanted = [name for name in wanted if name in below or name == config.recipe]
     elif config.recipes:
         wanted = [name for name in wanted if name in config.recipes]
     if (possible and not wanted) or (config.recipe in names and config.recipe not in wanted):
         known = ", ".join(possible) or "none, as it trains by epochs"
         raise MIVError(f"No recipe is left for the pooling {config.pooling} and these settings. Possible: {known}.")
     return wanted
+
+
+def _builds_on(name: str) -> set[str]:
+    """All recipes that a recipe may start from, and those that these start from."""
+    direct = RECIPES[name].make.builds_on
+    return {*direct, *(other for one in direct if one in RECIPES.names() for other in _builds_on(one))}
 
 
 def choose_form(verifier: Verifier, sets: Sets, features: SplitFeatures, config: TrainingConfig) -> Selection:
@@ -179,8 +190,7 @@ def stages_of(config: TrainingConfig, verifier: Verifier) -> list[Stage]:
 
 def trains_by_epochs(config: TrainingConfig) -> bool:
     """Whether weights learn by gradient descent after the start; what a recipe cannot express always does."""
-    can_be_fitted = POOLINGS[config.pooling].make.starts_as_nearest and config.start == "similar"
-    return config.recipe in ("epochs", "paper") or not can_be_fitted
+    return config.recipe in ("epochs", "paper") or not is_expressible(config)
 
 
 def run_stages(
@@ -205,7 +215,7 @@ def run_stages(
             began = time.monotonic()
             if verifier.pooling.starts_as_nearest:
                 set_form(verifier.pooling, choose_form(verifier, sets, known, config).form)
-            else:
+            if not is_expressible(config):
                 fit_scale(verifier, sets["train"], known["train"], config.seed)
             fitting = time.monotonic() - began
         shared = contrast_once(run.checkpoints(CONTRAST), machine.cache, config, verifier.backbone, sets, progress)

@@ -10,11 +10,12 @@ import torch
 from miv.bags import Bags
 from miv.data import csr
 from miv.files.arrays import Floats, Vectors
-from miv.poolings import Pooling
+from miv.poolings import POOLINGS, Pooling
 from miv.poolings.cap import CrossAttentionPooling
 from miv.poolings.cap_tokens import CapTokensPooling, MatchedProduct
 from miv.poolings.similar import AlignedNorm, ScaledProduct
 from miv.runtime import evaluating
+from miv.training.config import TrainingConfig
 from miv.training.fits import BagData, logistic
 
 _NEAREST = 1024.0  # sharpness that leaves hardly more than the nearest target, where only attention can express it
@@ -38,7 +39,7 @@ class Form:
     r"""How a verifier compares a query with its bag: what recipes fit.
 
     .. math:: c_n = \cos(M (q - c), M (t_n - c)) + r \, m_n, \qquad a_n \propto \exp\{k \, c_n\}, \qquad
-        \ell = s \sum_n a_n c_n + b \; (+ \text{head})
+        \ell = s \sum_n a_n (c_n - r \, m_n) + s \, r \max_n m_n + b \; (+ \text{head})
     """
 
     centre: Vectors | None = None  # (C,) c
@@ -73,7 +74,9 @@ class Form:
 
     def pooled(self, data: BagData, similarity: Floats) -> Floats:
         """``(R,)`` the similarity of each bag."""
-        return np.asarray(csr.bag_sums(self.attention(data, similarity) * similarity, data.ptr))
+        tokens = self.share * data.match  # of which the best counts, whatever the attention
+        cosine = csr.bag_sums(self.attention(data, similarity) * (similarity - tokens), data.ptr)
+        return np.asarray(cosine + csr.bag_maxima(tokens, data.ptr))
 
     def logits(self, data: BagData) -> tuple[Floats, Floats]:
         """Logits ``(R,)`` of the bags, and similarities ``(T,)`` of their targets."""
@@ -103,6 +106,19 @@ def bag_vectors(data: BagData, units: Vectors, attention: Floats) -> Vectors:
         weighted = units[data.target[part]] * attention[part, None].astype(np.float32)
         bags[first:last] = csr.bag_sums(weighted, data.ptr[first : last + 1] - data.ptr[first])
     return bags
+
+
+def is_expressible(config: TrainingConfig) -> bool:
+    """Whether a form can stand for a verifier with these settings: one head that compares cosines."""
+    make, options = POOLINGS[config.pooling].make, config.pooling_options
+    if config.start == "paper" or not make.starts_as_nearest:
+        return False
+    if issubclass(make, CapTokensPooling):
+        return bool(options.get("heads", config.heads) == 1)
+    if not issubclass(make, CrossAttentionPooling):
+        return True
+    plain = options.get("norm", "pre") == "none" and options.get("order", "none") == "none"
+    return plain and options.get("heads", config.heads) == 1 and config.pooling != "cap_dba_l1"
 
 
 def set_form(pooling: Pooling, form: Form) -> None:

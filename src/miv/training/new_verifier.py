@@ -87,6 +87,7 @@ class EarlierVerifier:
         for name, options in (("pooling_options", defaults | pooling_options), ("backbone_options", backbone_options)):
             for option, value in (given.get(name) or {}).items():
                 self._compare(f"{option} in {name}", value, options.get(option))
+        self._compare("recipe", given.get("recipe"), "epochs")
         backbone_options = {n: value for n, value in backbone_options.items() if n not in _WITHOUT_WEIGHTS}
         model = {"pooling_options": pooling_options, "backbone_options": backbone_options, "recipe": "epochs"}
         return config.changed(same | model)

@@ -93,6 +93,8 @@ class LabelMap(Recipe):
 
     def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
         some = data.sample(4_000, 40_000, np.random.default_rng([seed, 29]))
+        if not some.can_learn:
+            return {}
         return _with_maps(
             data, base, self.pulls, label_maps(some, base.units(some), base.share * some.match, self.pulls)
         )
@@ -174,7 +176,7 @@ class Cap(Recipe):
 
 @RECIPES.register("cap_head")
 class CapHead(_Channels):
-    """The same on top of cross-attention pooling and its map."""
+    """A weight for each channel on top of cross-attention pooling and its map."""
 
     builds_on = (*PLAIN, *MAPS, "cap")
     pulls = (2.0, 0.5)

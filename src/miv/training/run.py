@@ -191,7 +191,7 @@ def train(
             with whole_folder(run.verifier) as temporary:
                 verifier.save_pretrained(temporary)
             answers = Predictions.load(run.predictions("validation"))
-            if not states:
+            if not by_epochs:
                 recipe, weight = outcome["best"]["stage"], sets["validation"].weight
                 _write_metrics(run, recipe, evaluations["validation"], answers, weight)
             run.finish(seconds, outcome)

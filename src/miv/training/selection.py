@@ -48,11 +48,12 @@ class Selection:
     logit: Floats  # (E,) held out, of the chosen recipe
     label: Labels  # (E,)
     weight: Floats  # (E,)
+    forced: bool = False
 
     def document(self) -> dict[str, Any]:
         """The table for ``run.json``."""
         rows = [{name: None if value != value else value for name, value in asdict(row).items()} for row in self.rows]
-        return {"chosen": self.recipe, "held_out": len(self.label), "rows": rows}
+        return {"chosen": self.recipe, "forced": self.forced, "held_out": len(self.label), "rows": rows}
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +63,7 @@ class _Part:
     fitted: BagData
     held_out: BagData
     weight: Floats  # (E,) of the held-out exemplars
+    is_validation: bool = False
     forms: dict[Variant, Form] = field(default_factory=dict)
 
 
@@ -109,10 +111,13 @@ def select(
         return Selection(form, chosen, [], np.zeros(0), np.zeros(0, np.int8), np.zeros(0))
     top = losses[min(best.values(), key=lambda key: losses[key].sum())]
     is_close = (name for name in best if not _is_clearly_worse(losses[best[name]], top, weight, group))
-    chosen = forced if forced in best else next(is_close)
+    chosen = next(is_close)
+    # A nearly equal recipe has a tiny error of the difference: a simpler one that fits better comes first all the same.
+    chosen = next(name for name in best if losses[best[name]].sum() <= losses[best[chosen]].sum())
+    chosen = forced if forced in best else chosen
     _check_forced(forced, chosen)
     form = parts[0].forms[best[chosen]] if parts[0].fitted is train else _refitted(best[chosen], bases, train, seed)
-    return Selection(form, chosen, rows, logits[best[chosen]], label, weight)
+    return Selection(form, chosen, rows, logits[best[chosen]], label, weight, forced is not None)
 
 
 def _check_forced(forced: str | None, chosen: str) -> None:
@@ -126,7 +131,7 @@ def _parts(train: BagData, validation: BagData | None, random: np.random.Generat
     if not train.can_learn:
         return parts
     if validation is not None and validation.can_learn:
-        parts.append(_Part(train, validation, validation.weight_of_exemplars))
+        parts.append(_Part(train, validation, validation.weight_of_exemplars, True))
         if len(validation.first) >= ENOUGH:
             return parts
     some = train.sample(_MOST, _MOST_TARGETS, random)
@@ -134,11 +139,11 @@ def _parts(train: BagData, validation: BagData | None, random: np.random.Generat
     fold = (random.permutation(len(names)) % FOLDS)[place]
     divided = [_fold(some, fold == number) for number in range(FOLDS)] if len(names) >= FOLDS else []
     if all(part.fitted.can_learn and part.held_out.can_learn for part in divided):
-        has_new = sum(part.weight.sum() for part in divided) > 0
-        if has_new:
+        weighted = [part.held_out.label[part.held_out.first][part.weight > 0] for part in divided]
+        if len(np.unique(np.concatenate([*weighted, []]))) == 2:
             parts += divided
         elif not parts:  # bags of known instances are better than nothing
-            parts = [_Part(part.fitted, part.held_out, np.ones_like(part.weight)) for part in divided]
+            parts = [_Part(part.fitted, part.held_out, part.held_out.weight_of_exemplars) for part in divided]
     return parts
 
 
@@ -159,7 +164,7 @@ def _held_out(parts: Sequence[_Part]) -> tuple[Labels, Floats, Integers]:
         return np.zeros(0, np.int8), np.zeros(0), np.zeros(0, np.int64)
     label = np.concatenate([part.held_out.label[part.held_out.first] for part in parts])
     groups = [part.held_out.group[part.held_out.first] for part in parts]
-    groups[0] = -1 - groups[0] if len(parts) != FOLDS else groups[0]
+    groups = [-1 - group if part.is_validation else group for part, group in zip(parts, groups, strict=True)]
     return label, np.concatenate([part.weight for part in parts]), np.concatenate(groups)
 
 
@@ -186,13 +191,14 @@ def _figures(logit: Floats, losses: Floats, label: Labels, weight: Floats) -> tu
 
 def _ranking(parts: Sequence[_Part], similarity: Sequence[Floats]) -> float | None:
     """The mean i-AP of the parts with known witnesses; of validation alone, if it has them."""
-    found = []
+    of_parts: dict[bool, list[float]] = {True: [], False: []}
     for part, each in zip(parts, similarity, strict=True):
         data = part.held_out
         if data.witness is not None and part.weight.any():
             i_ap = witness_metrics(data.ptr, data.witness, each, data.label)["i_ap"]
-            found += [] if np.isnan(i_ap) else [float(i_ap)]
-    return (found[0] if len(parts) != FOLDS else float(np.mean(found))) if found else None
+            of_parts[part.is_validation] += [] if np.isnan(i_ap) else [float(i_ap)]
+    values = of_parts[True] or of_parts[False]
+    return float(np.mean(values)) if values else None
 
 
 def _refitted(variant: Variant, bases: dict[str, Variant | None], train: BagData, seed: int) -> Form:

@@ -29,6 +29,7 @@ from miv.evaluation.workflows import checked_splits, open_one
 from miv.files.atomic import bring_back, refuse_existing, refuse_existing_in
 from miv.files.cache import cache_folder, feature_folder
 from miv.files.instances import check_name
+from miv.files.weights import CONFIG_NAME, read_config
 from miv.runtime import Progress, RichProgress, SilentProgress, interruption_of
 from miv.tasks import build_once, list_tasks
 from miv.training.auto import HEAD, choose
@@ -111,7 +112,7 @@ class TrainingRun:
     def __repr__(self) -> str:
         aurocs = {split: found.classification["auroc"] for split, found in self.evaluations.items()}
         measured = ", ".join(f"{split} AUROC {auroc:.3f}" for split, auroc in aurocs.items())
-        return f"TrainingRun({str(self.folder)!r}, pooling {self.config.pooling}, {measured})"
+        return f"TrainingRun({str(self.folder)!r}, pooling {_pooling_of(RunFolder(self.folder))}, {measured})"
 
     def __str__(self) -> str:
         return self.text()
@@ -273,7 +274,7 @@ def train(
             draw_run(run)
             if baselines:
                 plain = baselines_of_run(run, sets, machine.cache, machine.find_device(), progress)
-            write_card(run.verifier, chosen.pooling, evaluations, plain, run.read().get("recipes"))
+            write_card(run.verifier, _pooling_of(run), evaluations, plain, run.read().get("recipes"))
     except BaseException as error:
         if out is None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -350,3 +351,8 @@ def evaluate(
         write_curves(answers, Path(plots))
     unlike = withheld(verifier, chosen, features, progress)
     return measure(answers, score=score, point=verifier.operating_point, withheld=unlike)
+
+
+def _pooling_of(run: RunFolder) -> str:
+    """The pooling of the finished verifier, which is `nearest` if the selected recipe needs no attention."""
+    return str(read_config(run.verifier / CONFIG_NAME)["pooling"])
