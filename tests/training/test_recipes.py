@@ -202,11 +202,12 @@ def test_logits_are_those_of_a_naive_loop(sharpness: float | None) -> None:
         rows = [exemplars.query[number], *exemplars.bag(number)]
         moved = [form.map @ (v / np.linalg.norm(v) - form.centre) for v in exemplars.pool.values[rows]]
         query, *targets = [vector / np.linalg.norm(vector) for vector in moved]
-        scores = [float(query @ t) + 0.5 * m for t, m in zip(targets, data.match[3 * number :], strict=False)]
+        cosines, matches = [float(query @ t) for t in targets], data.match[3 * number : 3 * number + 3]
+        scores = [c + 0.5 * m for c, m in zip(cosines, matches, strict=True)]
         assert each[3 * number : 3 * number + 3] == pytest.approx(scores, abs=1e-5)
         share = [math.exp(sharpness * c) if sharpness else float(c == max(scores)) for c in scores]
         bag = sum(a * t for a, t in zip(share, targets, strict=True)) / sum(share)
-        wanted = 3 * sum(a * c for a, c in zip(share, scores, strict=True)) / sum(share) + 1
+        wanted = 3 * sum(a * c for a, c in zip(share, cosines, strict=True)) / sum(share) + 3 * 0.5 * max(matches) + 1
         wanted += head.product @ (query * bag) - head.distance @ abs(query - bag) + head.query @ query + 0.3
         assert found[number] == pytest.approx(wanted, abs=1e-4)
 
