@@ -11,7 +11,7 @@ from torch import Tensor
 from miv import Backbone, Verifier
 from miv.backbones.hf_text import chunks_by_length
 from miv.training.config import TrainingConfig
-from miv.training.new_verifier import has_bfloat16, resolve_precision
+from miv.training.new_verifier import resolve_precision
 from miv.training.stage_module import StepEmbedding
 from tests.training.test_fine_tuning import WORDS, encoder
 
@@ -114,10 +114,8 @@ class Exp(torch.nn.Module):
 def test_bfloat16_is_used_where_the_processor_has_it(
     can: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"):
-        monkeypatch.setattr(torch.cpu, name, lambda: can)
+    monkeypatch.setattr("miv.training.new_verifier.has_native_bfloat16", lambda: can)
     cpu = torch.device("cpu")
-    assert has_bfloat16(cpu) == can
     settled = resolve_precision(TrainingConfig(precision="auto"), cpu, quiet=False)
     assert settled.precision == ("bfloat16" if can else "float32")
     assert ("bfloat16 is not used" in capsys.readouterr().err) == (not can)

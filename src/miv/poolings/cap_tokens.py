@@ -59,10 +59,6 @@ class MatchedProduct(ScaledProduct):
         matched = query[:, -1] * targets[:, -1] * self.share  # (B,)
         return super().forward(query[:, :-1], targets[:, :-1]) + matched * self.scale
 
-    def divide(self, size: Tensor) -> None:
-        super().divide(size)
-        self.share.div_(size)
-
 
 @register_pooling("cap_tokens", section="–")
 class CapTokensPooling(Pooling):

@@ -105,13 +105,6 @@ class ScaledProduct(nn.Module):
         """What scale and intercept apply to before any distance counts: ``(B, C)`` and ``(B, C)`` to ``(B,)``."""
         return (query * targets) @ self.weight / self.channels
 
-    def divide(self, size: Tensor) -> None:
-        """Divide all weights, and multiply the scale, so that nothing but their size changes."""
-        self.scale.mul_(size)
-        self.weight.div_(size)
-        self.distance.div_(size)
-        self.prior.div_(size)
-
 
 def _unit(x: Tensor) -> Tensor:
     """Rows of length 1; a row of zeros, or equal to the centre up to rounding, has no direction and stays near zero."""

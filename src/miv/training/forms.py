@@ -113,12 +113,11 @@ def is_expressible(config: TrainingConfig) -> bool:
     make, options = POOLINGS[config.pooling].make, config.pooling_options
     if config.start == "paper" or not make.starts_as_nearest:
         return False
-    if issubclass(make, CapTokensPooling):
-        return bool(options.get("heads", config.heads) == 1)
+    has_one_head = bool(options.get("heads", config.heads) == 1)
     if not issubclass(make, CrossAttentionPooling):
-        return True
-    plain = options.get("norm", "pre") == "none" and options.get("order", "none") == "none"
-    return plain and options.get("heads", config.heads) == 1 and config.pooling != "cap_dba_l1"
+        return has_one_head or not issubclass(make, CapTokensPooling)
+    is_plain = options.get("norm", "pre") == "none" and options.get("order", "none") == "none"
+    return is_plain and has_one_head and config.pooling != "cap_dba_l1"
 
 
 def set_form(pooling: Pooling, form: Form) -> None:

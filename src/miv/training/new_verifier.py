@@ -18,6 +18,7 @@ from miv.backbones.base import check_kind
 from miv.backbones.cache import embed_instances
 from miv.backbones.hf_files import MINILM
 from miv.backbones.names import is_pretrained
+from miv.backbones.precision import has_native_bfloat16
 from miv.backbones.tokens import SentenceTokenEncoder
 from miv.data import ExemplarSet, InstancePool
 from miv.data.pool import InstanceForm
@@ -131,18 +132,13 @@ def resolve_backbone_rate(config: TrainingConfig, *, is_trained: bool = False) -
     return config.changed({"backbone_learning_rate": rate})
 
 
-def has_bfloat16(device: torch.device) -> bool:
-    """Whether a device computes with bfloat16, instead of converting to float32 and back for each product."""
-    if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    return device.type == "cpu" and bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
-
-
 def resolve_precision(config: TrainingConfig, device: torch.device, *, quiet: bool) -> TrainingConfig:
     """Replace ``auto`` with the actual format, so that a run records what it was trained with."""
     if config.precision == "float32":
         return config
-    can = has_bfloat16(device)
+    can = (
+        has_native_bfloat16() if device.type == "cpu" else device.type == "cuda" and torch.cuda.is_bf16_supported(False)
+    )
     what = "processor" if device.type == "cpu" else "device"
     if config.precision == "bfloat16":
         if not can:

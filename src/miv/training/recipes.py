@@ -12,8 +12,6 @@ from miv.training.fits import BagData, contrast_maps, label_maps, solve, whiteni
 from miv.training.forms import Form, Head, bag_vectors
 
 RECIPES: Registry["Recipe"] = Registry("recipe")
-
-
 PLAIN = ("nearest", "centred", "whitened", "tokens")
 MAPS = ("contrast_map", "label_map")
 
@@ -79,9 +77,8 @@ class ContrastMap(Recipe):
 
     def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
         some = data.subset(data.label == 1).sample(400, 3_000, np.random.default_rng([seed, 31]))
-        return _with_maps(
-            data, base, self.pulls, contrast_maps(some, base.units(some), self.pulls) if len(some) else []
-        )
+        maps = contrast_maps(some, base.units(some), self.pulls) if len(some) else []
+        return _with_maps(data, base, self.pulls, maps)
 
 
 @RECIPES.register("label_map")
@@ -95,9 +92,8 @@ class LabelMap(Recipe):
         some = data.sample(4_000, 40_000, np.random.default_rng([seed, 29]))
         if not some.can_learn:
             return {}
-        return _with_maps(
-            data, base, self.pulls, label_maps(some, base.units(some), base.share * some.match, self.pulls)
-        )
+        maps = label_maps(some, base.units(some), base.share * some.match, self.pulls)
+        return _with_maps(data, base, self.pulls, maps)
 
 
 class _Regression(Recipe):
