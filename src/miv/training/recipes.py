@@ -63,9 +63,8 @@ class Tokens(Recipe):
     shares = (0.04, 0.16)
 
     def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
-        if not data.match.any():
-            return {}
-        return {f"share {share:g}": replace(base, share=share).scaled(data) for share in self.shares}
+        shares = self.shares if data.match.any() else ()
+        return {f"share {share:g}": replace(base, share=share).scaled(data) for share in shares}
 
 
 @RECIPES.register("contrast_map")
@@ -90,9 +89,8 @@ class LabelMap(Recipe):
 
     def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
         some = data.sample(4_000, 40_000, np.random.default_rng([seed, 29]))
-        if not some.can_learn:
-            return {}
-        maps = label_maps(some, base.units(some), base.share * some.match, self.pulls)
+        match = base.share * some.match
+        maps = label_maps(some, base.units(some), match, self.pulls) if some.can_learn else []
         return _with_maps(data, base, self.pulls, maps)
 
 

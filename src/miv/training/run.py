@@ -15,7 +15,7 @@ from miv.backbones.cache import count_missing, embed_pool, warn_of_cut_texts
 from miv.backbones.descriptors import Features
 from miv.data import ExemplarSet, csr
 from miv.data.kinds import KINDS
-from miv.errors import MIVError, MIVWarning, StoppedByUser
+from miv.errors import MIVError, MIVWarning, StoppedByUser, warn
 from miv.evaluation import Evaluation, Predictions, evaluate
 from miv.evaluation.metrics import auroc_within_chance
 from miv.evaluation.predicting import predict
@@ -210,6 +210,8 @@ def _check(sets: Sets, config: TrainingConfig, machine: Machine) -> None:
                 f"All {len(label):,} exemplars of {split} have the label {int(label[0])}. Training needs bags that "
                 "contain something of the query's class, and bags that do not."
             )
+    if config.align_epochs:
+        warn("align_epochs has no effect any more: the recipe contrast_map fits such a map.")
     if config.contrast_epochs and machine.processes > 1:
         raise MIVError(
             f"contrast_epochs is {config.contrast_epochs} with {machine.processes} processes, which cannot divide a "
