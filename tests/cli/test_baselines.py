@@ -40,7 +40,7 @@ def test_vectors_are_scored_as_they_are() -> None:
     assert "Best on validation: " in table
     document = json.loads(run("baselines", "vectors", "--split", "test", "--json"))
     assert list(document["splits"]) == ["test"]
-    assert list(document["splits"]["test"]) == ["nearest", "mean", "centred", "logistic"]
+    assert list(document["splits"]["test"]) == ["nearest", "mean", "centred", "logistic", "query_only", "bag_only"]
     assert document["splits"]["test"]["nearest"]["auroc"] > 0.9
 
 

@@ -16,6 +16,7 @@ from miv import ExemplarSet, InstancePool, MIVError
 from miv.backbones import Backbone, create_backbone
 from miv.backbones.cache import embed_instances
 from miv.backbones.descriptors import Features
+from miv.errors import collect_warnings
 from miv.evaluation.baselines import Baselines, Figures, cosines
 from miv.training.baselines import METHODS, bm25, score_baselines
 from tests.evaluation.test_cosines import naive_cosine
@@ -78,7 +79,7 @@ def test_bm25_counts_rare_words_in_train_and_a_repeated_query_word_once() -> Non
 def test_the_figures_are_those_of_scikit_learn() -> None:
     sets = tiny_sets("features", 60)
     rows = score_baselines(sets, Features(sets["test"].pool.values.shape[1])).splits["test"]
-    assert list(rows) == ["nearest", "mean", "centred", "logistic"]
+    assert list(rows) == ["nearest", "mean", "centred", "logistic", "query_only", "bag_only"]
     test, values = sets["test"], sets["test"].pool.values
     each = [[naive_cosine(values[test.query[e]], values[t]) for t in test.bag(e)] for e in range(60)]
     assert rows["nearest"].auroc == pytest.approx(roc_auc_score(test.label, [max(one) for one in each]))
@@ -138,7 +139,7 @@ def test_blend_reads_words_that_the_features_do_not(tmp_path: Path) -> None:
         sets[split] = ExemplarSet.from_lists(pool, list(range(80)), bags, [n % 2 for n in range(80)], witness)
     plain = score_baselines(sets, Lengths(), cache=tmp_path)
     rows = plain.splits["validation"]
-    assert list(rows) == ["nearest", "mean", "centred", "logistic", "blend", "bm25"]
+    assert list(rows) == ["nearest", "mean", "centred", "logistic", "blend", "bm25", "query_only", "bag_only"]
     assert rows["blend"].auroc == pytest.approx(1.0, abs=0.01)
     assert rows["blend"].i_auroc == 1.0
     score = plain.scores["validation"]["blend"]
@@ -179,3 +180,21 @@ def test_what_cannot_be_scored_is_refused() -> None:
     ):
         with pytest.raises(MIVError, match=message):
             score_baselines(given_sets, splits=splits)
+
+
+@pytest.mark.parametrize("leaks", [False, True])
+def test_a_label_that_the_query_tells_is_warned_of(leaks: bool) -> None:
+    random = np.random.default_rng(0)
+
+    def drawn(count: int) -> ExemplarSet:
+        labels = np.arange(count) % 2
+        queries = random.normal(size=(count, 8)) + leaks * labels[:, None]
+        return ExemplarSet.from_arrays(queries, random.normal(size=(count, 3, 8)), labels)
+
+    with collect_warnings() as warned:
+        plain = score_baselines({"train": drawn(300), "validation": drawn(200)})
+    rows = plain.splits["validation"]
+    assert (rows["query_only"].auroc > 0.9) == leaks
+    assert any("query_only" in text for text in warned) == leaks
+    assert rows["bag_only"].auroc == pytest.approx(0.5, abs=0.12)
+    assert plain.best not in ("query_only", "bag_only")

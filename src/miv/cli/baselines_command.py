@@ -39,7 +39,8 @@ def baselines(
     nearest is the cosine of the query and its nearest target, and mean is the mean cosine. centred is nearest after the
     mean of the train features is subtracted. logistic is a logistic regression on both cosines and on the nearest
     target, fitted on train. Texts are also scored by bm25 and by blend, a regression on cosines and BM25 fitted on
-    train; images are also scored by hog, colour (if they have colours) and pixels.
+    train; images are also scored by hog, colour (if they have colours) and pixels. Two controls, query_only and
+    bag_only, show whether the label leaks.
 
     Example: miv baselines exemplars --backbone hf:minilm
     """

@@ -91,6 +91,7 @@ def cosines(
 
 FORMAT = "miv-reference"
 CHOSEN_ON = "validation"
+CONTROLS = ("query_only", "bag_only")  # what shows a leak of the label; not methods to choose
 _REMEDY = "`miv train DATA --resume` with the command of the run writes it again."
 
 
@@ -130,8 +131,11 @@ class Baselines:
 
     @property
     def best(self) -> str | None:
-        """The method with the highest AUROC on validation, the first on ties; ``None`` if none has an AUROC."""
-        return self.best_of(self.splits.get(CHOSEN_ON, ()))
+        """The method with the highest AUROC on validation, the first on ties; ``None`` if none has an AUROC.
+
+        Controls do not count.
+        """
+        return self.best_of(name for name in self.splits.get(CHOSEN_ON, ()) if name not in CONTROLS)
 
     def best_of(self, methods: Iterable[str]) -> str | None:
         """The best of some methods, likewise."""

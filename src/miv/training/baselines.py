@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,19 @@ from miv.backbones import Backbone, create_backbone
 from miv.backbones.cache import embed_pool
 from miv.backbones.descriptors import Features
 from miv.data import ExemplarSet, csr
-from miv.errors import MIVError, unknown_name
+from miv.errors import MIVError, unknown_name, warn
 from miv.evaluation import auroc, witness_metrics
-from miv.evaluation.baselines import Baselines, Cosines, Figures, cosines, mean_direction, unit_queries, unit_rows
+from miv.evaluation.baselines import (
+    CONTROLS,
+    Baselines,
+    Cosines,
+    Figures,
+    cosines,
+    mean_direction,
+    unit_queries,
+    unit_rows,
+)
+from miv.evaluation.metrics import auroc_within_chance
 from miv.evaluation.runs import RunFolder
 from miv.files.arrays import Floats, Integers, Labels, Vectors
 from miv.files.cache import cache_folder
@@ -100,8 +111,10 @@ def logistic_inputs(exemplars: ExemplarSet, features: Vectors, near: Cosines) ->
     return np.column_stack([near.nearest, near.mean, np.abs(query - target), query * target]).astype(np.float32)
 
 
-def fit_logistic(exemplars: ExemplarSet, inputs: Vectors) -> tuple[Any, float] | None:
-    """The regression on train with the best C of ``STRENGTHS``, and that C; ``None`` if train has only one label."""
+def fit_logistic(
+    exemplars: ExemplarSet, inputs: Vectors, strengths: tuple[float, ...] = STRENGTHS
+) -> tuple[Any, float] | None:
+    """The regression on train with the best C of ``strengths``, and that C; ``None`` if train has only one label."""
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
@@ -110,7 +123,7 @@ def fit_logistic(exemplars: ExemplarSet, inputs: Vectors) -> tuple[Any, float] |
         return None
     scaler = StandardScaler().fit(inputs)
     scaled = scaler.transform(inputs)
-    strength = _choose(scaled, label, exemplars.query)
+    strength = strengths[0] if len(strengths) == 1 else _choose(scaled, label, exemplars.query)
     return make_pipeline(scaler, _fit(scaled, label, [strength])[strength]), strength
 
 
@@ -161,7 +174,10 @@ METHODS = {  # in display order
     "hog": "largest cosine of histograms of oriented gradients",
     "colour": "largest cosine of colour histograms",
     "pixels": "largest cosine of small, mean-centred pictures",
+    "query_only": "logistic regression on the query without its bag (a control: above 0.5, labels leak)",
+    "bag_only": "logistic regression on the mean of the bag without the query (a control)",
 }
+LEAK = 0.6  # AUROC of a control, beyond chance, that is worth a warning
 DESCRIPTORS = ("hog", "colour", "pixels")  # methods that are backbones as well
 
 
@@ -229,6 +245,8 @@ def score_baselines(
         for descriptor in [name for name in DESCRIPTORS if kind == "image" and not (is_grey and name == "colour")]:
             features = embed_pool(create_backbone(descriptor), sets[split].pool, folder, progress)
             rows[split][descriptor] = _nearest(sets[split], cosines(sets[split], features).each)
+        rows[split] |= {name: rows[split].pop(name) for name in CONTROLS if name in rows[split]}  # last
+    _warn_of_leaks(sets, rows)
     figures = {split: {method: row[0] for method, row in methods.items()} for split, methods in rows.items()}
     scores = {split: {method: row[1] for method, row in methods.items()} for split, methods in rows.items()}
     return Baselines(figures, name, strength, isinstance(backbone, Features) and backbone.standardise, scores)
@@ -259,6 +277,7 @@ def _by_features(
 ) -> tuple[dict[str, dict[str, _Row]], float | None]:
     """The rows of the chosen splits, and the C of the regression, if there is one; ``matches`` are those of BM25."""
     mean = fitted = blend = None
+    controls: dict[str, tuple[Any, float] | None] = {}
     rows: dict[str, dict[str, _Row]] = {}
     for split in (*(["train"] if "train" in sets else []), *chosen):
         exemplars = sets[split]
@@ -267,6 +286,7 @@ def _by_features(
         if split == "train":
             mean = mean_direction(exemplars, features)
             fitted = fit_logistic(exemplars, logistic_inputs(exemplars, features, near))
+            controls = {name: fit_logistic(exemplars, _alone(name, exemplars, features), (0.01,)) for name in CONTROLS}
             if matches:
                 blend = fit_logistic(exemplars, blend_inputs(near, matches[split], exemplars.bag_ptr))
             continue
@@ -276,11 +296,42 @@ def _by_features(
             inputs = logistic_inputs(exemplars, features, near)
             logit = None if fitted is None else fitted[0].decision_function(inputs).astype(np.float64)
             rows[split]["logistic"] = _measure(exemplars, logit, near.each)
+        for name, model in controls.items():
+            if model is not None:
+                logit = model[0].decision_function(_alone(name, exemplars, features)).astype(np.float64)
+                area = auroc(exemplars.label, logit)
+                rows[split][name] = Figures(None if math.isnan(area) else area, None, None), logit
         if blend is not None:
             logit = blend[0].decision_function(blend_inputs(near, matches[split], exemplars.bag_ptr))
             of_targets = blend[0].decision_function(np.column_stack([near.each, matches[split]] * 2))  # bags of one
             rows[split]["blend"] = _measure(exemplars, logit, of_targets)
     return rows, None if fitted is None else fitted[1]
+
+
+def _alone(control: str, exemplars: ExemplarSet, features: Vectors) -> Vectors:
+    """``(E, C)`` the query, or the mean of the bag."""
+    if control == "query_only":
+        return unit_queries(exemplars, features)
+    means = np.zeros((len(exemplars), features.shape[1]), np.float32)
+    for number, (first, last) in enumerate(pairwise(exemplars.bag_ptr.tolist())):
+        means[number] = unit_rows(features, exemplars.bag_index[first:last]).mean(axis=0)
+    return means
+
+
+def _warn_of_leaks(sets: Mapping[str, ExemplarSet], rows: Mapping[str, Mapping[str, _Row]]) -> None:
+    """Warn if the label can be predicted without the bag, or without the query, on the first split that is scored."""
+    split = next(iter(rows))
+    for control, words in (
+        ("query_only", "query alone, without its bag"),
+        ("bag_only", "bag alone, without its query"),
+    ):
+        figures = rows[split].get(control)
+        area = None if figures is None else figures[0].auroc
+        if area is not None and area > LEAK and area > auroc_within_chance(sets[split].label):
+            warn(
+                f"The label can be predicted from the {words}: {control} has an AUROC of {area:.3f} on {split}. Part "
+                "of what a verifier learns may be this. Check how the labels were made."
+            )
 
 
 def _nearest(exemplars: ExemplarSet, each: Floats) -> _Row:
