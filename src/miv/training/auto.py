@@ -235,8 +235,10 @@ def _nearest(exemplars: ExemplarSet, features: Vectors) -> Floats:
 # Number of train exemplars above which a network from scratch beats a fixed descriptor with a learned map.
 ENOUGH_TO_LEARN_FROM = 10_000
 # Settings that nothing but epochs uses: naming one asks for them.
-_OF_EPOCHS = ("batch_size", "grouping", "optimiser", "pull", "learning_rates", "frozen_learning_rates", "warmup")
-_OF_EPOCHS += ("trainable_layers", "max_epochs", "select_by", "patience", "full_stage", "frozen_patience")
+_OF_EPOCHS = (
+    *("batch_size", "grouping", "optimiser", "pull", "learning_rates", "frozen_learning_rates", "warmup"),
+    *("trainable_layers", "max_epochs", "select_by", "patience", "full_stage", "frozen_patience"),
+)
 FROM_NOTHING = ("hog_cnn", "compact_cnn")  # networks that start with random weights
 _LONGEST_MINUTES = 40.0  # of a contrast stage
 _IMAGES_A_SECOND = 900  # 28 × 28 images per second that one core can train on
