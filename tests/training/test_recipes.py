@@ -19,7 +19,7 @@ from miv.poolings.cap_tokens import CapTokensPooling
 from miv.training.config import TrainingConfig
 from miv.training.fits import BagData, contrast_maps, label_maps, logistic, solve, whitening
 from miv.training.fitting import recipes_for, token_matches
-from miv.training.forms import Form, Head, set_form
+from miv.training.forms import Form, set_form
 from miv.training.recipes import RECIPES
 
 CHANNELS, CLASSES = 6, 4
@@ -192,9 +192,8 @@ def cosine(one: NDArray[Any], other: NDArray[Any]) -> float:
 def test_logits_are_those_of_a_naive_loop(sharpness: float | None) -> None:
     exemplars, random = exemplars_of(count=8), np.random.default_rng(2)
     data = data_of(exemplars)
-    product, distance, alone = random.normal(size=(3, CHANNELS))
-    head = Head(product, distance, alone, 0.3)
-    form = replace(BASES["mapped"], share=0.5, sharpness=sharpness, head=head)
+    form = replace(BASES["mapped"], share=0.5, sharpness=sharpness, query=random.normal(size=CHANNELS))
+    assert form.query is not None
     assert form.centre is not None
     assert form.map is not None
     found, each = form.logits(data)
@@ -206,9 +205,8 @@ def test_logits_are_those_of_a_naive_loop(sharpness: float | None) -> None:
         scores = [c + 0.5 * m for c, m in zip(cosines, matches, strict=True)]
         assert each[3 * number : 3 * number + 3] == pytest.approx(scores, abs=1e-5)
         share = [math.exp(sharpness * c) if sharpness else float(c == max(scores)) for c in scores]
-        bag = sum(a * t for a, t in zip(share, targets, strict=True)) / sum(share)
         wanted = 3 * sum(a * c for a, c in zip(share, cosines, strict=True)) / sum(share) + 3 * 0.5 * max(matches) + 1
-        wanted += head.product @ (query * bag) - head.distance @ abs(query - bag) + head.query @ query + 0.3
+        wanted += form.query @ query
         assert found[number] == pytest.approx(wanted, abs=1e-4)
 
 
@@ -228,9 +226,6 @@ def made_for(name: str, seed: int) -> BagData:
         positive = exemplars.label[:, None, None] == 1
         near = np.where(positive, 0.8, np.array([[0.9], [0.0], [0.0]]))
         values[:, 1:] = near * values[:, :1] + (1 - near) * values[:, 1:]
-    elif name in ("weighted", "cap_head"):  # the first channel alone
-        values = np.sign(values)
-        values[:, 1:, 0] = np.where(exemplars.label == 1, 1, -1)[:, None] * values[:, :1, 0]
     elif name == "query":  # the query alone
         values[:, 0, 0] = np.where(exemplars.label == 1, 2, -2)
     return data_of(filled(exemplars, values), with_match=name == "tokens")

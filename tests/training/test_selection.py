@@ -229,7 +229,7 @@ def names(document: Any) -> list[str]:
         ([], [name for name in RECIPES.names() if name != "tokens"]),
         (["--recipes", "nearest,cap"], ["nearest", "cap"]),
         (["--recipes", "nearest,cap,whitened", "--without", "whitened"], ["nearest", "cap"]),
-        (["--recipe", "label_map"], ["nearest", "centred", "whitened", "contrast_map", "label_map"]),
+        (["--recipe", "label_map"], ["nearest", "centred", "whitened", "label_map"]),
         (["--recipe", "centred"], ["centred"]),
         (["--pooling", "nearest"], ["nearest"]),
         (["--pooling", "nearest", "--pooling-options", "centred=true"], ["centred"]),

@@ -121,6 +121,7 @@ class BagData:
 _MOST_DIRECTIONS = 128  # that a map changes
 _STEPS = 8  # of L-BFGS for each pull on the labels
 _STEPS_OF_CONTRAST = 12
+_TOGETHER = 400  # queries that are compared with the same targets
 _ATTENTION = 16.0  # sharpness while a map is fitted
 _TEMPERATURE = 0.1  # of the contrast
 _RIDGE, _RIDGE_OF_FEW = 0.1, 0.3  # of the mean variance; the second for as many instances as channels
@@ -226,7 +227,7 @@ def label_maps(data: BagData, units: Vectors, match: Floats, pulls: Sequence[flo
 
     channels = at.inside.shape[1]
     line = logistic(pooled(torch.eye(channels)).double().numpy(), data.label, data.weight)
-    return [at.full(matrix) for matrix in _path(loss, channels, pulls, _STEPS, line)]
+    return [at.full(matrix) for matrix in _path([loss], channels, pulls, _STEPS, line)]
 
 
 def contrast_maps(data: BagData, units: Vectors, pulls: Sequence[float]) -> list[Vectors]:
@@ -234,33 +235,40 @@ def contrast_maps(data: BagData, units: Vectors, pulls: Sequence[float]) -> list
 
     .. math:: \min_A -\sum_e w_e \log \frac{\sum_{n \in e} \exp\{\cos(A q_e, A t_n) / \tau\}}
         {\sum_n \exp\{\cos(A q_e, A t_n) / \tau\}} + \frac{\lambda}{2} \|A - I\|^2
+
+    The sum over all bags is over those of 400 queries at a time.
     """
-    rows, place = np.unique(data.target, return_inverse=True)
-    own, owner, ptr = torch.from_numpy(place), torch.from_numpy(data.owner), torch.from_numpy(data.ptr)
     at = _Coordinates.of(units)
-    inside, outside = at.inside, at.outside
-    query, target = torch.from_numpy(data.query), torch.from_numpy(rows)
-    product = outside[query] @ outside[target].T  # (R, V)
-    rest, weight = outside.square().sum(dim=1), torch.from_numpy(data.weight).float()
-    asked, told = inside[query], inside[target]
+    rest, weight = at.outside.square().sum(dim=1), torch.from_numpy(data.weight).float()
 
-    def loss(matrix: Tensor, line: Tensor) -> Tensor:
-        left, right = asked @ matrix.T, told @ matrix.T  # (R, K), (V, K)
-        of_left = (left.square().sum(dim=1) + rest[query]).clamp(min=1e-12).sqrt()
-        of_right = (right.square().sum(dim=1) + rest[target]).clamp(min=1e-12).sqrt()
-        similar = (left @ right.T + product) / (of_left[:, None] * of_right * _TEMPERATURE)  # (R, V)
-        near = similar.flatten().index_select(0, owner * len(rows) + own)[:, None]  # (T, 1) of the bag's own
-        bags = Bags(near, ptr)
-        highest = bags.max(near).detach()  # (R, 1)
-        in_bag = (bags.sum((near - bags.expand(highest)).exp()).log() + highest)[:, 0]  # (R,)
-        losses = similar.logsumexp(dim=1) - in_bag
-        return (losses * weight).sum() + 0 * line.sum()
+    def part(first: int) -> Callable[[Tensor, Tensor], Tensor]:
+        last = min(first + _TOGETHER, len(data))
+        ptr = data.ptr[first : last + 1] - data.ptr[first]
+        rows, place = np.unique(data.target[data.ptr[first] : data.ptr[last]], return_inverse=True)
+        query, target = torch.from_numpy(data.query[first:last]), torch.from_numpy(rows)
+        own = torch.from_numpy(csr.owners(ptr) * len(rows) + place)  # (T,) of the matrix (R, V), as one line
+        product = at.outside[query] @ at.outside[target].T  # (R, V)
+        asked, told = at.inside[query], at.inside[target]
 
-    return [at.full(matrix) for matrix in _path(loss, inside.shape[1], pulls, _STEPS_OF_CONTRAST)]
+        def loss(matrix: Tensor, line: Tensor) -> Tensor:
+            left, right = asked @ matrix.T, told @ matrix.T  # (R, K), (V, K)
+            of_left = (left.square().sum(dim=1) + rest[query]).clamp(min=1e-12).sqrt()
+            of_right = (right.square().sum(dim=1) + rest[target]).clamp(min=1e-12).sqrt()
+            similar = (left @ right.T + product) / (of_left[:, None] * of_right * _TEMPERATURE)  # (R, V)
+            near = similar.flatten().index_select(0, own)[:, None]  # (T, 1) of the bag's own
+            bags = Bags(near, torch.from_numpy(ptr))
+            highest = bags.max(near).detach()  # (R, 1)
+            in_bag = (bags.sum((near - bags.expand(highest)).exp()).log() + highest)[:, 0]  # (R,)
+            return ((similar.logsumexp(dim=1) - in_bag) * weight[first:last]).sum() + 0 * line.sum()
+
+        return loss
+
+    parts = [part(first) for first in range(0, len(data), _TOGETHER)]
+    return [at.full(matrix) for matrix in _path(parts, at.inside.shape[1], pulls, _STEPS_OF_CONTRAST)]
 
 
 def _path(
-    loss: Callable[[Tensor, Tensor], Tensor],
+    losses: Sequence[Callable[[Tensor, Tensor], Tensor]],
     channels: int,
     pulls: Sequence[float],
     steps: int,
@@ -268,19 +276,21 @@ def _path(
 ) -> list[Tensor]:
     """A matrix ``(K, K)`` for each pull to the identity; each starts where the one before ended.
 
-    ``loss`` takes the matrix and two more numbers, which start at ``line``. SciPy's L-BFGS, as ``torch.optim`` takes
-    seconds to import.
+    Each of ``losses`` takes the matrix and two more numbers, which start at ``line``; their sum counts. SciPy's
+    L-BFGS, as ``torch.optim`` takes seconds to import.
     """
     identity = np.eye(channels).reshape(-1)
     solution, path = np.concatenate([identity, line]), []
 
     def objective(weights: Floats, pull: float) -> tuple[float, Floats]:
         given = torch.from_numpy(weights).float().requires_grad_(True)
-        value = loss(given[:-2].unflatten(0, (channels, channels)), given[-2:])
-        gradient = torch.autograd.grad(value, given)[0].double().numpy()
         change = weights[:-2] - identity
-        gradient[:-2] += pull * change
-        return float(value.detach()) + pull / 2 * float(change @ change), gradient
+        total, gradient = pull / 2 * float(change @ change), np.append(pull * change, [0.0, 0.0])
+        for loss in losses:  # one after the other, to bound memory
+            value = loss(given[:-2].unflatten(0, (channels, channels)), given[-2:])
+            gradient += torch.autograd.grad(value, given)[0].double().numpy()
+            total += float(value.detach())
+        return total, gradient
 
     for pull in pulls:
         options = {"maxiter": steps, "maxfun": steps + 10, "maxls": 6}  # float32 is too coarse for a long line search

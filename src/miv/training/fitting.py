@@ -36,7 +36,7 @@ from miv.training.stages import CONTRAST, FROZEN, Stage, contrast_once, run_stag
 from miv.verifier.network import Verifier
 
 MODES = ("select", "epochs", "paper")  # of the setting `recipe`, besides names
-_MOST_NUMBERS = 1 << 27  # of features in memory: 512 MB
+_MOST_NUMBERS = 1 << 25  # of the features of targets; more take minutes
 _MOST_EXEMPLARS = 20_000
 
 
@@ -56,7 +56,7 @@ def recipes_for(config: TrainingConfig) -> list[str]:
     else:
         # Without cross-attention it attends by its similarity, or not at all.
         attends = issubclass(make, CrossAttentionPooling)
-        left_out = ("tokens",) if attends else ("tokens", "cap", "weighted", "cap_head")
+        left_out = ("tokens",) if attends else ("tokens", "cap")
         possible = [name for name in names if name not in left_out] if make.starts_as_nearest else []
     for name in (config.recipe, *config.recipes, *config.without):
         if name not in (*names, *(MODES if name == config.recipe else ())):

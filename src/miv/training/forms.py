@@ -1,7 +1,7 @@
 """A form: how a verifier compares a query with its bag, fitted on plain arrays and then set in a pooling."""
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -22,24 +22,11 @@ _NEAREST = 1024.0  # sharpness that leaves hardly more than the nearest target, 
 
 
 @dataclass(frozen=True, eq=False)
-class Head:
-    """A linear model beside the similarity, on query ``q`` and bag vector ``v``, both about of length 1."""
-
-    product: Floats  # (C,) weights of q * v
-    distance: Floats  # (C,) weights of -|q - v|
-    query: Floats  # (C,) weights of q
-    intercept: float
-
-    def __add__(self, other: "Head") -> "Head":
-        return Head(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
-
-
-@dataclass(frozen=True, eq=False)
 class Form:
     r"""How a verifier compares a query with its bag: what recipes fit.
 
     .. math:: c_n = \cos(M (q - c), M (t_n - c)) + r \, m_n, \qquad a_n \propto \exp\{k \, c_n\}, \qquad
-        \ell = s \sum_n a_n (c_n - r \, m_n) + s \, r \max_n m_n + b \; (+ \text{head})
+        \ell = s \sum_n a_n (c_n - r \, m_n) + s \, r \max_n m_n + w^\top M (q - c) + b
     """
 
     centre: Vectors | None = None  # (C,) c
@@ -48,7 +35,7 @@ class Form:
     sharpness: float | None = None  # k; None: the nearest target alone
     scale: float = 1.0  # s
     intercept: float = 0.0  # b
-    head: Head | None = None
+    query: Floats | None = None  # (C,) w, of the query alone, which has length 1 there
 
     def units(self, data: BagData) -> Vectors:
         """``(U, C)`` the instances as they are compared, of length 1."""
@@ -83,11 +70,8 @@ class Form:
         units = self.units(data)
         similarity = self.similarities(data, units)
         logit = self.scale * self.pooled(data, similarity) + self.intercept
-        if self.head is not None:
-            head = self.head
-            query, bag = units[data.query], bag_vectors(data, units, self.attention(data, similarity))
-            logit += (query * bag) @ head.product - np.abs(query - bag) @ head.distance
-            logit += query @ head.query + head.intercept
+        if self.query is not None:
+            logit += units[data.query] @ self.query
         return logit, similarity
 
     def scaled(self, data: BagData) -> "Form":
@@ -95,17 +79,6 @@ class Form:
         score = self.pooled(data, self.similarities(data, self.units(data)))
         scale, intercept = logistic(score, data.label, data.weight)
         return replace(self, scale=scale, intercept=intercept)
-
-
-def bag_vectors(data: BagData, units: Vectors, attention: Floats) -> Vectors:
-    """``(R, C)`` the mean of each bag by attention."""
-    bags = np.zeros((len(data), units.shape[1]), np.float32)
-    for first in range(0, len(data), 1024):
-        last = min(first + 1024, len(data))
-        part = slice(data.ptr[first], data.ptr[last])
-        weighted = units[data.target[part]] * attention[part, None].astype(np.float32)
-        bags[first:last] = csr.bag_sums(weighted, data.ptr[first : last + 1] - data.ptr[first])
-    return bags
 
 
 def is_expressible(config: TrainingConfig) -> bool:
@@ -149,10 +122,5 @@ def set_form(pooling: Pooling, form: Form) -> None:
         scale = form.scale / gate**2
         similarity.scale.fill_(scale)
         similarity.intercept.fill_(form.intercept)
-        if form.head is not None:
-            head = form.head
-            similarity.weight.copy_(torch.from_numpy(1 + head.product / form.scale))
-            per_length = math.sqrt(channels) / (gate * scale)
-            similarity.distance.copy_(torch.from_numpy(head.distance * per_length))
-            similarity.prior.copy_(torch.from_numpy(head.query * per_length))
-            similarity.intercept.add_(head.intercept)
+        if form.query is not None:
+            similarity.prior.copy_(torch.from_numpy(form.query * math.sqrt(channels) / (gate * scale)))

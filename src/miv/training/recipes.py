@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from miv.files.arrays import Floats, Vectors
+from miv.files.arrays import Vectors
 from miv.registry import Registry
 from miv.training.fits import BagData, contrast_maps, label_maps, solve, whitening
-from miv.training.forms import Form, Head, bag_vectors
+from miv.training.forms import Form
 
 RECIPES: Registry["Recipe"] = Registry("recipe")
 PLAIN = ("nearest", "centred", "whitened", "tokens")
@@ -75,7 +75,7 @@ class ContrastMap(Recipe):
     pulls = (100.0, 30.0, 10.0)
 
     def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
-        some = data.subset(data.label == 1).sample(400, 3_000, np.random.default_rng([seed, 31]))
+        some = data.subset(data.label == 1).sample(2_000, 20_000, np.random.default_rng([seed, 31]))
         maps = contrast_maps(some, base.units(some), self.pulls) if len(some) else []
         return _with_maps(data, base, self.pulls, maps)
 
@@ -84,7 +84,7 @@ class ContrastMap(Recipe):
 class LabelMap(Recipe):
     """A linear map fitted to the labels of the bags."""
 
-    builds_on = (*PLAIN, "contrast_map")
+    builds_on = PLAIN
     pulls = (300.0, 100.0, 30.0, 10.0, 3.0)
 
     def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
@@ -94,67 +94,27 @@ class LabelMap(Recipe):
         return _with_maps(data, base, self.pulls, maps)
 
 
-class _Regression(Recipe):
-    """A logistic regression on query and bag vector, beside what the base says."""
-
-    pulls: ClassVar[tuple[float, ...]]  # per input
-
-    @abstractmethod
-    def inputs(self, query: Vectors, bag: Vectors) -> Vectors:
-        """``(R, I)`` of query and bag vectors ``(R, C)``."""
-
-    @abstractmethod
-    def head(self, weights: Floats, intercept: float) -> Head:
-        """The head with the weights ``(I,)``."""
-
-    def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
-        data = data.sample(20_000, len(data.target), np.random.default_rng([seed, 17]))
-        units = base.units(data)
-        offset, similarity = base.logits(data)
-        inputs = self.inputs(units[data.query], bag_vectors(data, units, base.attention(data, similarity)))
-        mean, spread = inputs.mean(axis=0), inputs.std(axis=0)
-        varying = spread[spread > 0]
-        # A channel that hardly varies in train would get an enormous weight.
-        spread = np.maximum(spread, 0.1 * np.median(varying) if len(varying) else 1.0)
-        scaled, forms = (inputs - mean) / spread, {}
-        for pull in self.pulls:
-            solution = solve(scaled, offset, data.label, data.weight, pull * inputs.shape[1])
-            weights = solution[:-1] / spread
-            head = self.head(weights, float(solution[-1] - weights @ mean))
-            forms[f"pull {pull:g}"] = replace(base, head=head if base.head is None else base.head + head)
-        return forms
-
-
-class _Channels(_Regression):
-    def inputs(self, query: Vectors, bag: Vectors) -> Vectors:
-        return np.concatenate([query * bag, -np.abs(query - bag)], axis=1)
-
-    def head(self, weights: Floats, intercept: float) -> Head:
-        product, distance = np.split(weights, 2)
-        return Head(product, distance, np.zeros_like(product), intercept)
-
-
-@RECIPES.register("weighted")
-class Weighted(_Channels):
-    """A weight for each channel of the plain features, by logistic regression."""
-
-    builds_on = PLAIN
-    pulls = (1.3, 0.4, 0.13)
-
-
 @RECIPES.register("query")
-class Query(_Regression):
+class Query(Recipe):
     """Adds what the query alone says about the label."""
 
     builds_on = (*PLAIN, "contrast_map")  # labels that a map has explained would leave nothing to learn
-    pulls = (4.0, 1.3, 0.4)
+    pulls = (4.0, 1.3, 0.4)  # per channel
 
-    def inputs(self, query: Vectors, bag: Vectors) -> Vectors:
-        return query
-
-    def head(self, weights: Floats, intercept: float) -> Head:
-        nothing = np.zeros_like(weights)
-        return Head(nothing, nothing, weights, intercept)
+    def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
+        data = data.sample(20_000, len(data.target), np.random.default_rng([seed, 17]))
+        query = base.units(data)[data.query]
+        mean, spread = query.mean(axis=0), query.std(axis=0)
+        varying = spread[spread > 0]
+        # A channel that hardly varies in train would get an enormous weight.
+        spread = np.maximum(spread, 0.1 * np.median(varying) if len(varying) else 1.0)
+        offset, forms = base.logits(data)[0], {}
+        for pull in self.pulls:
+            solution = solve((query - mean) / spread, offset, data.label, data.weight, pull * query.shape[1])
+            weights = solution[:-1] / spread
+            intercept = base.intercept + float(solution[-1] - weights @ mean)
+            forms[f"pull {pull:g}"] = replace(base, query=weights, intercept=intercept)
+        return forms
 
 
 @RECIPES.register("cap")
@@ -168,18 +128,10 @@ class Cap(Recipe):
         return {f"sharpness {k:g}": replace(base, sharpness=k).scaled(data) for k in self.sharpness}
 
 
-@RECIPES.register("cap_head")
-class CapHead(_Channels):
-    """A weight for each channel on top of cross-attention pooling and its map."""
-
-    builds_on = (*PLAIN, *MAPS, "cap")
-    pulls = (2.0, 0.5)
-
-
 def _with_maps(data: BagData, base: Form, pulls: tuple[float, ...], maps: list[Vectors]) -> dict[str, Form]:
     """The base with each of the maps after its own."""
     forms = {}
     for pull, matrix in zip(pulls, maps, strict=False):
         combined = matrix if base.map is None else matrix @ base.map
-        forms[f"pull {pull:g}"] = replace(base, map=combined, head=None).scaled(data)
+        forms[f"pull {pull:g}"] = replace(base, map=combined).scaled(data)
     return forms
