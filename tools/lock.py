@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PYTHON = "3.11.5"  # the lowest that all of these versions support
 TORCH = re.compile(r"(torch|triton|cuda-[\w-]+|nvidia-[\w-]+)==")
 # What workflows and some tests install besides the extras, and what builds the package.
-TOOLS = ("build", "pip-audit", "playwright", "sentence-transformers", "setuptools>=77", "torch<2.14", "timm<1.1")
+TOOLS = ("build", "pip-audit", "playwright", "sentence-transformers", "setuptools>=77", "torch<2.14")
 CONSTRAINTS_HEADER = """\
 # The versions this package is tested with, every transitive package included. Every install in the README, the Makefile
 # and CI goes through this file. `python tools/lock.py` writes it.

@@ -93,7 +93,7 @@ def test_a_fingerprint_follows_weights_and_configuration() -> None:
     )
 
 
-@given(spec=st.sampled_from(["compact_cnn:small", "hf", "hf:", "timm:", "features:4", "resnet", ":", ""]))
+@given(spec=st.sampled_from(["compact_cnn:small", "hf", "hf:", "features:4", "resnet", ":", ""]))
 def test_a_wrong_spec_is_refused(spec: str) -> None:
     with pytest.raises(MIVError, match=r"There is no backbone|Expected '"):
         create_backbone(spec)
@@ -103,7 +103,7 @@ def test_a_damaged_backbone_is_never_fetched_when_a_verifier_is_loaded(tmp_path:
     Verifier("baseline", channels=4).save_pretrained(tmp_path)
     config = tmp_path / "config.json"
     whole = config.read_text()
-    for spec in ("hf:someone/model", "timm:resnet18"):
+    for spec in ("hf:someone/model",):
         config.write_text(whole.replace('"features"', f'"{spec}"').replace('"channels": 4', '"channels": null'))
         with pytest.raises(MIVError, match=r"does not describe a verifier: backbone_options (lacks|has)"):
             Verifier.from_pretrained(tmp_path)
@@ -120,7 +120,7 @@ def test_a_verifier_with_a_backbone_for_queries_is_refused(tmp_path: Path) -> No
 def test_the_package_needs_no_optional_library() -> None:
     script = (
         "import sys, miv.verifier.network\n"
-        "print([name for name in ('transformers', 'timm', 'torchvision') if name in sys.modules])"
+        "print([name for name in ('transformers', 'torchvision') if name in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"

@@ -21,8 +21,8 @@ def test_the_presets_hold_the_settings_of_the_paper() -> None:
         "fever": (4, 48, ((0, 1e-5), (10, 5e-6), (20, 2e-6)), 10, 2, "rmsprop"),
     }
     assert {name: (one.backbone, one.backbone_options) for name, one in papers.items()} == {
-        "qmnist": ("timm:resnet18", {"image_size": [32, 32]}),
-        "signature": ("timm:tf_efficientnetv2_b3", {"image_size": [128, 256]}),
+        "qmnist": ("hf:microsoft/resnet-18", {"image_size": [32, 32]}),
+        "signature": ("hf:google/efficientnet-b3", {"image_size": [128, 256]}),
         "fever": ("hf:sentence-transformers/multi-qa-MiniLM-L6-cos-v1", {"pooling": "cls"}),
     }
     assert [preset("qmnist", pooling).patience for pooling in ("pma", "msa", "cap_vema")] == [50, 50, 30]

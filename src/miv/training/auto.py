@@ -34,11 +34,11 @@ CONTRAST_START |= {"contrast_epochs": 24, "contrast_learning_rates": ((0, 2e-3),
 
 PRESETS: dict[str, TrainingConfig] = {  # of the authors
     "qmnist": TrainingConfig(heads=2, batch_size=768, patience=30).changed(
-        {"backbone": "timm:resnet18", "backbone_options": {"image_size": [32, 32]}}  # height and width
+        {"backbone": "hf:microsoft/resnet-18", "backbone_options": {"image_size": [32, 32]}}  # height and width
         | {"learning_rates": ((0, 1e-4), (5, 5e-5), (20, 2e-5))}
     ),
     "signature": TrainingConfig(heads=6, batch_size=64, patience=10).changed(
-        {"backbone": "timm:tf_efficientnetv2_b3", "backbone_options": {"image_size": [128, 256]}}
+        {"backbone": "hf:google/efficientnet-b3", "backbone_options": {"image_size": [128, 256]}}
         | {"learning_rates": ((0, 5e-6), (5, 2e-6), (10, 1e-6))}
     ),
     "fever": TrainingConfig(heads=4, batch_size=48, patience=10).changed(

@@ -34,7 +34,7 @@ class TrainingConfig:
         recipes: comma-separated names of the recipes to select from; default: all.
         without: comma-separated names of recipes to leave out.
         heads: number of attention heads, unless pooling_options sets it.
-        backbone: compact_cnn, hog, features, hf:<name or folder> or timm:<name>; default: chosen for the instances.
+        backbone: compact_cnn, hog, features or hf:<name or folder>; default: chosen for the instances.
         backbone_options: options of the backbone, such as size=large.
         batch_size: number of exemplars per step, over all processes.
         grouping: number of exemplars with shared instances to draw together; 1 draws each separately.
@@ -46,7 +46,7 @@ class TrainingConfig:
         frozen_learning_rates: learning rates of the frozen stage, if different.
         backbone_learning_rate: highest learning rate of the backbone, in the stages contrast and all; it follows the
             same schedule as the rest. "same" uses one rate for everything; "auto" uses 2e-5 for a pretrained encoder
-            (hf: and timm:) and one rate for everything otherwise.
+            (hf:) and one rate for everything otherwise.
         trainable_layers: number of last layers of a transformer encoder (hf:) to train; default: all.
         schedule: steps (the rates in learning_rates), or one_cycle (up to the first rate and down to 0 over
             max_epochs).

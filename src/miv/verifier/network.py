@@ -108,7 +108,7 @@ class Verifier(
         backbone: ``features`` if the instances are already vectors, ``compact_cnn`` for small grey images, ``hog_cnn``
             for few images, ``hog`` and ``pixels`` for images without learning, ``hf:<name or folder>`` for
             texts and images, ``tokens:minilm`` for texts with the pooling ``maxsim``, ``sentence_tokens:minilm`` with
-            ``cap_tokens``, ``timm:<name>`` for images, or a name that you registered; or any ``torch.nn.Module`` that
+            ``cap_tokens``, or a name that you registered; or any ``torch.nn.Module`` that
             maps instances to features ``(N, C)``; see ``miv.Backbone``.
         channels: length of the vectors, for the backbone ``features`` and for your own module if it has no attribute
             ``channels``.
