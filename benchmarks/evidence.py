@@ -20,10 +20,10 @@ import miv
 from miv.backbones.cache import embed_instances
 from miv.data import ExemplarSet, InstancePool
 from miv.evaluation import evaluate
+from miv.evaluation.plain_methods import score_baselines
 from miv.evaluation.predicting import predict
 from miv.runtime import RichProgress, SilentProgress
 from miv.tasks import create_task
-from miv.training.baselines import score_baselines
 
 FM2 = {"train_file": "dev.jsonl", "validation_file": "", "page_field": "wikipedia_page", "missing_gold": "add"}
 

@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression
 from miv.data import SPLITS, ExemplarSet, InstancePool, csr
 from miv.evaluation import auroc
 from miv.evaluation.baselines import unit_rows
-from miv.training.baselines import score_baselines
+from miv.evaluation.plain_methods import score_baselines
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "few_classes.jsonl"
 TABLES = {

@@ -28,12 +28,12 @@ from miv import Verifier
 from miv.backbones.cache import embed_pool
 from miv.data import ExemplarSet, csr
 from miv.evaluation import auroc
+from miv.evaluation.calibration_fits import fit_reference_rule
 from miv.evaluation.metrics import auroc_error
 from miv.evaluation.predicting import embedded_exemplars
 from miv.runtime import SilentProgress
 from miv.tasks import create_task
 from miv.training.auto import choose
-from miv.training.new_verifier import fit_reference_rule
 from miv.training.run import Machine, train
 from miv.verifier.engine import reference_logits
 from miv.verifier.references import ReferenceRule

@@ -15,11 +15,11 @@ _NAMES = {
     "miv.data": ("Exemplar", "ExemplarSet", "InstancePool"),
     "miv.data.batches": ("collate_exemplars",),
     "miv.errors": ("MIVError",),
-    "miv.evaluation.workflows": ("audit", "calibrate", "report"),
+    "miv.evaluation.workflows": ("audit", "calibrate", "evaluate", "report"),
     "miv.gallery": ("Gallery",),
     "miv.interop.sklearn": ("MIVClassifier",),
     "miv.poolings": ("Pooling", "PoolingOutput", "create_pooling", "list_poolings", "register_pooling"),
-    "miv.training.train": ("TrainingRun", "evaluate", "train"),
+    "miv.training.train": ("TrainingRun", "train"),
     "miv.verifier.network": ("Verification", "Verifier"),
     "miv.verifier.verdict": ("Verdict", "Verdicts"),
 }
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from miv.errors import MIVError as MIVError
     from miv.evaluation.workflows import audit as audit
     from miv.evaluation.workflows import calibrate as calibrate
+    from miv.evaluation.workflows import evaluate as evaluate
     from miv.evaluation.workflows import report as report
     from miv.gallery import Gallery as Gallery
     from miv.interop.sklearn import MIVClassifier as MIVClassifier
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from miv.poolings import list_poolings as list_poolings
     from miv.poolings import register_pooling as register_pooling
     from miv.training.train import TrainingRun as TrainingRun
-    from miv.training.train import evaluate as evaluate
     from miv.training.train import train as train
     from miv.verifier.network import Verification as Verification
     from miv.verifier.network import Verifier as Verifier
@@ -75,8 +75,8 @@ rename_modules(
         "miv.integrations.sklearn": "miv.interop.sklearn",
         "miv.models": "miv.verifier",
         "miv.models.verifier": "miv.verifier.network",
-        "miv.reference": "miv.training.baselines",
+        "miv.reference": "miv.evaluation.plain_methods",
         "miv.streaming": "miv.verifier.streaming",
-        "miv.training.reference_fit": "miv.training.new_verifier",
+        "miv.training.reference_fit": "miv.evaluation.calibration_fits",
     }
 )

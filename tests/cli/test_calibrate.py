@@ -12,9 +12,9 @@ from miv.data import load_split, save_splits
 from miv.errors import MIVError, MIVWarning
 from miv.evaluation import Predictions
 from miv.evaluation.calibration import BEGIN
+from miv.evaluation.model_card import write_card
 from miv.evaluation.predicting import predict
 from miv.files.json import VERIFIER_NAME
-from miv.training.model_card import write_card
 from miv.verifier.decisions import OPERATING_POINT_NAME
 from tests.cli.running import run_command
 from tests.training.tiny import tiny_sets

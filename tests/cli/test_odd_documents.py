@@ -12,7 +12,7 @@ import miv
 from miv.cli.app import app
 from miv.data import save_splits
 from miv.errors import MIVError, MIVWarning
-from miv.training.model_card import END
+from miv.evaluation.model_card import END
 from tests.training.tiny import tiny_sets
 
 ODD: list[Any] = [None, 3, "x", [1], {"a": 1}]

@@ -169,7 +169,7 @@ def test_a_stop_before_the_run_began_says_that_the_same_command_starts_it(
 def test_ctrl_c_in_another_command_says_that_it_stopped(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("miv.training.train.open_one", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr("miv.evaluation.workflows.open_one", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
     monkeypatch.setattr(sys, "argv", ["miv", "evaluate", "miv/digits", "data"])
     with pytest.raises(SystemExit) as ended:
         main()

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import miv
+from miv.evaluation.plain_methods import METHODS
 from miv.poolings import POOLINGS
-from miv.training.baselines import METHODS
 from miv.training.config import TrainingConfig
 from miv.verifier.out_of_distribution import OutOfDistributionLimit
 from miv.verifier.table_reading import COPIED

@@ -13,8 +13,8 @@ import torch
 from lightning.pytorch import Trainer
 
 from miv.errors import MIVError
+from miv.evaluation.runs import locked
 from miv.training import checkpoint
-from miv.training.checkpoint import locked
 from miv.training.run import Machine, StoppedByUser, train
 from tests.training.tiny import FEATURES, KILLED, assert_same_run, run_tiny, start_tiny, tiny_sets
 

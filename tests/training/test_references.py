@@ -7,9 +7,9 @@ import pytest
 
 from miv import ExemplarSet, InstancePool, Verifier
 from miv.evaluation import auroc
+from miv.evaluation.calibration_fits import MEAN_SHARE, SHARPNESS, fit_reference_rule
 from miv.evaluation.predicting import predict
 from miv.training.config import TrainingConfig
-from miv.training.new_verifier import MEAN_SHARE, SHARPNESS, fit_reference_rule
 from miv.training.run import Machine, train
 from miv.verifier.references import ReferenceRule
 

@@ -50,9 +50,9 @@ def baselines(
         raise MIVError("Backbone options need a backbone. Add --backbone NAME.")
 
     from miv.evaluation.baselines import print_table
+    from miv.evaluation.plain_methods import METHODS, score_baselines
     from miv.runtime import RichProgress
-    from miv.training.baselines import METHODS, score_baselines
-    from miv.training.train import open_splits
+    from miv.tasks.opening import open_splits
 
     cache = cache or cache_folder()
     sets = open_splits(data, options, cache / "sets", RichProgress())

@@ -36,7 +36,7 @@ def evaluate(
 
     Example: miv evaluate runs/dba exemplars --split validation
     """
-    from miv.training.train import evaluate as evaluate_verifier
+    from miv.evaluation.workflows import evaluate as evaluate_verifier
 
     start = partial(evaluate_verifier, cache=cache, overwrite=overwrite, verbose=True)
     evaluation = start(model, data, split=split, predictions=predictions, plots=plots, witnesses=witnesses)

@@ -111,10 +111,10 @@ def train(
         baselines = reference
     try:  # the imports take seconds too
         from miv.evaluation.baselines import print_table
+        from miv.evaluation.model_card import figures_of, rows_beside
         from miv.evaluation.runs import RunFolder
         from miv.runtime import keep_memory
         from miv.training.machine import is_first_process
-        from miv.training.model_card import figures_of, rows_beside
         from miv.training.train import train as train_verifier
 
         keep_memory()

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from miv.evaluation.metrics import classification_metrics as classification_metrics
     from miv.evaluation.metrics import entropy_metrics as entropy_metrics
     from miv.evaluation.metrics import group_table as group_table
+    from miv.evaluation.plain_methods import METHODS as METHODS
+    from miv.evaluation.plain_methods import score_baselines as score_baselines
     from miv.evaluation.predicting import explain as explain
     from miv.evaluation.predicting import predict as predict
     from miv.evaluation.predictions import Predictions as Predictions
@@ -45,6 +47,7 @@ _NAMES = {
     "evaluation": "Evaluation evaluate",
     "goals": "parse_goal",
     "metrics": "GroupRow attention_entropy auroc classification_metrics entropy_metrics group_table",
+    "plain_methods": "METHODS score_baselines",
     "predicting": "explain predict",
     "predictions": "Predictions",
     "report": "write_report",

@@ -7,12 +7,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.data import csr
+from miv.backbones.cache import embed_instances
+from miv.data import ExemplarSet, csr
 from miv.errors import MIVError, unknown_name
 from miv.evaluation.error_curve import clusters_of, draws_of, folds_of
+from miv.evaluation.metrics import auroc_error, weighted_auroc
+from miv.evaluation.predicting import embedded_exemplars
 from miv.evaluation.predictions import Predictions
-from miv.files.arrays import Floats, Integers, Labels, Mask
+from miv.files.arrays import Floats, Integers, Labels, Mask, Vectors
+from miv.runtime import Progress
 from miv.verifier.decisions import ConformalRule, witness_score
+from miv.verifier.engine import reference_logits
+from miv.verifier.network import Verifier
+from miv.verifier.references import ReferenceRule
 from miv.verifier.scalings import SCALINGS, Identity, Isotonic, Platt, Scaling, Temperature
 
 _FOLDS = 5
@@ -306,3 +313,34 @@ def _mean(values: NDArray[Any]) -> float | None:
 def _queries_of(predictions: Predictions) -> Integers:
     """The number of each exemplar's query; each is its own if queries are unknown."""
     return np.arange(len(predictions)) if predictions.query is None else clusters_of(predictions, "query")
+
+
+# How the logits of several references of a query are combined.
+
+_ENOUGH = 200  # exemplars; with fewer, the AUROC of two rules differs by chance
+SHARPNESS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 256.0)  # the mean of the logits to, nearly, their maximum
+MEAN_SHARE = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+def fit_reference_rule(
+    verifier: Verifier, exemplars: ExemplarSet, features: Vectors | None = None, progress: Progress | None = None
+) -> ReferenceRule | None:
+    """Set the rule with the highest AUROC; return it, or ``None`` if no query has several references.
+
+    The grid contains the mean logit, the mean feature and nearly the max logit. With few exemplars, the verifier's rule
+    stays unless another is better by more than a standard error of the difference.
+    """
+    if not exemplars.has_references or exemplars.label.min() == exemplars.label.max():
+        return None
+    if features is None:
+        features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
+    logit, of_mean = reference_logits(verifier, embedded_exemplars(exemplars, features), progress)
+    own = verifier.reference_rule
+    unit = getattr(verifier.operating_point.scaling, "temperature", 1.0)  # of the logits
+    rules = [own, *(ReferenceRule(sharp / unit, share) for sharp in SHARPNESS for share in MEAN_SHARE)]
+    scores = [rule.of_ragged(logit, of_mean, exemplars.all_references[0]) for rule in rules]
+    aurocs = [weighted_auroc(exemplars.label, score, exemplars.weight) for score in scores]
+    best = int(np.argmax(aurocs))
+    needed = 0.0 if len(exemplars) >= _ENOUGH else auroc_error(exemplars.label, scores[best], scores[0])
+    verifier.set_reference_rule(rules[best] if aurocs[best] - aurocs[0] > needed else own)
+    return verifier.reference_rule

@@ -12,19 +12,23 @@
 """
 
 import json
+import os
 import platform
 import shlex
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from miv import __version__
 from miv.data import ExemplarSet
 from miv.errors import MIVError, MIVWarning, unknown_name
-from miv.files.atomic import PART, bring_back, original_name, remove_unfinished
+from miv.files.atomic import PART, bring_back, original_name, readable_disk_errors, remove_unfinished
 from miv.files.json import NUMBER, RUN_NAME, VERIFIER_NAME, check_shape, read_json_object, write_json
 
 FORMAT = "miv-run"
@@ -240,6 +244,32 @@ def refuse_unfinished(path: Path) -> None:
         bring_back(run.verifier)
     if run.exists() and not run.verifier.is_dir():
         raise MIVError(f"The run {path} is not finished. Resume it: {run.command_to_resume()}")
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other trainings out of a folder.
+
+    The empty file stays: removing it would allow two processes to hold locks on different files of the same name.
+    """
+    lock = FileLock(Path(os.path.realpath(folder)) / LOCK_NAME)
+    with readable_disk_errors(folder / LOCK_NAME):
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise MIVError(f"Another process is training in {folder}. Wait for it, or choose another --out.") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def refuse_if_locked(folder: Path) -> None:
+    """Raise an error if another process trains in a folder; a folder without a lock file stays as it is."""
+    if (folder / LOCK_NAME).exists():
+        with locked(folder):
+            pass
 
 
 def _fingerprints(sets: dict[str, ExemplarSet]) -> dict[str, str]:

@@ -1,26 +1,28 @@
-"""``miv.calibrate``, ``miv.audit`` and ``miv.report``: the functions behind the commands of the same names."""
+"""The functions behind commands: ``miv.evaluate``, ``miv.calibrate``, ``miv.audit`` and ``miv.report``."""
 
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from miv.backbones.cache import embed_exemplars
-from miv.data import SPLITS, ExemplarSet, load_split
+from miv.data import ExemplarSet, load_split
 from miv.data.folder import is_set
 from miv.errors import MIVError, MIVWarning, unknown_name
 from miv.evaluation.audit_report import AuditReport, audit_models, check_suffix
 from miv.evaluation.calibration import Calibration, check_point_card, write_point_card
 from miv.evaluation.calibration import calibrate as fit_operating_point
-from miv.evaluation.curves import CALIBRATION_FILES
+from miv.evaluation.curves import CALIBRATION_FILES, CURVE_FILES, write_curves
 from miv.evaluation.error_curve import ClusterBy
+from miv.evaluation.evaluation import Evaluation
+from miv.evaluation.evaluation import evaluate as evaluate_predictions
 from miv.evaluation.goals import parse_goal
 from miv.evaluation.out_of_distribution import choose_limit
-from miv.evaluation.predicting import predict, witness_shares
+from miv.evaluation.predicting import explain, predict, with_contributions, withheld, witness_shares
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.report import check_report, write_report
 from miv.evaluation.report_data import open_runs
@@ -30,13 +32,67 @@ from miv.files.cache import cache_folder, feature_folder
 from miv.files.instances import is_folder
 from miv.files.weights import find_verifier
 from miv.runtime import Progress, RichProgress, SilentProgress
+from miv.tasks.opening import Exemplars, open_one
 from miv.verifier.decisions import OPERATING_POINT_NAME, OperatingPoint, WitnessesBy
 from miv.verifier.explain import METHODS, check_method
 from miv.verifier.network import Verifier
 from miv.verifier.out_of_distribution import LIMIT_NAME
 
 StrPath = str | PathLike[str]
-Exemplars = ExemplarSet | Mapping[str, ExemplarSet] | StrPath
+
+
+def evaluate(
+    model: Verifier | StrPath,
+    exemplars: Exemplars,
+    *,
+    split: str = "test",
+    predictions: StrPath | None = None,
+    plots: StrPath | None = None,
+    witnesses: str | None = None,
+    cache: StrPath | None = None,
+    overwrite: bool = False,
+    verbose: bool = False,
+) -> Evaluation:
+    """Verify every exemplar of a set and compute the metrics, like ``miv evaluate``.
+
+    Args:
+        model: a ``Verifier``, what ``miv.train`` returned, a run, the folder of a verifier, or its name on the hub.
+        exemplars: an ``ExemplarSet``, a dict of them by split, a folder of splits, or the folder of one set.
+        split: the split to use if there are several.
+        predictions: ``.parquet`` file for the answers; optional.
+        plots: folder for ROC and precision-recall curves; optional.
+        witnesses: how to rank instances for the witness metrics: ``attention``, ``alone``, ``leave_one_out``,
+            ``shapley`` or ``rollout``. By default attention, if the pooling has it.
+        cache: folder of cached features, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
+        overwrite: whether to replace existing predictions and curves; otherwise they are an error.
+        verbose: whether to show progress on standard error.
+    """
+    if witnesses is not None and witnesses not in METHODS:
+        raise unknown_name("method of explaining", witnesses, METHODS)
+    if predictions is not None:
+        refuse_existing(Path(predictions), overwrite=overwrite)
+    if plots is not None:
+        refuse_existing_in(Path(plots), CURVE_FILES, overwrite=overwrite)
+    chosen = open_one(exemplars, split)
+    if isinstance(model, Verifier):
+        verifier = model
+    else:
+        refuse_unfinished(Path(model))
+        verifier = Verifier.from_pretrained(fspath(model))
+    progress = _progress(verbose)
+    folder = feature_folder(None if cache is None else Path(cache))
+    features = embed_exemplars(verifier.backbone, chosen, folder, progress)
+    answers = predict(verifier, chosen, features, progress)
+    if chosen.witness is not None:
+        answers = with_contributions(verifier, chosen, answers, features, progress)
+    score = None if witnesses is None else explain(verifier, chosen, witnesses, features=features, progress=progress)
+    if predictions is not None:
+        answers.save(Path(predictions))
+    if plots is not None:
+        write_curves(answers, Path(plots))
+    unlike = withheld(verifier, chosen, features, progress)
+    return evaluate_predictions(answers, score=score, point=verifier.operating_point, withheld=unlike)
+
 
 _NOT_FOR_CALIBRATION = {
     "train": "the verifier was trained on it and is overconfident there",
@@ -288,31 +344,6 @@ def _where(exemplars: Exemplars) -> str:
 def _name_of(exemplars: Exemplars, split: str) -> str:
     single = isinstance(exemplars, str | PathLike) and is_set(Path(exemplars))
     return Path(exemplars).resolve().name if single else split  # type: ignore[arg-type]
-
-
-def open_one(exemplars: Exemplars, split: str) -> ExemplarSet:
-    """Return one set: the given one, or the named split of several sets or of a folder."""
-    if isinstance(exemplars, ExemplarSet):
-        return exemplars
-    if isinstance(exemplars, Mapping):
-        sets = checked_splits(exemplars)
-        if split not in sets:
-            raise unknown_name("split", split, sets)
-        return sets[split]
-    if not isinstance(exemplars, str | PathLike):
-        kind = type(exemplars).__name__
-        raise MIVError(f"The exemplars are a {kind}. Expected an ExemplarSet, a dict of them by split, or a folder.")
-    return load_split(Path(exemplars), split, verify=True)
-
-
-def checked_splits(sets: Mapping[str, ExemplarSet]) -> dict[str, ExemplarSet]:
-    """The sets in the order of their splits; a wrong name or type is an error."""
-    for split, exemplars in sets.items():
-        if split not in SPLITS:
-            raise unknown_name("split", str(split), SPLITS)
-        if not isinstance(exemplars, ExemplarSet):
-            raise MIVError(f"The split {split!r} is a {type(exemplars).__name__}. Expected an ExemplarSet.")
-    return {split: sets[split] for split in SPLITS if split in sets}
 
 
 def _train_split(exemplars: Exemplars) -> ExemplarSet:

@@ -1,7 +1,6 @@
 """Saves the best weights, a checkpoint to resume from and the metrics of a run, and ends finished stages."""
 
 import csv
-import os
 import signal
 import threading
 import time
@@ -13,12 +12,10 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
-from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from miv.errors import MIVError, needs_extra
-from miv.evaluation.runs import LOCK_NAME
-from miv.files.atomic import readable_disk_errors, whole_file
+from miv.errors import needs_extra
+from miv.files.atomic import whole_file
 from miv.files.json import NUMBER, check_shape
 from miv.runtime import CTRL_C, TERMINATED, ProcessShare
 from miv.training.optimisers import check_state
@@ -216,41 +213,3 @@ def write_metrics(path: Path, rows: list[dict[str, Any]]) -> None:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-
-
-# The lock on the folder of a run: one training at a time.
-
-_held = threading.local()
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes and threads from training in a folder; a thread that has it may enter again.
-
-    The empty file stays: removing it would allow two processes to hold locks on different files of the same name.
-    """
-    path = Path(os.path.realpath(folder)) / LOCK_NAME
-    mine: set[Path] = _held.__dict__.setdefault("paths", set())
-    if path in mine:
-        yield
-        return
-    lock = FileLock(path)
-    with readable_disk_errors(path):
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise MIVError(f"Another process is training in {folder}. Wait for it, or choose another --out.") from None
-    mine.add(path)
-    try:
-        yield
-    finally:
-        mine.discard(path)
-        lock.release()
-
-
-def refuse_if_locked(folder: Path) -> None:
-    """Raise an error if another process trains in a folder; a folder without a lock file stays as it is."""
-    if (folder / LOCK_NAME).exists():
-        with locked(folder):
-            pass

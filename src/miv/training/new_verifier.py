@@ -1,4 +1,4 @@
-"""The verifier that a run starts with, new or from an earlier run: backbone, precision, rates, rule for references."""
+"""The verifier that a run starts with, new or from an earlier run: backbone, precision, rates."""
 
 import json
 import os
@@ -10,32 +10,24 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import torch
 from torch import nn
 
 from miv.backbones.base import check_kind
-from miv.backbones.cache import embed_instances
 from miv.backbones.hf_files import MINILM
 from miv.backbones.names import is_pretrained
 from miv.backbones.precision import has_native_bfloat16
 from miv.backbones.tokens import SentenceTokenEncoder
-from miv.data import ExemplarSet, InstancePool
+from miv.data import InstancePool
 from miv.data.pool import InstanceForm
 from miv.errors import MIVError, warn
-from miv.evaluation.metrics import auroc_error, weighted_auroc
-from miv.evaluation.predicting import embedded_exemplars
-from miv.files.arrays import Vectors
 from miv.files.weights import CONFIG_NAME, WEIGHTS_NAME, hash_of_weights, load_weights, read_config
 from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.pooling_base import POOLINGS
-from miv.runtime import Progress
 from miv.training.auto import POOLING
 from miv.training.config import TrainingConfig
 from miv.verifier.decisions import OperatingPoint
-from miv.verifier.engine import reference_logits
 from miv.verifier.network import Verifier
-from miv.verifier.references import ReferenceRule
 from miv.verifier.saving import shipped_folder
 
 # Settings that define a verifier's architecture; with a start, all of them come from it.
@@ -218,32 +210,3 @@ def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
     verifier = Verifier(config.pooling, backbone, channels, *options)
     start_tokens(verifier)
     return verifier
-
-
-ENOUGH = 200  # exemplars; with fewer, the AUROC of two rules differs by chance
-SHARPNESS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 256.0)  # the mean of the logits to, nearly, their maximum
-MEAN_SHARE = (0.0, 0.25, 0.5, 0.75, 1.0)
-
-
-def fit_reference_rule(
-    verifier: Verifier, exemplars: ExemplarSet, features: Vectors | None = None, progress: Progress | None = None
-) -> ReferenceRule | None:
-    """Set the rule with the highest AUROC; return it, or ``None`` if no query has several references.
-
-    The grid contains the mean logit, the mean feature and nearly the max logit. With few exemplars, the verifier's rule
-    stays unless another is better by more than a standard error of the difference.
-    """
-    if not exemplars.has_references or exemplars.label.min() == exemplars.label.max():
-        return None
-    if features is None:
-        features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
-    logit, of_mean = reference_logits(verifier, embedded_exemplars(exemplars, features), progress)
-    own = verifier.reference_rule
-    unit = getattr(verifier.operating_point.scaling, "temperature", 1.0)  # of the logits
-    rules = [own, *(ReferenceRule(sharp / unit, share) for sharp in SHARPNESS for share in MEAN_SHARE)]
-    scores = [rule.of_ragged(logit, of_mean, exemplars.all_references[0]) for rule in rules]
-    aurocs = [weighted_auroc(exemplars.label, score, exemplars.weight) for score in scores]
-    best = int(np.argmax(aurocs))
-    needed = 0.0 if len(exemplars) >= ENOUGH else auroc_error(exemplars.label, scores[best], scores[0])
-    verifier.set_reference_rule(rules[best] if aurocs[best] - aurocs[0] > needed else own)
-    return verifier.reference_rule

@@ -17,19 +17,20 @@ from miv.data import ExemplarSet, csr
 from miv.data.kinds import KINDS
 from miv.errors import MIVError, MIVWarning, StoppedByUser, warn
 from miv.evaluation import Evaluation, Predictions, evaluate
+from miv.evaluation.calibration_fits import fit_reference_rule
 from miv.evaluation.metrics import auroc_within_chance
 from miv.evaluation.predicting import predict
-from miv.evaluation.runs import RunFolder, recipe_rows
+from miv.evaluation.runs import RunFolder, locked, recipe_rows, refuse_if_locked
 from miv.files.arrays import Floats, Labels
 from miv.files.atomic import whole_folder
 from miv.files.json import write_json
 from miv.poolings.similar import ScaledProduct
 from miv.runtime import Progress, SilentProgress, aligned_table
-from miv.training.checkpoint import BEST, START, StageState, locked, refuse_if_locked, write_metrics
+from miv.training.checkpoint import BEST, START, StageState, write_metrics
 from miv.training.config import TrainingConfig
 from miv.training.fitting import VERIFIER_STAGES, fit_recipe, fit_temperature, recipes_for, run_stages, stages_of
 from miv.training.machine import Machine, is_first_process, set_threads
-from miv.training.new_verifier import EarlierVerifier, create_verifier, fit_reference_rule, resolve
+from miv.training.new_verifier import EarlierVerifier, create_verifier, resolve
 from miv.training.stage_module import Sets
 from miv.training.stages import FROZEN
 from miv.verifier.decisions import OperatingPoint

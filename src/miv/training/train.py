@@ -1,4 +1,4 @@
-"""``miv.train`` and ``miv.evaluate``: from exemplars to a verifier and its metrics, like the commands."""
+"""``miv.train``: from exemplars to a verifier and its metrics, like the command."""
 
 import os
 import shutil
@@ -14,80 +14,23 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from miv.backbones.cache import embed_exemplars
-from miv.data import ExemplarSet, load_splits
-from miv.data.folder import folders_beside
-from miv.data.splits import hold_out
-from miv.errors import MIVError, MIVWarning, StoppedByUser, unknown_name
-from miv.evaluation import Evaluation, Predictions, write_curves
-from miv.evaluation import evaluate as measure
+from miv.data import ExemplarSet
+from miv.errors import MIVError, MIVWarning, StoppedByUser
+from miv.evaluation import Evaluation, Predictions
 from miv.evaluation.baselines import Baselines
-from miv.evaluation.curves import CURVE_FILES
-from miv.evaluation.predicting import explain, predict, with_contributions, withheld
-from miv.evaluation.runs import RunFolder, refuse_unfinished
-from miv.evaluation.workflows import checked_splits, open_one
-from miv.files.atomic import bring_back, refuse_existing, refuse_existing_in
-from miv.files.cache import cache_folder, feature_folder
+from miv.evaluation.model_card import advice, check_card, no_better_than_majority, write_card
+from miv.evaluation.plain_methods import baselines_of_run
+from miv.evaluation.runs import RunFolder, refuse_if_locked
+from miv.files.cache import cache_folder
 from miv.files.instances import check_name
 from miv.files.weights import CONFIG_NAME, read_config
-from miv.runtime import Progress, RichProgress, SilentProgress, interruption_of
-from miv.tasks import build_once, list_tasks
+from miv.runtime import RichProgress, SilentProgress, interruption_of
+from miv.tasks.opening import Exemplars, open_splits
 from miv.training.auto import HEAD, choose
 from miv.training.auto import preset as settings_of_preset
-from miv.training.baselines import baselines_of_run
 from miv.training.config import AUTO, TrainingConfig, read_settings
-from miv.training.model_card import advice, check_card, no_better_than_majority, write_card
 from miv.training.new_verifier import EarlierVerifier
-from miv.verifier.explain import METHODS
 from miv.verifier.network import Verifier
-
-GivenExemplars = ExemplarSet | Mapping[str, ExemplarSet] | str | PathLike[str]
-_EXPECTED = "Expected an ExemplarSet, a dict of them by split, a folder of splits, or the name of a task."
-
-
-def open_splits(
-    given: GivenExemplars,
-    task_options: Mapping[str, Any],
-    built: Path,
-    progress: Progress,
-    *,
-    validation_fraction: float = 0.2,
-    seed: int = 0,
-) -> dict[str, ExemplarSet]:
-    """Return the exemplars by split."""
-    if isinstance(given, str | PathLike):
-        bring_back(Path(given))
-    is_task = isinstance(given, str) and not Path(given).is_dir()
-    if task_options and not is_task:
-        named = "This is" if isinstance(given, ExemplarSet | Mapping) else f"{given} is a folder of splits,"
-        raise MIVError(
-            f"{named} not a task, so it takes no option of a task such as {next(iter(task_options))}. Leave it out."
-        )
-    if isinstance(given, ExemplarSet):
-        return _divided(given, validation_fraction, seed)
-    if isinstance(given, Mapping):
-        return checked_splits(given)
-    if not isinstance(given, str | PathLike):
-        raise MIVError(f"The exemplars are a {type(given).__name__}. {_EXPECTED}")
-    if not is_task:
-        return load_splits(Path(given), verify=True)
-    if Path(given).is_file():
-        raise MIVError(f"{given} is a file. Expected a folder of splits, as from `miv data from-table`, or a task.")
-    if given not in list_tasks():
-        raise unknown_name("folder or task", str(given), [*list_tasks(), *folders_beside(Path(given))])
-    return build_once(str(given), task_options, built, progress)
-
-
-def _divided(exemplars: ExemplarSet, validation_fraction: float, seed: int) -> dict[str, ExemplarSet]:
-    if not 0 < validation_fraction < 1:
-        raise MIVError(f"validation_fraction is {validation_fraction}. Expected more than 0, and less than 1.")
-    sets = hold_out(exemplars, validation_fraction, seed)
-    if sets["validation"] is exemplars:
-        raise MIVError(
-            f"These {len(exemplars):,} exemplars cannot be divided so that both parts have both labels. Give at least "
-            "two exemplars of each label, or a dict with train and validation."
-        )
-    return sets
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -117,6 +60,10 @@ class TrainingRun:
     def __str__(self) -> str:
         return self.text()
 
+    def __fspath__(self) -> str:
+        """The folder, so that a run can be passed wherever a path to one can."""
+        return str(self.folder)
+
     @cached_property
     def verifier(self) -> "Verifier":
         """The final verifier, ready to use."""
@@ -129,10 +76,8 @@ class TrainingRun:
     @property
     def advice(self) -> str:
         """What to do if all answers are the same, or below the baselines or guessing; empty if all is well."""
-        texts = [no_better_than_majority(self.evaluations) or ""]
-        if self.reference is not None:
-            texts.append(advice(self.evaluations, self.reference, RunFolder(self.folder)) or "")
-        return "".join(texts)
+        below = "" if self.reference is None else advice(self.evaluations, self.reference, RunFolder(self.folder))
+        return no_better_than_majority(self.evaluations) + below
 
     def document(self) -> dict[str, Any]:
         """Folder, metrics and reference as plain values, for JSON."""
@@ -147,12 +92,12 @@ class TrainingRun:
 
 
 def train(
-    exemplars: GivenExemplars,
+    exemplars: Exemplars,
     *,
     out: str | PathLike[str] | None = None,
     preset: str = AUTO,
     config: TrainingConfig | Mapping[str, Any] | str | PathLike[str] | None = None,
-    start_from: str | PathLike[str] | Verifier | TrainingRun | None = None,
+    start_from: str | PathLike[str] | Verifier | None = None,
     task_options: Mapping[str, Any] | None = None,
     validation_fraction: float = 0.2,
     resume: bool = False,
@@ -203,7 +148,6 @@ def train(
     """
     # Not before a training: they need the libraries of miv[train], and `from miv import *` does not.
     from miv.evaluation.curves import check_drawing, draw_run
-    from miv.training.checkpoint import refuse_if_locked
     from miv.training.machine import Machine, is_first_process, set_threads
     from miv.training.run import train as run_training
 
@@ -233,8 +177,7 @@ def train(
         if not resume and is_first_process():
             refuse_if_locked(Path(out))
             RunFolder(Path(out)).refuse_existing()
-    earlier = start_from.folder if isinstance(start_from, TrainingRun) else start_from
-    start = None if earlier is None else EarlierVerifier.of(earlier)
+    start = None if start_from is None else EarlierVerifier.of(start_from)
     kept = cache_folder() if cache is None else Path(cache)
     progress = RichProgress() if verbose else SilentProgress()
     options = dict(task_options or {})
@@ -298,59 +241,6 @@ def _as_settings(config: TrainingConfig | Mapping[str, Any] | str | PathLike[str
     if isinstance(config, Mapping):
         return dict(config), " in config"
     return read_settings(Path(config)), f" in {os.fspath(config)}"
-
-
-def evaluate(
-    model: Verifier | TrainingRun | str | PathLike[str],
-    exemplars: GivenExemplars,
-    *,
-    split: str = "test",
-    predictions: str | PathLike[str] | None = None,
-    plots: str | PathLike[str] | None = None,
-    witnesses: str | None = None,
-    cache: str | PathLike[str] | None = None,
-    overwrite: bool = False,
-    verbose: bool = False,
-) -> Evaluation:
-    """Verify every exemplar of a set and compute the metrics, like ``miv evaluate``.
-
-    Args:
-        model: a ``Verifier``, what ``miv.train`` returned, a run, the folder of a verifier, or its name on the hub.
-        exemplars: an ``ExemplarSet``, a dict of them by split, a folder of splits, or the folder of one set.
-        split: the split to use if there are several.
-        predictions: ``.parquet`` file for the answers; optional.
-        plots: folder for ROC and precision-recall curves; optional.
-        witnesses: how to rank instances for the witness metrics: ``attention``, ``alone``, ``leave_one_out``,
-            ``shapley`` or ``rollout``. By default attention, if the pooling has it.
-        cache: folder of cached features, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
-        overwrite: whether to replace existing predictions and curves; otherwise they are an error.
-        verbose: whether to show progress on standard error.
-    """
-    if witnesses is not None and witnesses not in METHODS:
-        raise unknown_name("method of explaining", witnesses, METHODS)
-    if predictions is not None:
-        refuse_existing(Path(predictions), overwrite=overwrite)
-    if plots is not None:
-        refuse_existing_in(Path(plots), CURVE_FILES, overwrite=overwrite)
-    chosen = open_one(exemplars, split)
-    if isinstance(model, TrainingRun):
-        model = model.verifier
-    if not isinstance(model, Verifier):
-        refuse_unfinished(Path(model))
-    verifier = model if isinstance(model, Verifier) else Verifier.from_pretrained(os.fspath(model))
-    progress = RichProgress() if verbose else SilentProgress()
-    folder = feature_folder(None if cache is None else Path(cache))
-    features = embed_exemplars(verifier.backbone, chosen, folder, progress)
-    answers = predict(verifier, chosen, features, progress)
-    if chosen.witness is not None:
-        answers = with_contributions(verifier, chosen, answers, features, progress)
-    score = None if witnesses is None else explain(verifier, chosen, witnesses, features=features, progress=progress)
-    if predictions is not None:
-        answers.save(Path(predictions))
-    if plots is not None:
-        write_curves(answers, Path(plots))
-    unlike = withheld(verifier, chosen, features, progress)
-    return measure(answers, score=score, point=verifier.operating_point, withheld=unlike)
 
 
 def _pooling_of(run: RunFolder) -> str:

@@ -3,8 +3,7 @@
 import math
 import re
 import warnings
-from collections.abc import Iterator, Mapping
-from copy import deepcopy
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +24,8 @@ from miv.evaluation.baselines import (
     Baselines,
     Cosines,
     Figures,
+    candidates_for,
+    choose_backbone,
     cosines,
     mean_direction,
     unit_queries,
@@ -35,7 +36,6 @@ from miv.evaluation.runs import RunFolder
 from miv.files.arrays import Floats, Integers, Labels, Vectors
 from miv.files.cache import cache_folder
 from miv.runtime import Progress
-from miv.training.auto import candidates_for, choose_backbone
 from miv.verifier.network import Verifier
 
 SATURATION = 1.5  # k1: how soon repeated words stop counting
@@ -114,7 +114,10 @@ def logistic_inputs(exemplars: ExemplarSet, features: Vectors, near: Cosines) ->
 def fit_logistic(
     exemplars: ExemplarSet, inputs: Vectors, strengths: tuple[float, ...] = STRENGTHS
 ) -> tuple[Any, float] | None:
-    """The regression on train with the best C of ``strengths``, and that C; ``None`` if train has only one label."""
+    """The regression on train with the best C by cross-validated AUROC, and that C; ``None`` with only one label."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
@@ -122,46 +125,25 @@ def fit_logistic(
     if label.min() == label.max():
         return None
     scaler = StandardScaler().fit(inputs)
-    scaled = scaler.transform(inputs)
-    strength = strengths[0] if len(strengths) == 1 else _choose(scaled, label, exemplars.query)
-    return make_pipeline(scaler, _fit(scaled, label, [strength])[strength]), strength
+    scaled, folds = scaler.transform(inputs), _folds(label, exemplars.query) if len(strengths) > 1 else []
+    model, strength = LogisticRegression(max_iter=_STEPS), strengths[0] if len(strengths) == 1 else 0.01
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # it is close enough after this many steps
+        if folds:  # a handful of exemplars cannot choose
+            search = GridSearchCV(model, {"C": strengths}, scoring="roc_auc", cv=folds, refit=False)
+            strength = float(search.fit(scaled, label).best_params_["C"])
+        return make_pipeline(scaler, model.set_params(C=strength).fit(scaled, label)), strength
 
 
-def _choose(scaled: Vectors, label: Labels, query: Integers) -> float:
-    """The C with the highest mean AUROC over folds, the smaller on ties."""
-    found: dict[float, list[float]] = {strength: [] for strength in STRENGTHS}
-    for fitting, held_out in _folds(label, query):
-        for strength, model in _fit(scaled[fitting], label[fitting], STRENGTHS).items():
-            found[strength].append(auroc(label[held_out], model.decision_function(scaled[held_out])))
-    means = {strength: float(np.mean(values)) for strength, values in found.items() if values}
-    return max(means, key=lambda strength: means[strength], default=0.01)  # a handful of exemplars cannot choose
-
-
-def _folds(label: Labels, query: Integers) -> Iterator[tuple[Integers, Integers]]:
+def _folds(label: Labels, query: Integers) -> list[tuple[Integers, Integers]]:
     """Folds with both labels in each part; exemplars of one query are in one part."""
     random = np.random.default_rng(0)
     names, places = np.unique(query, return_inverse=True)
     part = random.permutation(len(names))[places] % FOLDS
-    if len(label) > _MOST_FOR_CHOOSING:  # the same number of each part
+    if len(label) > _MOST_FOR_CHOOSING:
         part[random.permutation(len(label))[_MOST_FOR_CHOOSING:]] = -1
-    for number in range(FOLDS):
-        fitting, held_out = np.flatnonzero((part != number) & (part >= 0)), np.flatnonzero(part == number)
-        if len(np.unique(label[fitting])) == len(np.unique(label[held_out])) == 2:
-            yield fitting, held_out
-
-
-def _fit(scaled: Vectors, label: Labels, strengths: Any) -> dict[float, Any]:
-    """A model for each C, each started from the previous one."""
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
-    models: dict[float, Any] = {}
-    model = LogisticRegression(max_iter=_STEPS, warm_start=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # it is close enough after this many steps
-        for strength in strengths:
-            models[strength] = deepcopy(model.set_params(C=strength).fit(scaled, label))
-    return models
+    divided = [(np.flatnonzero((part != n) & (part >= 0)), np.flatnonzero(part == n)) for n in range(FOLDS)]
+    return [fold for fold in divided if all(len(np.unique(label[rows])) == 2 for rows in fold)]
 
 
 METHODS = {  # in display order

@@ -9,10 +9,10 @@ from sklearn.metrics import roc_auc_score
 
 from miv.evaluation import Evaluation, Predictions, evaluate
 from miv.evaluation.baselines import Baselines, Figures
+from miv.evaluation.model_card import advice, no_better_than_majority, write_card
 from miv.evaluation.runs import RunFolder
 from miv.files.json import write_json
-from miv.training.config import TrainingConfig
-from miv.training.model_card import advice, no_better_than_majority, write_card
+from miv.training.config import TrainingConfig, parse_setting
 
 # Four positives and four negatives; of 16 pairs, so many are in order.
 RIGHT = {1.0: [9, 8, 7, 6, 5, 4, 3, 2], 0.75: [9, 8, 7, 2, 6, 5, 4, 3], 0.5: [1] * 8}
@@ -48,15 +48,12 @@ def run(tmp_path: Path) -> RunFolder:
 def test_the_method_is_chosen_on_validation_and_compared_on_test(run: RunFolder) -> None:
     both = {"validation": answers(1.0), "test": answers(0.75)}
     text = advice(both, plain(nearest=(0.8, 0.9), mean=(0.7, 0.99)), run)
-    assert text is not None
     assert "its AUROC on test is 0.750, and 0.900 is that of `nearest`, the best plain method on validation" in text
     assert "chance" not in text  # the scores of single exemplars are not known
-    assert advice(both, plain(nearest=(0.8, 0.76), mean=(0.7, 0.99)), run) is None  # 0.01 is no difference
+    assert advice(both, plain(nearest=(0.8, 0.76), mean=(0.7, 0.99)), run) == ""  # 0.01 is no difference
     silent_on_test = advice({"validation": answers(0.5), "test": answers(0.5)}, plain(nearest=(0.9, None)), run)
-    assert silent_on_test is not None
     assert "on validation is 0.500, and 0.900" in silent_on_test
     only = advice({"validation": answers(0.5)}, plain(nearest=(0.8, None)), run)
-    assert only is not None
     assert "on validation is 0.500, and 0.800" in only
 
 
@@ -73,7 +70,6 @@ def test_a_difference_may_be_chance_by_the_error_of_the_difference(run: RunFolde
     figures = {"nearest": Figures(float(roc_auc_score(label, theirs)), None, None)}
     plain = Baselines({"test": figures, "validation": figures}, scores={"test": {"nearest": theirs}})
     text = advice({"test": evaluate(answers)}, plain, run)
-    assert text is not None
     assert ("This may be chance" in text) == is_chance
     if is_chance:
         draws = [random.integers(0, 400, 400) for _ in range(400)]
@@ -85,35 +81,32 @@ def test_a_difference_may_be_chance_by_the_error_of_the_difference(run: RunFolde
 def test_an_accuracy_that_always_answering_no_reaches_is_pointed_out() -> None:
     mostly_no = answers(0.75, (0, 0, 1, 0, 0, 0, 0, 0))  # all logits are above 0
     text = no_better_than_majority({"validation": answers(1.0), "test": mostly_no})
-    assert text is not None
     assert "accuracy on test is 0.125, not above the 0.875 of always answering no" in text
-    assert no_better_than_majority({"validation": evaluate(Predictions([1, -1, 1], [1, 0, 0], range(4)))}) is not None
-    assert no_better_than_majority({"validation": evaluate(Predictions([1, -1, -1], [1, 0, 0], range(4)))}) is None
+    assert no_better_than_majority({"validation": evaluate(Predictions([1, -1, 1], [1, 0, 0], range(4)))})
+    assert no_better_than_majority({"validation": evaluate(Predictions([1, -1, -1], [1, 0, 0], range(4)))}) == ""
 
 
-def test_the_advice_is_a_command_for_the_same_data(run: RunFolder) -> None:
+def test_the_advice_is_a_command_for_the_same_data_and_features(run: RunFolder) -> None:
     def words(reference: Baselines) -> list[str]:
-        text = advice({"test": answers(0.5)}, reference, run)
-        assert text is not None
-        return shlex.split(text.split("`")[3])
+        return shlex.split(advice({"test": answers(0.5)}, reference, run).split("`")[3])
 
-    begin, end = ["miv", "train", "my data", "--pooling", "nearest"], ["--out", f"{run.path}-nearest"]
-    config = ["--config", str(run.config)]
-    assert words(plain(nearest=(0.8, 0.9))) == [*begin, *config, *end]
-    assert words(plain(nearest=(0.8, 0.9), hog=(0.9, 0.9))) == [*begin, "--backbone", "hog", *end]
-    assert words(plain(nearest=(0.8, 0.6), logistic=(0.9, 0.9))) == [*begin, *config, *end]
-    centred = [*begin, *config, "--pooling-options", "centred=true", "--out", f"{run.path}-centred"]
-    assert words(plain(nearest=(0.8, 0.9), centred=(0.85, 0.8))) == centred
-    assert words(plain(nearest=(0.8, 0.6), centred=(0.85, 0.8), logistic=(0.9, 0.9))) == centred
-    assert words(plain(nearest=(0.8, 0.6), centred=(0.75, 0.8), logistic=(0.9, 0.9))) == [*begin, *config, *end]
-    write_json(run.config, TrainingConfig(backbone="hf:x", pooling_options={"norm": "post"}).document())
-    assert words(plain(nearest=(0.8, 0.9))) == [*begin, *config, "--pooling-options", "centred=false", *end]
-    assert words(plain(nearest=(0.8, 0.9), centred=(0.85, 0.9))) == centred
-    tokens = TrainingConfig(backbone="sentence_tokens:minilm", pooling="cap_tokens", pooling_options={"vector": 384})
-    write_json(run.config, tokens.document())  # `auto` chooses one vector per text
-    assert words(plain(nearest=(0.8, 0.9))) == [*begin, *end]
+    def command(recipe: str, backbone: str = "compact_cnn", method: str = "") -> list[str]:
+        named = ["--recipe", recipe, "--backbone", backbone]
+        return ["miv", "train", "my data", *named, "--out", f"{run.path}-{method or recipe}"]
+
+    assert words(plain(nearest=(0.8, 0.9))) == command("nearest")
+    assert words(plain(nearest=(0.8, 0.9), hog=(0.9, 0.9))) == command("nearest", "hog", "hog")
+    assert words(plain(nearest=(0.8, 0.6), logistic=(0.9, 0.9))) == command("nearest")
+    assert words(plain(nearest=(0.8, 0.9), centred=(0.85, 0.8))) == command("centred")
+    assert words(plain(nearest=(0.8, 0.6), centred=(0.85, 0.8), logistic=(0.9, 0.9))) == command("centred")
+    options = {"image_size": [32, 64], "pooling": "cls"}
+    write_json(run.config, TrainingConfig(backbone="hf:x", backbone_options=options, recipe="cap").document())
+    told = words(plain(nearest=(0.8, 0.9)))
+    given = told.pop(told.index("--backbone-options") + 1)
+    assert parse_setting("backbone_options", given) == options
+    told.remove("--backbone-options")
+    assert told == command("nearest", "hf:x")
     text = advice({"test": answers(0.75)}, plain(nearest=(0.8, 0.7), logistic=(0.9, 0.9)), run)
-    assert text is not None
     assert "nearest`" not in text  # it is below the verifier
     assert "More exemplars or another backbone" in text
 
@@ -121,10 +114,8 @@ def test_the_advice_is_a_command_for_the_same_data(run: RunFolder) -> None:
 def test_no_command_makes_a_verifier_that_is_worse_on_test(run: RunFolder) -> None:
     both = {"validation": answers(0.5), "test": answers(0.75)}
     better = advice(both, plain(nearest=(0.4, 0.4), pixels=(0.9, 0.9)), run)
-    assert better is not None
     assert "--backbone pixels" in better
     text = advice(both, plain(nearest=(0.4, 0.4), pixels=(0.9, 0.6)), run)
-    assert text is not None
     assert "its AUROC on validation is 0.500, and 0.900 is that of `pixels`" in text
     assert "miv train" not in text
 

@@ -1,5 +1,7 @@
 """The figures of a run on the model card of its verifier: README.md, which the hub shows."""
 
+import json
+import math
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,13 +14,13 @@ from miv.evaluation.calibration import END as POINT_END
 from miv.evaluation.calibration import check_point_card
 from miv.evaluation.evaluation import TITLES
 from miv.evaluation.metrics import auroc_error
+from miv.evaluation.plain_methods import DESCRIPTORS, METHODS
 from miv.evaluation.runs import RunFolder, recipe_rows
 from miv.files.json import check_section, write_section
-from miv.training.baselines import DESCRIPTORS, METHODS
 from miv.verifier.decisions import OperatingPoint
 
 MARGIN = 0.01  # of AUROC: smaller differences are ignored
-COSINES = ("nearest", "centred")  # plain methods that the pooling `nearest` is, with the features of the run
+COSINES = ("nearest", "centred")  # plain methods that are recipes too
 
 
 def figures_of(evaluation: Evaluation) -> Figures:
@@ -33,27 +35,32 @@ def rows_beside(name: str, own: Figures, plain: Mapping[str, Figures]) -> dict[s
     return {f"verifier ({name})": own, **plain}
 
 
-def advice(evaluations: Mapping[str, Evaluation], plain: Baselines, run: RunFolder) -> str | None:
-    """The advice for a verifier more than ``MARGIN`` below the baselines; ``None`` otherwise.
+def advice(evaluations: Mapping[str, Evaluation], plain: Baselines, run: RunFolder) -> str:
+    """The advice for a verifier more than ``MARGIN`` below the baselines; empty otherwise.
 
     The plain method is chosen on validation, and both are compared there and on test, if there is one.
     """
-    best, both = plain.best or "", evaluations.keys() & plain.splits.keys()
-    for split in [split for split in ("test", CHOSEN_ON) if best and split in both]:
-        own, theirs = figures_of(evaluations[split]).auroc, plain.splits[split][best].auroc
-        if own is not None and theirs is not None and own < theirs - MARGIN:
-            break
-    else:
-        return None
-    other = "other vectors" if run.read_config().get("backbone") == "features" else "another backbone (--backbone)"
+    best = plain.best
+    splits = [split for split in ("test", CHOSEN_ON) if split in evaluations and split in plain.splits]
+    own = {split: evaluations[split].metrics["auroc"] for split in splits}  # NaN compares as false
+
+    def lead(method: str, split: str) -> float:
+        theirs = plain.splits[split][method].auroc
+        return math.nan if theirs is None else round(theirs - own[split], 9)
+
+    split = next((split for split in splits if best and lead(best, split) > MARGIN), None)
+    if best is None or split is None:
+        return ""
     method = best if best in (*COSINES, *DESCRIPTORS) else plain.best_of(COSINES) or "nearest"
-    remedy, figure = "", plain.splits[split][method].auroc
-    known = [(figures_of(evaluations[name]).auroc, plain.splits[name][method].auroc) for name in both]
-    if figure is not None and all(a < b for a, b in known if a is not None and b is not None):  # better on each split
-        remedy = f"`{_plain_command(method, run)}` makes a verifier of `{method}`, which has {figure:.3f}. "
+    remedy, gap = "", lead(method, split)
+    if gap > 0 and not any(lead(method, other) <= 0 for other in splits):
+        command = shlex.join(_plain_command(method, run))
+        remedy = f"`{command}` makes a verifier of `{method}`, which has {own[split] + gap:.3f}. "
+    other = "other vectors" if run.read_config().get("backbone") == "features" else "another backbone (--backbone)"
     return (
-        f"The verifier is below the baselines: its AUROC on {split} is {own:.3f}, and {theirs:.3f} is that of "
-        f"`{best}`, the best plain method on {CHOSEN_ON}.{_doubt(run, plain, split, theirs - own)}\n"
+        f"The verifier is below the baselines: its AUROC on {split} is {own[split]:.3f}, and "
+        f"{own[split] + lead(best, split):.3f} is that of `{best}`, the best plain method on {CHOSEN_ON}."
+        f"{_doubt(run, plain, split, lead(best, split))}\n"
         f"What to do: {remedy}More exemplars or {other} may lift both.\n"
     )
 
@@ -69,14 +76,14 @@ def _doubt(run: RunFolder, plain: Baselines, split: str, difference: float) -> s
     return f" This may be chance: the standard error of the difference on {len(theirs):,} exemplars is {error:.3f}."
 
 
-def no_better_than_majority(evaluations: Mapping[str, Evaluation]) -> str | None:
+def no_better_than_majority(evaluations: Mapping[str, Evaluation]) -> str:
     """Advice if the accuracy is not above that of always giving the more frequent answer, on test if there is one."""
     split = "test" if "test" in evaluations else CHOSEN_ON
     accuracy, yes = evaluations[split].classification["accuracy"], evaluations[split].positives
     no = evaluations[split].exemplars - yes
     share = max(yes, no) / (yes + no)
     if not accuracy <= share < 1:
-        return None
+        return ""
     often = "yes" if yes > no else "no"
     return (
         f"The accuracy on {split} is {accuracy:.3f}, not above the {share:.3f} of always answering {often}. If the "
@@ -84,17 +91,18 @@ def no_better_than_majority(evaluations: Mapping[str, Evaluation]) -> str | None
     )
 
 
-def _plain_command(method: str, run: RunFolder) -> str:
-    """The command that trains the pooling `nearest` on the same data, as one of ``COSINES`` or ``DESCRIPTORS``."""
-    words = [*run.command(), "--pooling", "nearest"]
+def _plain_command(method: str, run: RunFolder) -> list[str]:
+    """The command that makes a verifier of one of ``COSINES``, on the backbone of the run, or of ``DESCRIPTORS``."""
+    settings = run.read_config()
+    backbone, options = settings.get("backbone"), settings.get("backbone_options") or {}
+    words = [*run.command(), "--recipe", "nearest" if method in DESCRIPTORS else method]
     if method in DESCRIPTORS:
-        return shlex.join([*words, "--backbone", method, "--out", f"{run.path}-nearest"])
-    settings, options = run.read_config(), ["--pooling-options", "centred=true"] if method == "centred" else []
-    if not str(settings.get("backbone")).startswith("sentence_tokens:"):  # else `auto` chooses one vector per text
-        words += ["--config", str(run.config)]
-        if settings.get("pooling_options") and not options:  # replaces those of another pooling
-            options = ["--pooling-options", "centred=false"]
-    return shlex.join([*words, *options, "--out", f"{run.path}-{method}"])
+        words += ["--backbone", method]
+    elif backbone is not None:
+        words += ["--backbone", str(backbone)]
+        texts = [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in options.items()]
+        words += ["--backbone-options", ",".join(texts)] if texts else []
+    return [*words, "--out", f"{run.path}-{method}"]
 
 
 BEGIN, END = "<!-- figures of miv train -->", "<!-- end of figures -->"

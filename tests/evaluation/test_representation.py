@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from miv import ExemplarSet, InstancePool
 from miv.backbones.cache import embed_pool
-from miv.training import auto
-from miv.training.auto import candidates_for, choose, choose_backbone
+from miv.evaluation import baselines
+from miv.evaluation.baselines import candidates_for, choose_backbone
+from miv.training.auto import choose
 
 CLASSES, MEMBERS = 20, 10
 
@@ -106,9 +107,9 @@ def test_the_whole_pool_is_embedded_unless_the_sample_needs_less_than_half(
         pools.append(pool)
         return embed_pool(backbone, pool, *others)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(auto, "embed_pool", remember)
+    monkeypatch.setattr(baselines, "embed_pool", remember)
     choose_backbone(train, candidates_for(train), tmp_path)
     assert pools == [train.pool] * 3
-    monkeypatch.setattr(auto, "MOST_EXEMPLARS", 10)
+    monkeypatch.setattr(baselines, "MOST_EXEMPLARS", 10)
     choose_backbone(train, candidates_for(train), tmp_path)
     assert all(len(pool) <= 60 for pool in pools[3:])  # ten queries and their bags of five

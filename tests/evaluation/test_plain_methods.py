@@ -18,7 +18,7 @@ from miv.backbones.cache import embed_instances
 from miv.backbones.descriptors import Features
 from miv.errors import collect_warnings
 from miv.evaluation.baselines import Baselines, Figures, cosines
-from miv.training.baselines import METHODS, bm25, score_baselines
+from miv.evaluation.plain_methods import METHODS, bm25, score_baselines
 from tests.evaluation.test_cosines import naive_cosine
 from tests.training.tiny import tiny_sets
 
