@@ -1,0 +1,188 @@
+"""How well a judge tells supported claims from others, and the controls that a shortcut would not pass.
+
+    PYTHONPATH=. python benchmarks/judge.py --data DATA --symmetric FILE --wice FILE [--out docs/results/judge.jsonl]
+
+DATA has nli/, fever-dev/ and fm2/; FILE as for tools/judge.py. A judge is a function of queries and targets with three
+probabilities per pair: supports, contradicts, neither. A bag has the greatest one over the targets that BM25 ranks
+first. Everything is measured on validation sets; --final adds the test split of fever-dev, once at the end.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import judge_sets as sets  # type: ignore[import-not-found]
+import numpy as np
+from judge_plain import (  # type: ignore[import-not-found]
+    Cached,
+    Judgement,
+    balanced_accuracy,
+    blend,
+    judged,
+    plain_scores,
+)
+from judge_sets import Cases
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+from tools.judge_shipping import load
+
+TRUE_RATE = 0.64  # of supported claims; how many others does the same threshold accept?
+Row = dict[str, str | int | float]
+Scores = NDArray[np.float64]
+
+
+class Report:
+    """Rows of results, printed as they come.
+
+    Args:
+        judge: the judge.
+        most: candidates of a bag.
+    """
+
+    def __init__(self, judge: Judgement, most: int) -> None:
+        self.judge, self.most, self.rows = judge, most, list[Row]()
+
+    def add(self, name: str, cases: int, method: str, figure: str, value: float) -> None:
+        row: Row = {"set": name, "n": cases, "method": method, "figure": figure, "value": round(float(value), 4)}
+        self.rows.append(row)
+        print(json.dumps(row), flush=True)
+
+    def scores(self, cases: Cases) -> Scores:
+        """The probability of supports of each case."""
+        return judged(self.judge, cases, self.most)[:, 0]
+
+    def compare(self, name: str, cases: Cases) -> None:
+        """AUROC of supported against others, of the judge and of the plain scores."""
+        truth = np.array([case.supported for case in cases])
+        for method, scores in {"judge": self.scores(cases), **plain_scores(cases)}.items():
+            self.add(name, len(cases), method, "auroc", roc_auc_score(truth, scores))
+
+    def wice(self, cases: Cases) -> None:
+        """AUROC and balanced accuracy, and those of a blend of all scores."""
+        cases = with_candidates(cases, self.most)
+        truth = np.array([case.supported for case in cases])
+        own = judged(self.judge, cases, self.most)
+        columns = {"judge": own[:, 0], **plain_scores(cases)}
+        plain = [scores for name, scores in columns.items() if name not in ("judge", "sum")]
+        columns["blend without judge"] = blend(plain, truth)
+        columns["blend"] = blend([*plain, np.log(own[:, 0]), np.log(own[:, 1])], truth)
+        for method, scores in columns.items():
+            self.add("wice dev", len(cases), method, "auroc", roc_auc_score(truth, scores))
+            self.add("wice dev", len(cases), method, "balanced_accuracy", balanced_accuracy(scores, truth))
+
+    def controls(self, name: str, bags: list[sets.ClaimBag]) -> None:
+        """What the judge says if claim or evidence is taken away, exchanged or changed."""
+        cases = sets.gold(bags)
+        threshold = {
+            method: float(np.quantile(scores[[case.supported for case in cases]], 1 - TRUE_RATE))
+            for method, scores in {"judge": self.scores(cases), **plain_scores(cases)}.items()
+        }
+        for control, some in (
+            ("claim only", [sets.Case(case.query, ("",), case.label) for case in cases]),
+            ("random evidence", sets.random_evidence(cases)),
+        ):
+            truth = [case.supported for case in some]
+            self.add(f"{name}: {control}", len(some), "judge", "auroc", roc_auc_score(truth, self.scores(some)))
+        refuted = [case for case in cases if not case.supported]
+        for control, some in {"refuted claim": refuted, **sets.changed_claims(cases)}.items():
+            for method, scores in {"judge": self.scores(some), **plain_scores(some)}.items():
+                share = np.mean(scores >= threshold[method])
+                self.add(f"{name}: {control}", len(some), method, "accepted_at_64", share)
+        judgement = [(control, judged(self.judge, some, self.most)) for control, some in outcomes(cases)]
+        for control, own in judgement:
+            for number, outcome in enumerate(("supports", "contradicts", "neither")):
+                share = np.mean(own.argmax(axis=1) == number)
+                self.add(f"{name}: {control}", len(own), "judge", f"called_{outcome}", share)
+        self.stability(name, bags, threshold["judge"])
+        for third, some in by_length(cases):
+            truth = [case.supported for case in some]
+            self.add(f"{name}: {third} claims", len(some), "judge", "auroc", roc_auc_score(truth, self.scores(some)))
+
+    def stability(self, name: str, bags: list[sets.ClaimBag], threshold: float) -> None:
+        """How often the outcome stays with irrelevant sentences or in another order."""
+        for control, one, two in (
+            ("irrelevant sentences added", sets.whole(bags), sets.irrelevant_added(bags)),
+            ("sentences in reverse", sets.in_order(bags, reverse=False), sets.in_order(bags, reverse=True)),
+        ):
+            same = (self.scores(one) >= threshold) == (self.scores(two) >= threshold)
+            self.add(f"{name}: {control}", len(one), "judge", "same_outcome", same.mean())
+
+
+def outcomes(cases: Cases) -> Iterator[tuple[str, Cases]]:
+    """Supported and refuted claims, and negations of both."""
+    changed = sets.changed_claims(cases)
+    yield "supported claims", [case for case in cases if case.supported]
+    yield "refuted claims", [case for case in cases if not case.supported]
+    yield "negated true claims", changed["negated true claim"]
+    yield "negated false claims", changed["negated false claim"]
+
+
+def by_length(cases: Cases) -> Iterator[tuple[str, Cases]]:
+    """Claims with few, some and many words, a third each."""
+    order = sorted(cases, key=lambda case: len(case.query.split()))
+    third = len(order) // 3
+    yield from (("short", order[:third]), ("middle", order[third : 2 * third]), ("long", order[2 * third :]))
+
+
+def with_candidates(cases: Cases, most: int) -> Cases:
+    """Cases with only the targets that BM25 ranks first."""
+    from judge_plain import candidates
+    from judge_sets import Case
+
+    chosen = candidates(cases, most)
+    return [
+        Case(case.query, tuple(case.targets[place] for place in some), case.label, case.group, case.name)
+        for case, some in zip(cases, chosen, strict=True)
+    ]
+
+
+def speed(judge: Judgement, cases: Cases) -> float:
+    """Pairs per second."""
+    some = cases[:256]
+    began = time.perf_counter()
+    judge([case.query for case in some], [case.targets[0] for case in some])
+    return len(some) / (time.perf_counter() - began)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--symmetric", type=Path, required=True)
+    parser.add_argument("--wice", type=Path)
+    parser.add_argument("--judge", type=Path, default=Path("src/miv/verifier/shipped_verifiers/judge"))
+    parser.add_argument("--most", type=int, default=800, help="claims of each set, and pairs of each NLI set")
+    parser.add_argument("--candidates", type=int, default=5)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--final", action="store_true", help="also test of fever-dev")
+    options = parser.parse_args()
+    judge = load(options.judge).probabilities
+    report = Report(Cached(judge), options.candidates)
+    symmetric = sets.symmetric(options.symmetric, options.data)
+    report.add("speed", 256, "judge", "pairs_per_s", speed(judge, symmetric))
+    report.compare("symmetric dev", symmetric)
+    every = sets.nli(options.data / "nli/validation.jsonl.gz", options.most)
+    for name in sorted({case.group for case in every}):
+        report.compare(f"{name} validation", [case for case in every if case.group == name])
+    bags = sets.claims(options.data, "fever", "validation", options.most)
+    for name, some in (
+        ("fever-dev validation", bags),
+        ("fm2 validation", sets.claims(options.data, "fm2", "validation", options.most)),
+    ):
+        report.compare(f"{name}, gold", sets.gold(some))
+        report.compare(f"{name}, whole bag", sets.whole(some))
+    report.controls("fever-dev validation", bags)
+    if options.wice:
+        report.wice(sets.wice(options.wice))
+    if options.final:
+        bags = sets.claims(options.data, "fever", "test", options.most)
+        report.compare("fever-dev test, gold", sets.gold(bags))
+        report.compare("fever-dev test, whole bag", sets.whole(bags))
+        report.controls("fever-dev test", bags)
+    if options.out:
+        options.out.write_text("".join(json.dumps(row) + "\n" for row in report.rows), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
