@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from miv.registry import lazy_exports, rename_modules
+from miv.registry import lazy_exports
 
 __version__ = "0.2.0"
 
@@ -57,26 +57,3 @@ if TYPE_CHECKING:
 
 __all__ = ["__version__", *sorted(_HOMES)]
 __getattr__, __dir__ = lazy_exports(__name__, {**_HOMES, "__version__": __name__})
-
-# Documented imports of version 0.1 and their new homes. They work, with a warning, until 0.4.
-rename_modules(
-    {
-        "miv.audio": "miv.backbones.audio",
-        "miv.calibration": "miv.evaluation",
-        "miv.client": "miv.service",
-        "miv.decisions": "miv.verifier",
-        "miv.decisions.operating_point": "miv.verifier.decisions",
-        "miv.decisions.reference_rule": "miv.verifier.references",
-        "miv.distributed": "miv.scoring",
-        "miv.explain": "miv.verifier.explain",
-        "miv.inference": "miv.verifier",
-        "miv.inference.prediction": "miv.evaluation.predicting",
-        "miv.integrations": "miv.interop",
-        "miv.integrations.sklearn": "miv.interop.sklearn",
-        "miv.models": "miv.verifier",
-        "miv.models.verifier": "miv.verifier.network",
-        "miv.reference": "miv.evaluation.plain_methods",
-        "miv.streaming": "miv.verifier.streaming",
-        "miv.training.reference_fit": "miv.evaluation.calibration_fits",
-    }
-)

@@ -1,15 +1,10 @@
-"""Names and what they stand for: registries of poolings and backbones, lazy exports of a room, renamed modules."""
+"""Names and what they stand for: registries of poolings and backbones, and lazy exports of a room."""
 
 import inspect
-import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from miv.errors import MIVError, unknown_name
@@ -125,23 +120,3 @@ def lazy_exports(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str]
         return getattr(import_module(homes[name]), name)
 
     return find, lambda: sorted(homes)
-
-
-class _RenamedModules(MetaPathFinder, Loader):
-    """Finds modules under their old names: each forwards every name to its new home, and warns once."""
-
-    def __init__(self, homes: Mapping[str, str]) -> None:
-        self.homes = homes
-
-    def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
-        return ModuleSpec(name, self, is_package=True) if name in self.homes else None
-
-    def exec_module(self, module: ModuleType) -> None:
-        home = self.homes[module.__name__]
-        warnings.warn(f"{module.__name__} has moved: import from {home}.", FutureWarning, stacklevel=2)
-        module.__getattr__ = lambda name: getattr(import_module(home), name)  # type: ignore[method-assign]
-
-
-def rename_modules(homes: Mapping[str, str]) -> None:
-    """Let modules be imported by their old names; ``homes`` has the new name of each."""
-    sys.meta_path.append(_RenamedModules(homes))  # last, so that a module that exists is never hidden

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import miv
 from miv import MIVError
 from miv.cli.app import app
 from miv.data import ExemplarSet, InstancePool, save_splits
-from miv.errors import MIVWarning
 from miv.evaluation.baselines import Baselines
 from tests.cli.running import run_command as run
 from tests.training.tiny import tiny_sets
@@ -109,17 +107,3 @@ def test_train_prints_and_keeps_the_reference_and_the_report_shows_it() -> None:
     assert f"nearest <small>(plain, A)</small></th><td><b>{figures.auroc:.3f}</b>" in page
     again = json.loads(run("train", "vectors", "--out", "r", *flags, "--resume", "--json"))
     assert again["reference"] == plain.document()
-
-
-def test_the_old_names_work_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.warns(MIVWarning, match="miv baselines"):
-        old = run("reference", "vectors", "--json")
-    assert old == run("baselines", "vectors", "--json")
-    assert "reference" not in run("--help")
-    with pytest.warns(MIVWarning, match="now baselines"):
-        assert miv.train("vectors", max_epochs=1, align_epochs=0, verbose=False, reference=False).reference is None
-    passed: dict[str, object] = {}
-    monkeypatch.setattr("miv.training.train.train", lambda *_, **options: passed.update(options) or exit())
-    with pytest.warns(MIVWarning, match="--no-baselines"):
-        run("train", "vectors", "--out", "r", "--no-reference")
-    assert passed["baselines"] is False

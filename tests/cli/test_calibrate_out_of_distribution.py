@@ -48,7 +48,7 @@ def test_calibrate_sets_the_limit_that_verify_uses(folder: Path) -> None:
     assert "false-alarm rate of at most 0.1 for new classes" in run_command(
         "calibrate", "model", "data", "--out-of-distribution", "0.1", "--overwrite"
     )
-    run_command("calibrate", "model", "data", "--unlike", "0", "--overwrite")  # the spelling of 0.2
+    run_command("calibrate", "model", "data", "--out-of-distribution", "0", "--overwrite")
     assert not (folder / "model" / LIMIT_NAME).exists()
     assert Verifier.from_pretrained("model").unlike is None
 
@@ -59,8 +59,8 @@ def test_too_few_classes_give_no_limit_unless_one_is_requested(
     run_command("calibrate", "model", "few", "--goal", "eer")
     assert not (folder / "model" / LIMIT_NAME).exists()
     with pytest.raises(MIVError, match="cannot be promised with 9 classes or instances"):
-        run_command("calibrate", "model", "few", "--unlike", "0.01", "--overwrite")
-    run_command("calibrate", "model", "few", "--unlike", "0.1", "--overwrite")
+        run_command("calibrate", "model", "few", "--out-of-distribution", "0.01", "--overwrite")
+    run_command("calibrate", "model", "few", "--out-of-distribution", "0.1", "--overwrite")
     assert (folder / "model" / LIMIT_NAME).is_file()
 
 

@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 
 from miv import MIVError, Verifier
 from miv.cli.app import app
-from miv.errors import MIVWarning
 from tests.cli.running import run_command
 
 
@@ -50,16 +49,6 @@ def test_the_commands_from_create_to_compact() -> None:
     info = json.loads(gallery("info", "archive", "--json"))
     assert (info["bags"], info["instances"], info["removed_bags"]) == (2, 5, 0)
     assert "removed bags" in gallery("info", "archive")
-
-
-@pytest.mark.usefixtures("files")
-def test_the_index_of_earlier_versions_is_accepted_without_effect() -> None:
-    gallery("create", "archive", "verifier")
-    gallery("add", "archive", "--bags", "files")
-    assert gallery("index", "archive").startswith("No index is needed")
-    search = ["search", "archive", "--query", "files/file 1/2.png"]
-    with pytest.warns(MIVWarning, match="no effect"):
-        assert gallery(*search, "--prefilter") == gallery(*search)
 
 
 @pytest.mark.usefixtures("files")

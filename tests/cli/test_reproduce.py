@@ -49,7 +49,6 @@ def run(*arguments: str) -> Result:
         ("qmnist --rounds x", "rounds is 'x'"),
         ("qmnist --rounds 0", "rounds is '0'"),
         ("signature --raw nowhere", "no folder nowhere"),
-        ("qmnist --ray auto", "Use --parallel"),
     ],
 )
 def test_mistakes_are_named(arguments: str, message: str, computed: list[Job]) -> None:

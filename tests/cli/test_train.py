@@ -43,7 +43,7 @@ def test_train_evaluate_list_and_compare(folder: Path) -> None:
     with pytest.raises(MIVError, match="already contains a run"):
         run("train", "not-even-read", "--out", "runs/a")
     assert json.loads(run(*again, "--resume")) == trained
-    evaluated = json.loads(run("evaluate", "runs/a", "data", "--json", "--curves", "pictures"))
+    evaluated = json.loads(run("evaluate", "runs/a", "data", "--json", "--plots", "pictures"))
     assert {path.name for path in Path("pictures").iterdir()} == {n for n in drawn if not n.startswith("learning")}
     assert evaluated["rankings"].pop("contribution")["exemplars"] > 0  # training does not need it
     assert evaluated == trained["test"]

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from miv.evaluation import AuditReport
-from miv.evaluation.audit_report import markdown_table, tables
 from miv.verifier.saving import shipped_folder
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -39,8 +37,10 @@ def test_the_card_of_the_shipped_verifier_has_the_figures_of_its_operating_point
 
 
 @pytest.mark.parametrize("data", ["qmnist", "twins"])
-def test_the_page_of_the_audits_has_the_tables_of_their_figures(data: str) -> None:
+def test_the_page_of_the_audits_has_their_figures(data: str) -> None:
     document = json.loads((RESULTS / f"audit-{data}.json").read_text(encoding="utf-8"))
-    report = AuditReport(document["about"], document["models"])
-    rows = next(rows for name, _, rows in tables(report.models) if name == "Summary")
-    assert markdown_table(rows) in (RESULTS / "audit.md").read_text(encoding="utf-8")
+    page = (RESULTS / "audit.md").read_text(encoding="utf-8")
+    for name, model in document["models"].items():
+        area, counts, deleted = model["metrics"]["auroc"], model["reasons"], model["delete_witnesses"]["turned_to_no"]
+        shares = [counts["right_reason"]["share"], counts["right_reason_chance"], deleted["share"]]
+        assert f"| {name} | {area:.4f} | {' | '.join(f'{share:.0%}' for share in shares)} |" in page

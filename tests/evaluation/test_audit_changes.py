@@ -11,7 +11,6 @@ from miv.evaluation.verifier_audit import (
     add_members,
     delete_as_many_others,
     keep_members,
-    repeat_members,
     swap_queries,
 )
 from tests.training.tiny import tiny_sets
@@ -39,13 +38,6 @@ def test_members_are_taken_away_and_put_at_the_end(three: ExemplarSet) -> None:
     assert grown.witness.tolist() == [True, False, False, False, True, False, False, False, False, False]
 
 
-def test_members_are_repeated(three: ExemplarSet) -> None:
-    twice = repeat_members(three, 2)
-    assert bags_of(twice) == [[1, 2, 1, 2], [0, 3, 5, 0, 3, 5], [0, 3, 0, 3]]
-    assert twice.witness is not None
-    assert twice.witness[:4].tolist() == [True, False, True, False]
-
-
 def test_as_many_others_are_deleted_as_there_are_witnesses(three: ExemplarSet) -> None:
     positives = three.subset([0, 1])
     assert positives.witness is not None
@@ -64,11 +56,10 @@ def test_a_swapped_query_is_of_a_class_that_is_not_in_the_bag(three: ExemplarSet
 
 
 def test_distractors_come_from_negative_bags_and_not_of_the_querys_class(three: ExemplarSet) -> None:
-    grown = add_distractors(three, 2, other_groups=False, random=np.random.default_rng(0))
+    grown = add_distractors(three, 2, np.random.default_rng(0))
     assert grown is not None
     assert bags_of(grown[0]) == [[1, 2, 3, 3]]  # 0 is of the query's class, so 3 alone is left
     assert grown[1].tolist() == [0]  # the others have all that there is
-    assert add_distractors(three, 2, other_groups=True, random=np.random.default_rng(0)) is None
 
 
 @settings(max_examples=15, deadline=None)
@@ -77,14 +68,13 @@ def test_growing_keeps_the_answer(seed: int, times: int) -> None:
     exemplars = tiny_sets("features", 30)["test"]
     classes = exemplars.pool.classes
     assert classes is not None
-    for other_groups in (False, True):
-        changed = add_distractors(exemplars, times, other_groups, np.random.default_rng(seed))
-        assert changed is not None
-        grown = changed[0]
-        assert (grown.bag_sizes == exemplars.bag_sizes * times).all()
-        same_class = classes[grown.bag_index] == classes[grown.query][grown.owner]
-        assert grown.witness is not None
-        np.testing.assert_array_equal(grown.witness, same_class)
+    changed = add_distractors(exemplars, times, np.random.default_rng(seed))
+    assert changed is not None
+    grown = changed[0]
+    assert (grown.bag_sizes == exemplars.bag_sizes * times).all()
+    same_class = classes[grown.bag_index] == classes[grown.query][grown.owner]
+    assert grown.witness is not None
+    np.testing.assert_array_equal(grown.witness, same_class)
 
 
 def test_references_are_kept_and_swapped_as_a_whole() -> None:
@@ -103,5 +93,5 @@ def test_references_are_kept_and_swapped_as_a_whole() -> None:
     assert swapped.query_id.tolist() == ["c"]
     nobody = swap_queries(given, np.array([1]), np.random.default_rng(0))  # the bag holds class a
     assert nobody is None
-    more = add_distractors(given.subset([0]), 2, False, np.random.default_rng(0))
+    more = add_distractors(given.subset([0]), 2, np.random.default_rng(0))
     assert more is None  # it is positive, so there is no negative bag to draw from

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from miv import MIVError
 from miv.data import ExemplarSet, InstancePool
 from miv.evaluation import Predictions, ReportModel, ReportSource, write_report
 from miv.evaluation.report_data import (
@@ -28,7 +27,7 @@ from miv.evaluation.report_data import (
 from miv.evaluation.report_sections import calibration, curves, results
 from miv.evaluation.verifier_audit import reasons
 from miv.verifier.decisions import OperatingPoint
-from tests.evaluation.report_examples import HOSTILE, audited, source
+from tests.evaluation.report_examples import HOSTILE, answered, source
 
 
 class Page(HTMLParser):
@@ -247,56 +246,6 @@ def test_ten_models_have_different_lines_in_every_chart() -> None:
     assert "model 3 0.500" in page  # in words, with the area under its curve
 
 
-def texts_made(value: Any, known: tuple[str, ...], words: str) -> Any:
-    """A document with the words at the end of each text that is not one of the known."""
-    if isinstance(value, dict):
-        return {key: texts_made(inner, known, words) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [texts_made(inner, known, words) for inner in value]
-    return value + words if isinstance(value, str) and value not in known else value
-
-
-def test_hostile_texts_in_an_audit_stay_texts(tmp_path: Path) -> None:
-    pages = []
-    for words in (HOSTILE, "harmless"):
-        given, report = audited(tmp_path, words)
-        document = report.document()
-        known = (document["about"]["fingerprint"], "default", *(m["weights"] for m in document["models"].values()))
-        (tmp_path / "audit.json").write_text(json.dumps(texts_made(document, known, words)))
-        pages.append(written(given, tmp_path, audit=tmp_path / "audit.json"))
-    hostile, harmless = pages
-    assert [tag for tag, _ in hostile.tags] == [tag for tag, _ in harmless.tags]
-    assert not any(name.startswith("on") for _, attributes in hostile.tags for name in attributes)
-
-
-def test_an_audit_is_shown_under_the_names_and_letters_of_the_report(tmp_path: Path) -> None:
-    given, report = audited(tmp_path)
-    report.save(tmp_path / "audit.json")
-    write_report(given, tmp_path / "report.html", audit=tmp_path / "audit.json")
-    page = (tmp_path / "report.html").read_text()
-    assert "sets/tiny , test: 4 exemplars, 2 positive, 2.0 instances per bag. Seed 0." in page
-    shown = page[page.index(">Summary<") :]
-    names = [re.sub("<.*?>", "", name).strip() for name in re.findall('<th scope="row">(.*?)</th>', shown)][:2]
-    assert names == ["A baseline", "B mi_net"]  # audited in the other order, as runs/mi_net and runs/baseline
-
-
-def test_an_audit_of_something_else_is_refused(tmp_path: Path) -> None:
-    given, report = audited(tmp_path)
-    report.save(tmp_path / "audit.json")
-    others = given.exemplars.subset([0, 1, 2])
-    answers = [replace(model, answers=model.answers.take([0, 1, 2])) for model in given.models]
-    calibrated = [replace(model, point=OperatingPoint(threshold=0.7)) for model in given.models]
-    for changed, message in (
-        (ReportSource("tiny", "test", others, answers), "not an audit of the exemplars of tiny, split test"),
-        (replace(given, models=given.models[:1]), "audits runs/mi_net , which is not in this report"),
-        (replace(given, models=calibrated), "before it was recalibrated"),
-        (source("features"), "which is not in this report"),  # the same data, but not these verifiers
-    ):
-        with pytest.raises(MIVError, match=message):
-            write_report(changed, tmp_path / "report.html", audit=tmp_path / "audit.json")
-    assert not (tmp_path / "report.html").exists()
-
-
 @pytest.mark.parametrize("witnesses", [True, False])
 @pytest.mark.parametrize("models", [1, 2])
 def test_whatever_is_not_known_is_left_out(witnesses: bool, models: int, tmp_path: Path) -> None:
@@ -306,25 +255,9 @@ def test_whatever_is_not_known_is_left_out(witnesses: bool, models: int, tmp_pat
     assert (data["witness"] is None) == (not witnesses)
 
 
-def test_what_cannot_be_written_is_refused_and_what_was_there_stays(tmp_path: Path) -> None:
-    audit = tmp_path / "audit.json"
-    audit.write_text('{"models": {"one": {}}}')
-    (tmp_path / "report.html").write_text("older")
-    given, report = audited(tmp_path)
-    with pytest.raises(MIVError, match="is not an audit"):
-        write_report(given, tmp_path / "report.html", audit=audit)
-    damaged = report.document()
-    damaged["models"]["runs/baseline "]["mean_bag"] = 10**400
-    audit.write_text(json.dumps(damaged))
-    with pytest.raises(MIVError, match="is not an audit: OverflowError"):
-        write_report(given, tmp_path / "report.html", audit=audit)
-    assert (tmp_path / "report.html").read_text() == "older"
-
-
 def test_witnesses_are_shown_by_every_ranking(tmp_path: Path) -> None:
     """The baseline of the two has scores beside its one-hot attention; the other has no attention."""
-    given, _ = audited(tmp_path)
-    page = results(given)
+    page = results(answered(tmp_path))
     below = page.split("<summary>Witnesses, all models scored alike</summary>")[1].split("</details>")[0]
     ranked = re.findall(r"<td>(attention, as in the paper|its own score|first choice only \(one-hot\))</td>", below)
     assert ranked == ["attention, as in the paper", "its own score", "first choice only (one-hot)"]

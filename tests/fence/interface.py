@@ -27,13 +27,13 @@ Lines = dict[str, list[str]]
 
 # In a folder with a copy of the specimens, in this order: the last one writes into the run.
 JSON_COMMANDS = {
-    "audit": ["audit", "run", "exemplars", "--no-unit-tests"],
+    "audit": ["audit", "run", "exemplars"],
     "data inspect": ["data", "inspect", "exemplars"],
     "evaluate": ["evaluate", "run", "exemplars"],
     "gallery info": ["gallery", "info", "gallery"],
     "gallery search": ["gallery", "search", "gallery", "--query", "vector.npy"],
     "poolings": ["poolings"],
-    "reference": ["reference", "exemplars"],
+    "baselines": ["baselines", "exemplars"],
     "runs compare": ["runs", "compare", "run", OLD_RUN],
     "runs list": ["runs", "list", "."],
     "verify": ["verify", "miv/digits", "--query", "query.png", "--bag", "bag"],

@@ -1,12 +1,11 @@
 """``miv audit``: is a verifier right for the right reason?"""
 
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
-from miv.cli.app import CacheOption, JsonOption, OverwriteOption, app, print_result, say
+from miv.cli.app import CacheOption, JsonOption, app, print_result
 from miv.errors import MIVError
 
 
@@ -28,27 +27,22 @@ def audit(
         ),
     ] = None,
     exemplars: Annotated[int, Option(min=1, help="Maximum number of exemplars; larger splits are sampled.")] = 5000,
-    unit_tests: Annotated[bool | None, Option("--unit-tests/--no-unit-tests", hidden=True)] = None,
     seed: Annotated[int, Option(min=0, help="Random seed.")] = 0,
-    out: Annotated[list[Path] | None, Option(help="Also write to this .md, .json or .txt file; repeatable.")] = None,
-    overwrite: OverwriteOption = False,
     cache: CacheOption = None,
     json: JsonOption = False,
 ) -> None:
     """Check whether a model is right for the right reason. Several models are compared in the same tables.
 
-    Where did it look? Does the verdict change when the witnesses are deleted or the query is swapped? What do larger
-    bags and distractors do?
+    Where did it look? Does the verdict change when the witnesses are deleted, the query is swapped, or distractors are
+    added?
 
-    Example: miv audit runs/cap runs/baseline twin --out audit.md
+    Example: miv audit runs/cap runs/baseline twin
     """
     from miv.evaluation.workflows import audit as audit_verifiers
 
     *models, data = models_and_data
     if not models:
         raise MIVError(f"The data argument is missing: got only {data}. Expected miv audit MODELS... DATA.")
-    start = partial(audit_verifiers, out=out or (), cache=cache, overwrite=overwrite, verbose=True)
-    report = start(models, data, split=split, witnesses=witnesses, most=exemplars, unit_tests=unit_tests, seed=seed)
-    for path in out or []:
-        say(f"Wrote {path}.")
+    start = partial(audit_verifiers, cache=cache, verbose=True)
+    report = start(models, data, split=split, witnesses=witnesses, most=exemplars, seed=seed)
     print_result(report, json)

@@ -1,13 +1,12 @@
 """``miv baselines``: how well plain methods do on the same data."""
 
-import warnings
-from functools import partial, wraps
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
 from miv.cli.app import CacheOption, JsonOption, RawOption, TaskOption, app, print_json, say
-from miv.errors import MIVError, MIVWarning
+from miv.errors import MIVError
 from miv.files.cache import cache_folder
 from miv.training.config import parse_options, parse_setting
 
@@ -72,14 +71,6 @@ def baselines(
         say(note)
     if plain.best is not None:
         print(f"Best on validation: {plain.best}.")
-
-
-@app.command("reference", hidden=True)
-@wraps(baselines)
-def reference(**options: Any) -> None:
-    """The old name of ``miv baselines``."""
-    warnings.warn(MIVWarning("`miv reference` is now `miv baselines`."), stacklevel=2)
-    baselines(**options)
 
 
 def _backbone(asked: str | None, sets: "dict[str, ExemplarSet]") -> tuple[str | None, str]:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from typer import Argument, Option
 
 from miv.cli.app import CacheOption, JsonOption, app, print_result, say
-from miv.errors import MIVError, warn
+from miv.errors import MIVError
 
 
 @app.command("calibrate")
@@ -48,7 +48,6 @@ def calibrate(
             "Default: 0.01, or the lowest that the data can promise.",
         ),
     ] = None,
-    unlike: Annotated[float | None, Option(min=0.0, max=0.5, hidden=True)] = None,
     plots: Annotated[Path | None, Option(help="Folder for ROC, DET and reliability curves.")] = None,
     overwrite: Annotated[
         bool, Option("--overwrite", help="Overwrite an existing operating point and existing curves.")
@@ -70,13 +69,10 @@ def calibrate(
     rates = [f"{name}={rate!r}" for name, rate in (("far", far), ("frr", frr)) if rate is not None]
     if goal is not None and rates:
         raise MIVError(f"Got --goal {goal} and --{rates[0].partition('=')[0]}. Give either --goal, or --far and --frr.")
-    if unlike is not None:
-        warn("--unlike is now called --out-of-distribution.")
     goal = goal if goal is not None else ",".join(rates) or "eer"
-    limit = unlike if out_of_distribution is None else out_of_distribution
     start = partial(calibrate_verifier, plots=plots, cache=cache, overwrite=overwrite, verbose=True)
     start = partial(start, scaling=scaling, epsilon=epsilon, witnesses=witnesses, cluster_by=cluster_by)
-    result = start(model, data, split=split, goal=goal, out_of_distribution=limit)
+    result = start(model, data, split=split, goal=goal, out_of_distribution=out_of_distribution)
     for note in [*result.notes, *([result.warning] if json and result.warning else [])]:
         say(note)
     print_result(result, json)

@@ -15,9 +15,7 @@ def evaluate(
     data: Annotated[Path, Argument(help="A folder of splits or a single set.")],
     split: Annotated[str, Option(help="The split to evaluate on.")] = "test",
     predictions: Annotated[Path | None, Option(help="Also write the predictions to this .parquet file.")] = None,
-    plots: Annotated[
-        Path | None, Option("--plots", "--curves", help="Also draw ROC and precision-recall curves in this folder.")
-    ] = None,
+    plots: Annotated[Path | None, Option(help="Also draw ROC and precision-recall curves in this folder.")] = None,
     witnesses: Annotated[
         str | None,
         Option(

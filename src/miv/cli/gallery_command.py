@@ -1,6 +1,5 @@
 """``miv gallery``: many bags on disk, searched by one query."""
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,7 +7,7 @@ import typer
 from typer import Argument, Option
 
 from miv.cli.app import JsonOption, ModelArgument, ResizeOption, WitnessesOption, app, print_json, printable, say
-from miv.errors import MIVError, MIVWarning
+from miv.errors import MIVError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +104,6 @@ def search(
         list[str], Option(help="A query as for `miv verify --query`; give it several times for several references.")
     ],
     top: Annotated[int, Option(help="Number of bags to show.", min=1)] = 10,
-    prefilter: Annotated[bool, Option("--prefilter", help="No effect: every search compares all bags.")] = False,
     resize: ResizeOption = None,
     witnesses: WitnessesOption = None,
     json: JsonOption = False,
@@ -116,8 +114,6 @@ def search(
     """
     from miv.verifier.table_reading import named_query
 
-    if prefilter:
-        warnings.warn("--prefilter has no effect: every search compares all bags.", MIVWarning, stacklevel=1)
     gallery = _open(folder)
     references = [named_query(reference, gallery.verifier.backbone.kind) for reference in query]
     hits = gallery.search(references, top, witnesses=witnesses, resize=resize)
@@ -135,13 +131,6 @@ def info(folder: FolderArgument, json: JsonOption = False) -> None:
     for name, value in facts.items():
         is_number = isinstance(value, int) and not isinstance(value, bool)
         print(f"{name.replace('_', ' '):<{width}}  {f'{value:,}' if is_number else value}")
-
-
-@gallery_app.command("index")
-def index(folder: FolderArgument) -> None:
-    """Do nothing: every search compares all bags, so a gallery needs no index."""
-    _open(folder)
-    print("No index is needed: every search compares all bags.")
 
 
 @gallery_app.command("compact")

@@ -15,7 +15,6 @@ def report(
     out: Annotated[Path, Option("--out", "-o", help="HTML file to write.")] = Path("report.html"),
     split: Annotated[str, Option(help="Split to show.")] = "test",
     data: Annotated[Path | None, Option(help="Folder of splits.", show_default="the data of the run")] = None,
-    audit: Annotated[Path | None, Option(help="Output of `miv audit --out FILE.json` for these runs.")] = None,
     exemplars: Annotated[int, Option(help="Maximum number of exemplars in the gallery.")] = 2000,
     title: Annotated[str, Option(help="Page title.", show_default="the data and the split")] = "",
     overwrite: OverwriteOption = False,
@@ -29,7 +28,7 @@ def report(
     """
     from miv.evaluation.workflows import report as write_report
 
-    write = partial(write_report, split=split, data=data, audit=audit, exemplars=exemplars, title=title)
+    write = partial(write_report, split=split, data=data, exemplars=exemplars, title=title)
     write(runs, out, overwrite=overwrite, verbose=True)
     say(f"Wrote {out} ({out.stat().st_size / 1e6:.1f} MB); open it in a browser.")
     print(out)

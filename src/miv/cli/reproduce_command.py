@@ -33,7 +33,6 @@ def reproduce(
     work: Annotated[Path | None, typer.Option(help="Folder for unfinished runs.", show_default="in the cache")] = None,
     encoder: Annotated[str, typer.Option(help="Sentence encoder: minilm, a folder, or a name on the hub.")] = "minilm",
     parallel: Annotated[int, typer.Option(min=1, help="Number of cells to run in parallel; they share cores.")] = 1,
-    ray: Annotated[str | None, typer.Option(hidden=True)] = None,
     report_only: Annotated[bool, typer.Option("--report-only", help="Only report existing results.")] = False,
     form: Annotated[str, typer.Option("--format", help="terminal, markdown or html.")] = "terminal",
     out: Annotated[Path | None, typer.Option(help="Report file.", show_default="standard output")] = None,
@@ -54,8 +53,6 @@ def reproduce(
     from miv.reproduction.jobs import Job, JobFolders, find_tier
 
     budget, numbers = find_tier(tier), parse_rounds(rounds)
-    if ray is not None:
-        raise MIVError(f"--ray {ray} is no longer supported. Use --parallel N to run N cells at once on this machine.")
     if form not in FORMATS:
         raise unknown_name("format", form, FORMATS)
     if json and form != "terminal":

@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from miv.cli.app import CacheOption, JsonOption, RawOption, TaskOption, app, print_json, say
 from miv.cli.set_building import flag_type, keyword
-from miv.errors import StoppedByUser, warn
+from miv.errors import StoppedByUser
 from miv.files.json import RUN_NAME
 from miv.runtime import CTRL_C, TERMINATED, Terminated, as_sentence, options_of_class
 from miv.training.config import AUTO, TrainingConfig, parse_options, parse_setting
@@ -91,7 +91,6 @@ def train(
     baselines: Annotated[
         bool, Option("--baselines/--no-baselines", help="Also score plain methods on the same features.")
     ] = True,
-    reference: Annotated[bool | None, Option("--reference/--no-reference", hidden=True)] = None,
     json: JsonOption = False,
     *,
     settings: dict[str, Any],
@@ -105,10 +104,6 @@ def train(
 
     Example: miv train my-data --from runs/dba --out runs/further
     """
-    if reference is not None:
-        old, new = ("--reference", "--baselines") if reference else ("--no-reference", "--no-baselines")
-        warn(f"{old} is now {new}.")
-        baselines = reference
     try:  # the imports take seconds too
         from miv.evaluation.baselines import print_table
         from miv.evaluation.model_card import figures_of, rows_beside

@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 from miv.registry import lazy_exports
 
 if TYPE_CHECKING:
-    from miv.evaluation.audit_report import AuditReport as AuditReport
-    from miv.evaluation.audit_report import audit_models as audit_models
     from miv.evaluation.baselines import Baselines as Baselines
     from miv.evaluation.baselines import Figures as Figures
     from miv.evaluation.calibration import Calibration as Calibration
@@ -32,14 +30,15 @@ if TYPE_CHECKING:
     from miv.evaluation.report_data import ReportSource as ReportSource
     from miv.evaluation.report_data import open_runs as open_runs
     from miv.evaluation.runs import RunFolder as RunFolder
+    from miv.evaluation.verifier_audit import AuditReport as AuditReport
     from miv.evaluation.verifier_audit import audit as audit
+    from miv.evaluation.verifier_audit import audit_models as audit_models
     from miv.evaluation.witnesses import rank_instances as rank_instances
     from miv.evaluation.witnesses import witness_metrics as witness_metrics
     from miv.evaluation.witnesses import witness_rankings as witness_rankings
     from miv.evaluation.witnesses import witness_scores as witness_scores
 
 _NAMES = {
-    "audit_report": "AuditReport audit_models",
     "baselines": "Baselines Figures",
     "calibration": "Calibration calibrate",
     "calibration_fits": "expected_calibration_error",
@@ -53,7 +52,7 @@ _NAMES = {
     "report": "write_report",
     "report_data": "ReportModel ReportSource open_runs",
     "runs": "RunFolder",
-    "verifier_audit": "audit",
+    "verifier_audit": "AuditReport audit audit_models",
     "witnesses": "rank_instances witness_metrics witness_rankings witness_scores",
 }
 _HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names.split()}

@@ -1,6 +1,6 @@
 """Is a verifier right for the right reason? Its answers for exemplars, and for the same exemplars changed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from miv.evaluation.metrics import auroc
 from miv.evaluation.predicting import explain, predict
 from miv.evaluation.predictions import Predictions
 from miv.files.arrays import Floats, Integers, Mask
-from miv.runtime import Progress, SilentProgress
+from miv.files.weights import hash_of_weights
+from miv.runtime import Progress, SilentProgress, table_of
 from miv.verifier.network import Verifier
 
 Document = dict[str, Any]
@@ -32,22 +33,15 @@ def keep_members(exemplars: ExemplarSet, mask: Mask) -> ExemplarSet:
     return replace(exemplars, bag_ptr=ptr, bag_index=exemplars.bag_index[mask], witness=witness)
 
 
-def add_members(exemplars: ExemplarSet, added: Sequence[Integers], witness: Mask | None = None) -> ExemplarSet:
-    """Append instances to each bag; ``witness`` says which are witnesses, by default none."""
+def add_members(exemplars: ExemplarSet, added: Sequence[Integers]) -> ExemplarSet:
+    """Append instances that are no witnesses to each bag."""
     ptr = csr.borders([len(instances) for instances in added])
     order = np.argsort(np.concatenate([exemplars.owner, csr.owners(ptr)]), kind="stable")
-    new = np.zeros(ptr[-1], bool) if witness is None else witness
-    known = None if exemplars.witness is None else np.concatenate([exemplars.witness, new])[order]
+    witness = exemplars.witness
+    if witness is not None:
+        witness = np.concatenate([witness, np.zeros(ptr[-1], bool)])[order]
     index = np.concatenate([exemplars.bag_index, *added])[order]
-    return replace(exemplars, bag_ptr=exemplars.bag_ptr + ptr, bag_index=index, witness=known)
-
-
-def repeat_members(exemplars: ExemplarSet, times: int) -> ExemplarSet:
-    """Repeat every bag: a larger bag with the same content."""
-    bags = exemplars
-    for _ in range(times - 1):
-        bags = add_members(bags, [exemplars.bag(number) for number in range(len(exemplars))], exemplars.witness)
-    return bags
+    return replace(exemplars, bag_ptr=exemplars.bag_ptr + ptr, bag_index=index, witness=witness)
 
 
 def delete_as_many_others(exemplars: ExemplarSet, witness: Mask, random: Random) -> ExemplarSet:
@@ -82,10 +76,8 @@ def swap_queries(exemplars: ExemplarSet, chosen: Integers, random: Random) -> Ex
     return replace(exemplars.subset(np.array(donors)), label=np.zeros(len(receivers), np.int8), **changes)
 
 
-def add_distractors(
-    exemplars: ExemplarSet, times: int, other_groups: bool, random: Random
-) -> tuple[ExemplarSet, Integers] | None:
-    """Enlarge each bag by a factor with members of negative bags, of its own group or of the others.
+def add_distractors(exemplars: ExemplarSet, times: int, random: Random) -> tuple[ExemplarSet, Integers] | None:
+    """Enlarge each bag by a factor with members of negative bags of its group.
 
     They are never of the query's class, if classes are known, and never already in the bag. Exemplars without
     candidates are dropped: the second result ``(E',)`` has the numbers of the others. ``None`` if none is left.
@@ -93,8 +85,7 @@ def add_distractors(
     group, identity = _groups(exemplars), _identities(exemplars)
     negative = exemplars.label[exemplars.owner] == 0
     by_group = {
-        name: np.unique(exemplars.bag_index[negative & ((group[exemplars.owner] == name) != other_groups)])
-        for name in np.unique(group)
+        name: np.unique(exemplars.bag_index[negative & (group[exemplars.owner] == name)]) for name in np.unique(group)
     }
     numbers, added = [], []
     for exemplar in range(len(exemplars)):
@@ -166,6 +157,9 @@ def _share(hits: Mask) -> Document | None:
     return {"share": count / len(hits), "count": count, "of": len(hits), "low": low, "high": high}
 
 
+_TIMES = 4  # how much larger distractors make a bag
+
+
 @dataclass(frozen=True)
 class _Subject:
     """A verifier, its exemplars, and the features of their pool."""
@@ -178,17 +172,6 @@ class _Subject:
         """The answers, and ``(E,)`` where the verdict is yes, at the verifier's own operating point."""
         answers, point = predict(self.verifier, exemplars, self.features), self.verifier.operating_point
         return answers, point.verdict(point.probability(answers.logit))
-
-
-# Name, factor and kind of the changes that make bags larger.
-_SENSITIVITY = (
-    ("as given", 1, ""),
-    ("repeated", 2, "repeat"),
-    ("repeated", 4, "repeat"),
-    ("distractors", 2, "own"),
-    ("distractors", 4, "own"),
-    ("distractors of other groups", 4, "others"),
-)
 
 
 def audit(
@@ -204,7 +187,7 @@ def audit(
     """Audit one verifier on exemplars with known witnesses; the arguments are those of ``miv.audit``.
 
     Returns plain values for JSON: ``metrics``, ``reasons``, ``delete_witnesses``, ``delete_others``, ``swap_query`` and
-    ``sensitivity``. A part that the exemplars do not support is ``None``.
+    ``distractors``. A part that the exemplars do not support is ``None``.
     """
     if exemplars.witness is None:
         raise MIVError("The witnesses of these exemplars are unknown. An audit needs a set with known witnesses.")
@@ -218,7 +201,7 @@ def audit(
     scores = explain(verifier, exemplars, method, features=features, seed=seed, progress=progress)
     answers, yes = subject.answers(exemplars)
     positives = np.flatnonzero((exemplars.label == 1) & yes)
-    with progress.step("Changing exemplars", total=3 + len(_SENSITIVITY)) as advance:
+    with progress.step("Changing exemplars", total=4) as advance:
         document: Document = {
             "exemplars": len(exemplars),
             "positives": int(exemplars.label.sum()),
@@ -233,10 +216,8 @@ def audit(
         swapped = swap_queries(exemplars, positives, random) if len(positives) else None
         document["swap_query"] = None if swapped is None else {"turned_to_no": _share(~subject.answers(swapped)[1])}
         advance(1)
-        document["sensitivity"] = []
-        for change in _SENSITIVITY:
-            document["sensitivity"].append(_sensitivity(subject, answers, yes, *change, np.random.default_rng(seed)))
-            advance(1)
+        document["distractors"] = _grow(subject, answers, yes, random)
+        advance(1)
     return document
 
 
@@ -259,33 +240,149 @@ def _delete(subject: _Subject, answers: Predictions, positives: Integers, random
     return document
 
 
-def _sensitivity(
-    subject: _Subject, before: Predictions, yes: Mask, name: str, times: int, kind: str, random: Random
-) -> Document:
-    """How the answers change when bags grow; ``given`` has the answers for the same exemplars before the change."""
-    exemplars = subject.exemplars
-    changed: tuple[ExemplarSet, Integers] | None
-    if kind in ("own", "others"):
-        changed = add_distractors(exemplars, times, kind == "others", random)
-    else:
-        changed = repeat_members(exemplars, times) if kind else exemplars, np.arange(len(exemplars))
-    row: Document = {"change": name, "times": times}
-    if changed is None:
-        return row | dict.fromkeys(("exemplars", "auroc", "yes_positives", "yes_negatives", "i_auroc", "given"))
-    larger, numbers = changed
-    figures = _figures(*subject.answers(larger))
-    return row | {"exemplars": len(numbers), **figures, "given": _figures(before.take(numbers), yes[numbers])}
+def _grow(subject: _Subject, before: Predictions, yes: Mask, random: Random) -> Document | None:
+    """The figures with distractors in the bags, and ``before``, those of the same exemplars as they are."""
+    grown = add_distractors(subject.exemplars, _TIMES, random)
+    if grown is None:
+        return None
+    larger, numbers = grown
+    counts = {"times": _TIMES, "exemplars": len(numbers)}
+    return {**counts, **_figures(*subject.answers(larger)), "before": _figures(before.take(numbers), yes[numbers])}
 
 
 def _figures(answers: Predictions, yes: Mask) -> Document:
-    ranked = evaluate(answers).metrics.get("i_auroc")
-    return {
-        "auroc": _number(auroc(answers.label, answers.logit)),
-        "yes_positives": _share(yes[answers.label == 1]),
-        "yes_negatives": _share(yes[answers.label == 0]),
-        "i_auroc": None if ranked is None else _number(ranked),
-    }
+    shares = {name: _share(yes[answers.label == value]) for name, value in (("yes_positives", 1), ("yes_negatives", 0))}
+    return {"auroc": _number(auroc(answers.label, answers.logit)), **shares}
 
 
 def _number(value: float) -> float | None:
     return None if np.isnan(value) else value
+
+
+# The audits of several verifiers on the same exemplars, as one document and as tables with one row per model.
+
+Row = dict[str, Any]
+Models = dict[str, Document]
+_CHANGES = {"witnesses deleted": "delete_witnesses", "others deleted": "delete_others", "query swapped": "swap_query"}
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """The setup of an audit, and the results of each model.
+
+    Args:
+        about: the data and their fingerprint, the split, the seed.
+        models: by name, the result of ``miv.evaluation.audit``, with ``pooling``, ``goal`` and ``threshold`` of the
+            operating point, and the hash of the ``weights``.
+    """
+
+    about: dict[str, Any]
+    models: Models
+
+    def document(self) -> dict[str, Any]:
+        """Everything as plain values, for JSON."""
+        return {"about": self.about, "models": self.models}
+
+    def text(self) -> str:
+        """Tables for a terminal; ``print(report)`` shows the same."""
+        first = next(iter(self.models.values()))
+        about = (
+            f"{self.about['data']}, {self.about['split']}: {first['exemplars']:,} exemplars, {first['positives']:,} "
+            f"positive, {first['mean_bag']:.1f} instances per bag. Seed {self.about['seed']}."
+        )
+        blocks = [f"{title}\n\n{table_of(rows)}\n\n{note}" for title, note, rows in _tables(self.models)]
+        return "\n\n".join([about, *blocks])
+
+    __str__ = text
+
+
+def audit_models(
+    models: dict[str, Verifier],
+    exemplars: ExemplarSet,
+    about: dict[str, Any],
+    *,
+    witnesses: str | None = None,
+    most: int | None = None,
+    seed: int = 0,
+    cache: Path | None = None,
+    progress: Progress | None = None,
+) -> AuditReport:
+    """Audit several verifiers, by name, on the same exemplars."""
+    documents: Models = {}
+    for name, verifier in models.items():
+        point = verifier.operating_point
+        documents[name] = {
+            "pooling": verifier.configuration["pooling"],
+            "goal": point.goal,
+            "threshold": point.threshold,
+            "weights": hash_of_weights(verifier.state_dict()),
+            **audit(verifier, exemplars, witnesses=witnesses, most=most, seed=seed, cache=cache, progress=progress),
+        }
+    return AuditReport({**about, "fingerprint": exemplars.fingerprint, "seed": seed}, documents)
+
+
+def _tables(models: Models) -> list[tuple[str, str, list[Row]]]:
+    """Title, note and rows of each table."""
+
+    def rows(make: Callable[[Document], Row]) -> list[Row]:
+        return [{"model": name, **make(model)} for name, model in models.items()]
+
+    known = all(model["classes_known"] for model in models.values())
+    query = "with a query of another class" if known else "with another query (whose class is not known)"
+    source = "never of the query's class" if known else "and may be of the query's class, as classes are not known"
+    return [
+        (
+            "Right for the right reason",
+            "Positives by verdict (yes is right) and by whether the instance with the highest score is a witness. The "
+            "right reason is the share of yeses that look at a witness, which should be far above chance, the share of "
+            "witnesses in those bags.",
+            rows(_reason_row),
+        ),
+        (
+            "Does the verdict follow?",
+            "Share of the true positives that become a no, with a 95% interval, and the mean change of the logit. "
+            f"Without its witnesses, or {query}, a bag should get a no; without as many others, still a yes. "
+            f"Distractors come from negative bags of the same group, {source}: AUROC should not fall, nor the share of "
+            "yeses to negatives rise (in brackets, the figures of the same exemplars as they are).",
+            rows(_follow_row),
+        ),
+    ]
+
+
+def _reason_row(model: Document) -> Row:
+    counts, metrics = model["reasons"], model["metrics"]
+    chance = counts["right_reason_chance"]
+    return {
+        "AUROC": metrics["auroc"],
+        "i-AUROC": metrics.get("i_auroc"),
+        "witnesses by": model["witnesses_by"],
+        "yes, witness": counts["verdict_right_witness_right"],
+        "yes, other": counts["verdict_right_witness_wrong"],
+        "no, witness": counts["verdict_wrong_witness_right"],
+        "no, other": counts["verdict_wrong_witness_wrong"],
+        "right reason": _percent(counts["right_reason"]),
+        "by chance": None if chance is None else f"{chance:.0%}",
+        "no to negatives": _percent(counts["negatives_right"]),
+    }
+
+
+def _follow_row(model: Document) -> Row:
+    row: Row = {}
+    for title, name in _CHANGES.items():
+        change = model[name] or {}
+        share = change.get("turned_to_no")
+        row[f"{title}: no"] = share and f"{_percent(share)} [{100 * share['low']:.0f}, {100 * share['high']:.0f}]"
+        if "logit_change" in change:
+            row[f"{title}: logit"] = f"{change['logit_change']:+.2f}"
+    grown = model["distractors"]
+    title = f"bags ×{_TIMES} by distractors"
+    if grown is None:
+        return row | {f"{title}: AUROC": None, f"{title}: yes to negatives": None}
+    before, areas = grown["before"], [part["auroc"] for part in (grown, grown["before"])]
+    row[f"{title}: AUROC"] = None if None in areas else f"{areas[0]:.4f} ({areas[1]:.4f})"
+    row[f"{title}: yes to negatives"] = f"{_percent(grown['yes_negatives'])} ({_percent(before['yes_negatives'])})"
+    return row
+
+
+def _percent(share: Document | None) -> str:
+    return "–" if share is None else f"{share['share']:.0%}"

@@ -13,7 +13,6 @@ from miv.backbones.cache import embed_exemplars
 from miv.data import ExemplarSet, load_split
 from miv.data.folder import is_set
 from miv.errors import MIVError, MIVWarning, unknown_name
-from miv.evaluation.audit_report import AuditReport, audit_models, check_suffix
 from miv.evaluation.calibration import Calibration, check_point_card, write_point_card
 from miv.evaluation.calibration import calibrate as fit_operating_point
 from miv.evaluation.curves import CALIBRATION_FILES, CURVE_FILES, write_curves
@@ -27,6 +26,7 @@ from miv.evaluation.predictions import Predictions
 from miv.evaluation.report import check_report, write_report
 from miv.evaluation.report_data import open_runs
 from miv.evaluation.runs import RunFolder, refuse_unfinished
+from miv.evaluation.verifier_audit import AuditReport, audit_models
 from miv.files.atomic import refuse_existing, refuse_existing_in
 from miv.files.cache import cache_folder, feature_folder
 from miv.files.instances import is_folder
@@ -238,11 +238,8 @@ def audit(
     split: str = "test",
     witnesses: str | None = None,
     most: int | None = 5000,
-    unit_tests: bool | None = None,
     seed: int = 0,
-    out: Sequence[StrPath] = (),
     cache: StrPath | None = None,
-    overwrite: bool = False,
     verbose: bool = False,
 ) -> AuditReport:
     """Check whether verifiers are right for the right reason; several are compared in the same tables.
@@ -255,22 +252,12 @@ def audit(
         witnesses: how to rank witnesses: ``attention``, ``alone``, ``leave_one_out``, ``shapley`` or ``rollout``. By
             default attention, or leave-one-out if the pooling has no attention.
         most: maximum number of exemplars; larger splits are sampled.
-        unit_tests: has no effect any more.
         seed: random seed.
-        out: .md, .json or .txt files to write; optional.
         cache: folder of cached features, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
-        overwrite: whether to replace existing files; otherwise they are an error.
         verbose: whether to show progress on standard error.
     """
-    if unit_tests is not None:
-        message = "The unit tests of the pooling were removed from the audit; unit_tests has no effect."
-        warnings.warn(MIVWarning(message), stacklevel=2)
     if witnesses is not None and witnesses not in METHODS:
         raise unknown_name("explanation method", witnesses, METHODS)
-    files = [Path(file) for file in out]
-    for file in files:
-        check_suffix(file)
-        refuse_existing(file, overwrite=overwrite)
     chosen = open_one(exemplars, split)
     if not isinstance(models, Mapping):
         models = [models] if isinstance(models, str | PathLike) else models
@@ -279,10 +266,7 @@ def audit(
     about = {"data": _where(exemplars), "split": split, "models": names}
     folder = feature_folder(None if cache is None else Path(cache))
     options: dict[str, Any] = {"witnesses": witnesses, "most": most, "seed": seed, "cache": folder}
-    report = audit_models(verifiers, chosen, about, **options, progress=_progress(verbose))
-    for file in files:
-        report.save(file)
-    return report
+    return audit_models(verifiers, chosen, about, **options, progress=_progress(verbose))
 
 
 def _load(models: list[str]) -> dict[str, Verifier]:
@@ -302,7 +286,6 @@ def report(
     *,
     split: str = "test",
     data: StrPath | None = None,
-    audit: StrPath | None = None,
     exemplars: int = 2000,
     title: str = "",
     cache: StrPath | None = None,
@@ -316,15 +299,14 @@ def report(
         out: the HTML file.
         split: the split to show.
         data: folder of splits; by default the data recorded in the first run.
-        audit: a JSON file that ``miv audit`` wrote for these runs; optional.
         exemplars: maximum number of exemplars to show, the most confident errors first.
         title: title of the page; by default the data and the split.
         cache: cache folder, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
         overwrite: whether to replace an existing file; otherwise it is an error.
         verbose: whether to show progress on standard error.
     """
-    out, audit = Path(out), None if audit is None else Path(audit)
-    check_report(out, exemplars, audit)
+    out = Path(out)
+    check_report(out, exemplars)
     refuse_existing(out, overwrite=overwrite)
     source = open_runs(
         [Path(run) for run in ([runs] if isinstance(runs, str | PathLike) else runs)],
@@ -333,7 +315,7 @@ def report(
         cache=cache_folder() if cache is None else Path(cache),
         progress=_progress(verbose),
     )
-    write_report(source, out, exemplars=exemplars, title=title, audit=audit)
+    write_report(source, out, exemplars=exemplars, title=title)
     return out
 
 

@@ -4,7 +4,6 @@ import os
 import shutil
 import sys
 import tempfile
-import warnings
 import weakref
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from miv.data import ExemplarSet
-from miv.errors import MIVError, MIVWarning, StoppedByUser
+from miv.errors import MIVError, StoppedByUser
 from miv.evaluation import Evaluation, Predictions
 from miv.evaluation.baselines import Baselines
 from miv.evaluation.model_card import advice, check_card, no_better_than_majority, write_card
@@ -109,7 +108,6 @@ def train(
     memory: float | None = None,
     cache: str | PathLike[str] | None = None,
     baselines: bool = True,
-    reference: bool | None = None,
     verbose: bool = True,
     **settings: Any,
 ) -> TrainingRun:
@@ -138,7 +136,6 @@ def train(
             recompute part of the forward pass, with the same result.
         cache: folder of features and built sets, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
         baselines: whether to also score plain methods on the same features.
-        reference: the old name of ``baselines``.
         verbose: whether to show progress on standard error.
         settings: any field of ``TrainingConfig``, such as ``pooling="cap_vema"`` or ``max_epochs=5``; they override
             ``config``.
@@ -152,9 +149,6 @@ def train(
     from miv.training.run import train as run_training
 
     check_drawing()
-    if reference is not None:
-        warnings.warn(MIVWarning("The parameter reference of miv.train is now baselines."), stacklevel=2)
-        baselines = reference
     from_file, where = _as_settings(config)
     is_complete = from_file.keys() == {one.name for one in fields(TrainingConfig)}
     if "pooling" in settings and from_file.get("pooling", settings["pooling"]) != settings["pooling"]:
