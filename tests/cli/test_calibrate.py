@@ -35,11 +35,10 @@ def run(*arguments: str) -> str:
 
 
 def test_calibrate_writes_what_the_verifier_then_uses(folder: Path) -> None:
-    said = json.loads(run("model", "data", "--goal", "frr=0.3", "--scaling", "platt", "--json", "--plots", "curves"))
+    said = json.loads(run("model", "data", "--goal", "frr=0.3", "--scaling", "platt", "--json"))
     assert said == json.loads((folder / "model" / OPERATING_POINT_NAME).read_text())
     assert said["goal"] == "false-reject rate <= 0.3"
     assert said["measured"]["data"]["name"] == "validation"
-    assert (folder / "curves" / "det.svg").is_file()
     verifier = Verifier.from_pretrained("model")
     answers = predict(verifier, load_split("data", "validation"))
     yes = verifier.operating_point.verdict(verifier.operating_point.probability(answers.logit))
@@ -82,10 +81,9 @@ def test_a_model_card_that_cannot_be_rewritten_stops_before_anything_is_written(
     card = folder / "model" / "README.md"
     card.write_bytes(content)
     with pytest.raises(MIVError, match=message):
-        run("model", "data", "--goal", "frr=0.3", "--plots", "curves")
+        run("model", "data", "--goal", "frr=0.3")
     assert card.read_bytes() == content
     assert not (folder / "model" / OPERATING_POINT_NAME).exists()
-    assert not (folder / "curves").exists()
 
 
 def test_two_rates_give_two_thresholds(folder: Path) -> None:
@@ -151,9 +149,8 @@ def test_an_operating_point_is_replaced_only_when_asked(folder: Path) -> None:
     before = path.read_text()
     threshold = Verifier.from_pretrained("model").operating_point.threshold
     with pytest.raises(MIVError, match=rf"{path.name} already exists \(false-reject rate <= 0.3, .*Use --overwrite"):
-        run("model", "data", "--plots", "curves")
+        run("model", "data")
     assert path.read_text() == before
-    assert not Path("curves").exists()
     done = CliRunner().invoke(app, ["calibrate", "model", "data", "--overwrite"])
     assert f"It replaces the operating point for false-reject rate <= 0.3, threshold {threshold:.4f}" in done.stderr
     assert Verifier.from_pretrained("model").operating_point.goal == "equal error rate"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from miv.errors import MIVError
 from miv.evaluation import Predictions, calibrate
 from miv.evaluation.calibration_fits import fit_witness_rule
-from miv.evaluation.error_curve import ErrorCurve, ErrorEvidence, clusters_of, draws_of, folds_of, upper_bound
+from miv.evaluation.error_curve import ErrorCurve, ErrorEvidence, clusters_of, folds_of, upper_bound
 from miv.evaluation.goals import parse_goal
 
 QUERIES, BAGS = 20, 20
@@ -96,14 +96,6 @@ def test_two_queries_of_each_class_are_the_least() -> None:
         folds_of(label, np.array([0, 0, 1, 2]), 5, 0)
 
 
-def test_every_draw_has_both_classes_and_whole_queries() -> None:
-    label, cluster = np.array([1, 0, 0, 0, 0, 0], np.int8), np.array([0, 0, 1, 1, 2, 2])
-    drawn = np.concatenate(list(draws_of(label, cluster, 150, seed=0)))
-    assert drawn.shape == (150, 3)
-    assert (drawn.sum(1) == 3).all()
-    assert (drawn[:, 0] > 0).all()  # the only query with a positive
-
-
 def answers(queries: bool) -> Predictions:
     """Two hundred queries of two bags each, a positive one and a negative one, with one witness in the positive."""
     random = np.random.default_rng(1)
@@ -118,7 +110,7 @@ def answers(queries: bool) -> Predictions:
 
 
 def test_what_is_measured_says_on_how_many_queries() -> None:
-    known, unknown = calibrate(answers(True), rounds=20), calibrate(answers(False), rounds=20)
+    known, unknown = calibrate(answers(True)), calibrate(answers(False))
     assert (known.point.measured["queries"], unknown.point.measured["queries"]) == (200, None)
     assert "queries    200;" in known.text()
     assert "all exemplars count as independent" in unknown.text()
@@ -126,16 +118,16 @@ def test_what_is_measured_says_on_how_many_queries() -> None:
 
 
 def test_the_interval_of_a_rate_is_as_wide_as_the_queries_make_it() -> None:
-    """Forty copies of ten exemplars: the rates of forty times ten are as sure as those of ten."""
+    """Forty copies of ten exemplars: the rates of forty times ten are no surer than those of ten."""
     logit, label = np.array([-3.0, -2, -1, 0.5, 2, -2, -0.5, 1, 2, 3]), np.repeat([0, 1], 5)
     few = Predictions(logit, label, np.arange(11))
     copies = Predictions(np.tile(logit, 40), np.tile(label, 40), np.arange(401), query=np.tile(np.arange(10), 40))
     widths = []
     for given_answers in (few, copies):
-        rate = calibrate(given_answers, scaling="none", rounds=400).point.measured["false_accept_rate"]
+        rate = calibrate(given_answers, scaling="none").point.measured["false_accept_rate"]
         widths.append(rate["high"] - rate["low"])
         assert rate["effective_exemplars"] <= 5.001
-    assert widths[0] == pytest.approx(widths[1], abs=0.05)
+    assert widths[1] >= widths[0]
 
 
 def test_witnesses_of_one_query_are_missed_together() -> None:

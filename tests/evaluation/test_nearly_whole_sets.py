@@ -39,7 +39,7 @@ def test_shares_by_eye() -> None:
 
 
 def test_attention_that_finds_nothing_pays_with_whole_bags_and_that_is_said() -> None:
-    found = calibrate(answers("even"), rounds=5)
+    found = calibrate(answers("even"))
     shares = found.point.measured["witnesses"]["shares_of_bags"]
     assert shares["true"] == pytest.approx(0.2)
     assert found.point.nearly_whole_sets == shares["marked"] > 0.85
@@ -49,13 +49,13 @@ def test_attention_that_finds_nothing_pays_with_whole_bags_and_that_is_said() ->
 
 @pytest.mark.parametrize(("look", "witnesses"), [("right", 1), ("even", 5)])
 def test_small_sets_and_bags_that_are_all_witnesses_are_no_cause(look: str, witnesses: int) -> None:
-    found = calibrate(answers(look, witnesses), rounds=5)
+    found = calibrate(answers(look, witnesses))
     assert found.point.nearly_whole_sets is None
     assert "say little" not in found.text()
 
 
 def test_a_file_from_before_has_no_such_figure(tmp_path: Path) -> None:
-    point = calibrate(answers("even"), rounds=5).point
+    point = calibrate(answers("even")).point
     del point.measured["witnesses"]["shares_of_bags"]
     point.save(tmp_path)
     assert OperatingPoint.load(tmp_path).nearly_whole_sets is None
@@ -63,7 +63,7 @@ def test_a_file_from_before_has_no_such_figure(tmp_path: Path) -> None:
 
 
 def test_every_verdict_with_such_a_set_says_so(tmp_path: Path) -> None:
-    calibrate(answers("even"), rounds=5).point.save(tmp_path)
+    calibrate(answers("even")).point.save(tmp_path)
     verifier = Verifier("cap_dba_l2", channels=2, start="paper").eval()
     verifier.operating_point = OperatingPoint.load(tmp_path)
     says = f"These sets hold {verifier.operating_point.nearly_whole_sets:.0%} of a bag on average, so they say little."

@@ -9,8 +9,7 @@ from scipy.special import ndtr
 
 from miv.errors import MIVError
 from miv.evaluation import Predictions, calibrate, evaluate
-from miv.evaluation.error_curve import ClusterModel, ErrorCurve
-from miv.evaluation.evaluation import rate_interval
+from miv.evaluation.error_curve import ClusterModel, ErrorCurve, rate_interval
 from miv.evaluation.goals import parse_goal
 from miv.verifier.decisions import OperatingPoint
 
@@ -54,14 +53,14 @@ def answers(signers: int = SIGNERS, apart: float = 6.0, classes: bool = True) ->
 
 
 def test_the_class_of_the_query_is_the_cluster_where_known() -> None:
-    by_class = calibrate(answers(), "far=0.05", rounds=20)
-    by_query = calibrate(answers(classes=False), "far=0.05", rounds=20)
+    by_class = calibrate(answers(), "far=0.05")
+    by_query = calibrate(answers(classes=False), "far=0.05")
     counts = {"count": 19, "negatives": 19, "positives": 19}
     assert by_class.point.measured["clusters"] == {"by": "class", **counts}
     assert by_query.point.measured["clusters"]["by"] == "query"
     assert by_query.point.measured["clusters"]["count"] == by_query.point.measured["queries"] == 171
     assert by_class.point.threshold > by_query.point.threshold
-    asked = calibrate(answers(), "far=0.05", cluster_by="query", rounds=20)
+    asked = calibrate(answers(), "far=0.05", cluster_by="query")
     assert asked.point.threshold == by_query.point.threshold
     text = by_class.text()
     assert "clusters   19 classes, 19 with negatives and 19 with positives; rates are promised for new classes" in text
@@ -73,11 +72,11 @@ def test_ids_of_queries_come_before_the_queries() -> None:
     given = answers(classes=False)
     signer = np.tile(np.repeat(np.arange(SIGNERS), SIZE), 2).astype(str)
     known = Predictions(given.logit, given.label, given.ptr, query=given.query, query_id=signer)
-    found = calibrate(known, rounds=5)
+    found = calibrate(known)
     assert found.point.measured["clusters"]["by"] == "query_id"
     assert "clusters   19 query ids" in found.text()
     alone = Predictions(given.logit, given.label, given.ptr, query=given.query, query_class=["ann"] * len(given))
-    assert calibrate(alone, rounds=5).point.measured["clusters"]["by"] == "query"
+    assert calibrate(alone).point.measured["clusters"]["by"] == "query"
 
 
 def test_too_few_classes_are_refused_with_the_number_that_would_do() -> None:
@@ -89,8 +88,8 @@ def test_too_few_classes_are_refused_with_the_number_that_would_do() -> None:
         calibrate(answers(signers=8), "far=0.05")
     with pytest.raises(MIVError, match=r"of at least 3 classes. Use data with more classes\.$"):
         calibrate(answers(signers=2), "far=0.3")
-    assert calibrate(answers(signers=8), "far=0.063", rounds=5).point.goal == "false-accept rate <= 0.063"
-    assert calibrate(answers(signers=10), "far=0.05", rounds=5).point.measured["clusters"]["count"] == 10
+    assert calibrate(answers(signers=8), "far=0.063").point.goal == "false-accept rate <= 0.063"
+    assert calibrate(answers(signers=10), "far=0.05").point.measured["clusters"]["count"] == 10
     half = answers(classes=False).take(np.flatnonzero(np.arange(684) % 2))
     by_signer = Predictions(half.logit, half.label, half.ptr, query=np.tile(np.repeat(np.arange(19), 9), 2))
     with pytest.raises(MIVError, match=r"171 negatives of 19 queries.*Expected at least 299 negatives of 50 queries"):
@@ -122,18 +121,6 @@ def test_the_limit_of_the_model_by_its_known_distribution() -> None:
     assert ClusterModel.of(np.arange(5.0), np.arange(5)) is None
 
 
-@pytest.mark.parametrize(("goal", "label", "side", "end"), [("far=0.05", 0, 1, "low"), ("frr=0.05", 1, -1, "high")])
-def test_the_model_is_fitted_again_in_each_round(goal: str, label: int, side: int, end: str) -> None:
-    """So the interval of the threshold goes beyond the limit of the model of all exemplars."""
-    given = answers(signers=12, apart=5.0)
-    of = given.label == label
-    model = ClusterModel.of(side * given.logit[of], np.repeat(np.arange(12), SIZE))
-    assert model is not None
-    threshold = calibrate(given, goal, "none", rounds=100).point.measured["threshold"]
-    assert threshold["low"] < threshold["value"] < threshold["high"]
-    assert side * math.log(threshold[end] / (1 - threshold[end])) < model.limit(0.05) - 0.1
-
-
 @pytest.mark.parametrize(
     ("goal", "side", "does"),
     [("far=0.15", 1, "accepts any of the 72 positives"), ("frr=0.15", -1, "rejects any of the 72 negatives")],
@@ -145,7 +132,7 @@ def test_classes_that_differ_too_much_are_the_reason_of_an_error(goal: str, side
     label = np.repeat([0, 1], 4 * SIZE)
     signer = np.tile(np.repeat(["a", "b", "c", "d"], SIZE), 2)
     given = Predictions(side * logit, label if side == 1 else 1 - label, np.arange(len(label) + 1), query_class=signer)
-    assert calibrate(given, rounds=5).point.measured["eer"]["value"] == 0
+    assert calibrate(given).point.measured["eer"]["value"] == 0
     reason = "the 4 classes of the data differ too much for so few of them"
     with pytest.raises(MIVError, match=f"for new classes {does}: {reason}"):
         calibrate(given, goal, "none")

@@ -69,7 +69,7 @@ def answers(apart: float) -> Predictions:
 
 def test_what_is_between_the_thresholds_is_counted_and_said() -> None:
     given_answers = answers(2.0)
-    found = calibrate(given_answers, "far=0.05,frr=0.1", rounds=50)
+    found = calibrate(given_answers, "far=0.05,frr=0.1")
     point, measured = found.point, found.point.measured
     decision = point.decide(point.probability(given_answers.logit))
     assert point.lower_threshold is not None
@@ -86,7 +86,7 @@ def test_what_is_between_the_thresholds_is_counted_and_said() -> None:
 
 
 def test_without_overlap_one_threshold_keeps_both_rates() -> None:
-    found = calibrate(answers(9.0), "far=0.05,frr=0.1", rounds=20)
+    found = calibrate(answers(9.0), "far=0.05,frr=0.1")
     assert found.point.lower_threshold is None
     assert "unsure" not in found.point.measured
     assert "it keeps both rates, so no answer is unsure" in found.text()

@@ -19,7 +19,7 @@ def predictions(exemplars: int, seed: int) -> Predictions:
 
 
 def test_the_chance_holds_on_bags_of_the_same_distribution() -> None:
-    point = calibrate(predictions(4000, 0), "eer", rounds=20).point
+    point = calibrate(predictions(4000, 0), "eer").point
     chance = Chance(point)
     random = np.random.default_rng(5)
     best = point.probability(random.normal(size=(400, 50)).max(axis=1))  # the best of 50 negatives, 400 times
@@ -29,7 +29,7 @@ def test_the_chance_holds_on_bags_of_the_same_distribution() -> None:
 
 
 def test_a_probability_above_all_negatives_is_a_bound_that_grows_with_the_bags() -> None:
-    chance = Chance(calibrate(predictions(400, 1), "eer", rounds=20).point)
+    chance = Chance(calibrate(predictions(400, 1), "eer").point)
     few, many = chance.of(0.9999, 10), chance.of(0.9999, 100_000)
     assert few == pytest.approx(10 / 201, rel=0.1)
     assert many == pytest.approx(1.0)

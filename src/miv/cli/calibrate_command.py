@@ -17,7 +17,7 @@ def calibrate(
     split: Annotated[str, Option(help="The split to calibrate on.")] = "validation",
     goal: Annotated[
         str | None,
-        Option(help="eer, far=0.01, frr=0.05, or cost=FALSE_ACCEPT:FALSE_REJECT[:PRIOR].", show_default="eer"),
+        Option(help="eer, far=0.01, frr=0.05, or both as far=0.01,frr=0.05.", show_default="eer"),
     ] = None,
     far: Annotated[float | None, Option(help="Highest false-accept rate, as --goal far=RATE.")] = None,
     frr: Annotated[
@@ -48,10 +48,7 @@ def calibrate(
             "Default: 0.01, or the lowest that the data can promise.",
         ),
     ] = None,
-    plots: Annotated[Path | None, Option(help="Folder for ROC, DET and reliability curves.")] = None,
-    overwrite: Annotated[
-        bool, Option("--overwrite", help="Overwrite an existing operating point and existing curves.")
-    ] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="Overwrite an existing operating point.")] = False,
     cache: CacheOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -61,7 +58,7 @@ def calibrate(
     if the data are too few to show it.
     Of four scalings from logits to probabilities, cross-validation picks the simplest that is close to the best.
 
-    Example: miv calibrate runs/dba twin --goal far=0.1 --plots curves
+    Example: miv calibrate runs/dba twin --goal far=0.1
     Example: miv calibrate runs/dba twin --far 0.01 --frr 0.05
     """
     from miv.evaluation.workflows import calibrate as calibrate_verifier
@@ -70,7 +67,7 @@ def calibrate(
     if goal is not None and rates:
         raise MIVError(f"Got --goal {goal} and --{rates[0].partition('=')[0]}. Give either --goal, or --far and --frr.")
     goal = goal if goal is not None else ",".join(rates) or "eer"
-    start = partial(calibrate_verifier, plots=plots, cache=cache, overwrite=overwrite, verbose=True)
+    start = partial(calibrate_verifier, cache=cache, overwrite=overwrite, verbose=True)
     start = partial(start, scaling=scaling, epsilon=epsilon, witnesses=witnesses, cluster_by=cluster_by)
     result = start(model, data, split=split, goal=goal, out_of_distribution=out_of_distribution)
     for note in [*result.notes, *([result.warning] if json and result.warning else [])]:

@@ -1,4 +1,4 @@
-"""Fit an operating point to the answers on validation data, with intervals for its figures, as text and on the card."""
+"""Fit an operating point to the answers on validation data, with its figures as text and on the card."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,10 +17,8 @@ from miv.evaluation.calibration_fits import (
     fit_witness_rule,
     held_out_witnesses,
     measure_witness_sets,
-    resampled_calibration_error,
     shares_of_bags,
 )
-from miv.evaluation.curves import write_calibration_curves
 from miv.evaluation.error_curve import (
     CONFIDENCE,
     ClusterBy,
@@ -30,33 +28,29 @@ from miv.evaluation.error_curve import (
     clusters_of,
     false_accept_tail,
 )
-from miv.evaluation.goals import Goal, interval, parse_goal, point_rates
+from miv.evaluation.goals import Goal, parse_goal, point_rates
 from miv.evaluation.out_of_distribution import limit_text
 from miv.evaluation.predictions import Predictions
-from miv.files.arrays import Floats, Integers, Labels, Mask
+from miv.files.arrays import Floats, Mask
 from miv.files.json import check_section, write_section
 from miv.runtime import aligned_table
 from miv.verifier.decisions import ConformalRule, OperatingPoint, StatedRule, WitnessesBy, WitnessRule
 from miv.verifier.out_of_distribution import OutOfDistributionLimit
 
-ROUNDS = 1000  # bootstrap rounds
-
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """An operating point and the data for its plots.
+    """An operating point.
 
     Args:
         point: the operating point; ``point.measured`` has all figures.
         predictions: the answers that it was fitted to.
-        held_out: ``(E,)`` calibrated probabilities, each from a scaling fitted to other exemplars.
         limit: the out-of-distribution limit that ``miv.calibrate`` fitted, if any.
         notes: what ``miv.calibrate`` did and did not do, as sentences.
     """
 
     point: OperatingPoint
     predictions: Predictions
-    held_out: Floats
     limit: OutOfDistributionLimit | None = None
     notes: tuple[str, ...] = ()
 
@@ -78,10 +72,6 @@ class Calibration:
         """A warning if the witness sets hold nearly whole bags; else ""."""
         return witness_warning(self.point)
 
-    def write_pictures(self, folder: Path | str) -> list[Path]:
-        """Write ``roc``, ``det`` and ``reliability`` as PNG and SVG, and return the paths."""
-        return write_calibration_curves(self.point, self.predictions, self.held_out, Path(folder))
-
 
 def calibrate(
     predictions: Predictions,
@@ -92,7 +82,6 @@ def calibrate(
     shares: ArrayLike | None = None,
     witnesses_by: WitnessesBy | None = None,
     cluster_by: ClusterBy | None = None,
-    rounds: int = ROUNDS,
     seed: int = 0,
 ) -> Calibration:
     """Choose a scaling, a threshold and a witness rule from the answers on validation data.
@@ -100,7 +89,7 @@ def calibrate(
     Args:
         predictions: answers of a verifier on exemplars that are used neither for training nor for testing. Without
             ``query_class`` and ``query``, all exemplars count as independent.
-        goal: goal of the threshold, such as ``"eer"``, ``"far=0.01"``, ``"frr=0.05"``, ``"cost=10:1"``, or of two
+        goal: goal of the threshold, such as ``"eer"``, ``"far=0.01"``, ``"frr=0.05"``, or of two
             thresholds, ``"far=0.01,frr=0.05"``.
         scaling: ``none``, ``temperature``, ``platt``, ``isotonic``, or ``auto``, see ``choose_scaling``.
         epsilon: share of true witnesses that the witness sets may miss, if enough witnesses are known.
@@ -110,8 +99,7 @@ def calibrate(
         cluster_by: which exemplars may depend on each other: those whose queries have the same ``class``, the same
             ``query_id``, the same ``query``, or the same ``group``. By default the first of them that is known, except
             groups. A rate is then promised for new classes, or new queries.
-        rounds: number of bootstrap rounds.
-        seed: random seed of folds, halves and bootstrap.
+        seed: random seed of folds and halves.
     """
     goal = parse_goal(goal) if isinstance(goal, str) else goal
     if len(predictions) == 0:
@@ -124,16 +112,15 @@ def calibrate(
     chosen = choose_scaling(logit, label, scaling, seed, cluster, cluster_words(by))
     probability = chosen.scaling.probability(logit)
     curve = ErrorCurve.of(probability, label, cluster, cluster_words(by), logit)
-    threshold, lower = (float(curve.cuts[int(place)]) for place in (goal.pick(curve), goal.pick_lower(curve)))
+    threshold, lower = (float(curve.cuts[cut]) for cut in (goal.pick(curve), goal.pick_lower(curve)))
     goal.check(curve)
     shared = predictions if shares is None else replace(predictions, attention=np.asarray(shares, np.float64))
     rule, witnesses = _witness_rule(shared, probability, probability >= lower, epsilon, seed)
     rule = replace(rule, by=witnesses_by or "attention") if isinstance(rule, ConformalRule) else rule
-    resampled = curve.resampled(probability, label, cluster, rounds, seed)
     measured = {
         "exemplars": len(predictions),
-        "positives": int(curve.positives),
-        "negatives": int(curve.negatives),
+        "positives": curve.positives,
+        "negatives": curve.negatives,
         "queries": None if predictions.query is None else len(np.unique(predictions.query)),
         "clusters": {
             "by": by,
@@ -142,30 +129,22 @@ def calibrate(
             "positives": len(np.unique(cluster[label == 1])),
         },
         "confidence": CONFIDENCE,
-        "bootstrap_rounds": rounds,
-        **point_rates(curve, goal, resampled),
+        **point_rates(curve, goal, probability, label, cluster),
         "false_accepts": false_accept_tail(probability[label == 0], curve.of_negatives),
         "notes": goal.notes(curve),
         "log_loss": chosen.log_loss,
         "ece": {
-            when: _calibration_error(label, answers, cluster, rounds, seed)
+            when: {"value": expected_calibration_error(label, answers)}
             for when, answers in (("before", predictions.probability), ("after", chosen.held_out))
         },
-        "by_bag_size": _by_bag_size(predictions, chosen.held_out, probability >= threshold, probability < lower),
+        "by_bag_size": _by_bag_size(predictions, probability >= threshold, probability < lower),
         "witnesses": witnesses,
     }
     point = OperatingPoint(chosen.scaling, threshold, goal.words, rule, measured, lower if lower < threshold else None)
-    return Calibration(point, predictions, chosen.held_out)
+    return Calibration(point, predictions)
 
 
-def _calibration_error(label: Labels, probability: Floats, cluster: Integers, rounds: int, seed: int) -> dict[str, Any]:
-    value = expected_calibration_error(label, probability)
-    resampled = resampled_calibration_error(label, probability, cluster, rounds, seed)
-    # Noise only increases this error, and resampling adds noise: use only the spread.
-    return interval(value, np.maximum(resampled - resampled.mean() + value, 0))
-
-
-def _by_bag_size(predictions: Predictions, held_out: Floats, accepted: Mask, rejected: Mask) -> list[dict[str, Any]]:
+def _by_bag_size(predictions: Predictions, accepted: Mask, rejected: Mask) -> list[dict[str, Any]]:
     names, place = bag_size_classes(predictions.bag_sizes)
     rows = []
     label = predictions.label
@@ -178,8 +157,6 @@ def _by_bag_size(predictions: Predictions, held_out: Floats, accepted: Mask, rej
                 "exemplars": int(of.sum()),
                 "false_accept_rate": float(accepts.mean()) if len(accepts) else None,
                 "false_reject_rate": float(rejects.mean()) if len(rejects) else None,
-                "ece_before": expected_calibration_error(label[of], predictions.probability[of]),
-                "ece_after": expected_calibration_error(label[of], held_out[of]),
             }
         )
     return rows
@@ -240,11 +217,11 @@ def calibration_text(point: OperatingPoint) -> str:
 
 def _thresholds(point: OperatingPoint, sure: str) -> list[str]:
     m = point.measured
-    upper = f"{point.threshold:.4f}  ({sure} interval {_span(m['threshold'])})"
+    upper = f"{point.threshold:.4f}"
     if point.lower_threshold is None:
         note = "; it keeps both rates, so no answer is unsure" if point.goal.count("<=") == 2 else ""
         return [f"threshold  {upper}{note}"]
-    lower, unsure = f"{point.lower_threshold:.4f}  ({sure} interval {_span(m['lower_threshold'])})", m["unsure"]
+    lower, unsure = f"{point.lower_threshold:.4f}", m["unsure"]
     span = f"  ({sure} interval {unsure['low']:.1%} – {unsure['high']:.1%})"
     return [f"yes from   {upper}", f"no below   {lower}", f"unsure     {_unsure_words(unsure, span)}"]
 
@@ -253,7 +230,7 @@ def _rates(m: dict[str, Any], sure: str) -> list[str]:
     figures = {"false accept": m["false_accept_rate"], "false reject": m["false_reject_rate"], "equal error": m["eer"]}
     figures |= {f"ECE {when}": m["ece"][when] for when in ("before", "after")}
     rows = [
-        [title, _figure(row["value"]), _span(row), _figure(row["at_most"]) if "at_most" in row else ""]
+        [title, _figure(row["value"]), *([_span(row), _figure(row["at_most"])] if "at_most" in row else ["", ""])]
         for title, row in figures.items()
     ]
     notes = [f"at most: the true rate is below this with {sure} confidence (Clopper–Pearson, or as promised)."]
@@ -284,8 +261,8 @@ def _clusters(m: dict[str, Any]) -> str:
 
 
 def _sizes_table(m: dict[str, Any]) -> str:
-    names = ("false_accept_rate", "false_reject_rate", "ece_before", "ece_after")
-    headings = ["bag size", "exemplars", "false accept", "false reject", "ECE before", "ECE after"]
+    names = ("false_accept_rate", "false_reject_rate")
+    headings = ["bag size", "exemplars", "false accept", "false reject"]
     rows = [
         [row["bag_size"], f"{row['exemplars']:,}", *(_figure(row[name]) for name in names)] for row in m["by_bag_size"]
     ]
@@ -306,15 +283,12 @@ def _witnesses(point: OperatingPoint) -> list[str]:
         f"at least {100 * (1 - rule.epsilon):.4g}% of true witnesses are inside (conformal). Measured on held-out "
         "halves:",
     ]
-    measured, notes = sets["held_out"], [warning] if (warning := witness_warning(point)) else []
-    if measured is None:
-        return [*lines, "too few witnesses to fit to one half and measure on the other.", *notes]
+    notes = [warning] if (warning := witness_warning(point)) else []
     names = ("coverage", "precision", "mean_size_positive", "mean_size_negative", "empty_positive", "empty_negative")
-    headings = ["bag size", "witnesses", "coverage", "precision", "mean size +", "mean size −", "empty +", "empty −"]
-    by_size = {row["bag_size"]: row for row in measured["by_bag_size"]}
-    titled = {"all": measured, **by_size, "default rule": sets["stated_rule"]}
+    headings = ["rule", "witnesses", "coverage", "precision", "mean size +", "mean size −", "empty +", "empty −"]
     rows = [
-        [title, f"{row['witnesses']:,}", *(_figure(row[name], 3) for name in names)] for title, row in titled.items()
+        [title, f"{row['witnesses']:,}", *(_figure(row[name], 3) for name in names)]
+        for title, row in (("this one", sets["held_out"]), ("default", sets["stated_rule"]))
     ]
     return [*lines, aligned_table(headings, rows), "+ and −: positive and negative exemplars.", *notes]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from miv.backbones.cache import embed_instances
 from miv.data import ExemplarSet, csr
 from miv.errors import MIVError, unknown_name
-from miv.evaluation.error_curve import clusters_of, draws_of, folds_of
+from miv.evaluation.error_curve import clusters_of, folds_of
 from miv.evaluation.metrics import auroc_error, weighted_auroc
 from miv.evaluation.predicting import embedded_exemplars
 from miv.evaluation.predictions import Predictions
@@ -149,19 +149,9 @@ def expected_calibration_error(label: Labels, probability: Floats) -> float:
     >>> expected_calibration_error(np.array([1, 1, 0, 0]), np.array([0.9, 0.9, 0.1, 0.1])).__round__(3)
     0.1
     """
-    gaps = np.bincount(_bin(probability), label - probability, BINS)
+    place = np.minimum((probability * BINS).astype(np.int64), BINS - 1)
+    gaps = np.bincount(place, label - probability, BINS)
     return float(np.abs(gaps).sum() / len(label))
-
-
-def resampled_calibration_error(
-    label: Labels, probability: Floats, cluster: Integers, rounds: int, seed: int
-) -> Floats:
-    """Return the errors ``(rounds,)`` when clusters ``(E,)`` of exemplars are resampled with replacement."""
-    sizes = np.bincount(cluster)  # (G,)
-    gaps = np.zeros((len(sizes), BINS))
-    np.add.at(gaps, (cluster, _bin(probability)), label - probability)
-    errors = [np.abs(drawn @ gaps).sum(1) / (drawn @ sizes) for drawn in draws_of(label, cluster, rounds, seed)]
-    return np.concatenate(errors)
 
 
 def reliability_points(label: Labels, probability: Floats, bins: int = 10) -> tuple[Floats, Floats, Integers]:
@@ -188,10 +178,6 @@ def bag_size_classes(sizes: NDArray[np.int64]) -> tuple[list[str], NDArray[np.in
         low, high = int(sizes[place == number].min()), int(sizes[place == number].max())
         names.append(f"{low}" if low == high else f"{low}–{high}")
     return names, place
-
-
-def _bin(probability: Floats) -> NDArray[np.int64]:
-    return np.minimum((probability * BINS).astype(np.int64), BINS - 1)
 
 
 # Fit a witness rule with a guarantee to known witnesses, and measure what rules find.
@@ -263,31 +249,23 @@ def shares_of_bags(predictions: Predictions, decided: Mask) -> dict[str, float |
 
 
 def measure_witness_sets(predictions: Predictions, decided: Mask) -> dict[str, Any]:
-    """Measure the sets ``decided`` ``(T,)``, over all bags and by bag size.
+    """Measure the sets ``decided`` ``(T,)``.
 
     ``coverage``: share of the witnesses of positive exemplars that are in a set. ``precision``: share of instances in
     a set that are witnesses. Also mean sizes and shares of empty sets, for positive and negative exemplars.
     """
-    names, place = bag_size_classes(predictions.bag_sizes)
-    by_size = [{"bag_size": name, **_measure(predictions, decided, place == n)} for n, name in enumerate(names)]
-    return {**_measure(predictions, decided, place >= 0), "by_bag_size": by_size}
-
-
-def _measure(predictions: Predictions, decided: Mask, of: Mask) -> dict[str, Any]:
-    positive, negative = of & (predictions.label == 1), of & (predictions.label == 0)
+    positive, known = predictions.label == 1, _known(predictions)
     sizes = csr.bag_sums(decided, predictions.ptr)  # (E,) sizes of the sets
-    of_positives = csr.to_rows(positive, predictions.ptr)
-    true = decided[of_positives & _known(predictions)]  # (W,) whether each witness is in its set
-    inside = decided & csr.to_rows(of, predictions.ptr)
+    true = decided[csr.to_rows(positive, predictions.ptr) & known]  # (W,) whether each witness is in its set
     return {
-        "exemplars": int(of.sum()),
+        "exemplars": len(predictions),
         "witnesses": len(true),
         "coverage": _mean(true),
-        "precision": _mean(_known(predictions)[inside]),
+        "precision": _mean(known[decided]),
         "mean_size_positive": _mean(sizes[positive]),
-        "mean_size_negative": _mean(sizes[negative]),
+        "mean_size_negative": _mean(sizes[~positive]),
         "empty_positive": _mean(sizes[positive] == 0),
-        "empty_negative": _mean(sizes[negative] == 0),
+        "empty_negative": _mean(sizes[~positive] == 0),
     }
 
 

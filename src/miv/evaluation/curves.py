@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from miv.errors import MIVError, needs_extra
-from miv.evaluation.calibration_fits import bag_size_classes, expected_calibration_error, reliability_points
+from miv.evaluation.calibration_fits import expected_calibration_error, reliability_points
 from miv.evaluation.metrics import auroc
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.runs import RunFolder
 from miv.files.arrays import Floats, Labels, Mask
 from miv.files.atomic import whole_file
-from miv.verifier.decisions import OperatingPoint
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -215,7 +214,6 @@ def draw_reliability(axes: "Axes", title: str, label: Labels, lines: Reliability
 
 
 CURVE_FILES = tuple(f"{name}.{suffix}" for name in ("roc", "precision_recall") for suffix in ("png", "svg"))
-CALIBRATION_FILES = tuple(f"{name}.{suffix}" for name in ("roc", "det", "reliability") for suffix in ("png", "svg"))
 
 
 def write_curves(predictions: Predictions | Mapping[str, Predictions], folder: Path | str) -> list[Path]:
@@ -246,30 +244,6 @@ def write_curves(predictions: Predictions | Mapping[str, Predictions], folder: P
     with picture(folder / "precision_recall") as [axes]:
         draw_precision_recall(axes, plotted, "at probability 0.5")
     return [folder / name for name in CURVE_FILES]
-
-
-def write_calibration_curves(point: OperatingPoint, answers: Predictions, held_out: Floats, folder: Path) -> list[Path]:
-    """Write ``roc``, ``det`` and ``reliability``, each as PNG and SVG, and return the paths.
-
-    Reliability is that of the uncalibrated and of the ``held_out`` probabilities ``(E,)``, also by the size of the bag.
-    """
-    probability = point.probability(answers.logit)
-    model = PlottedModel("", answers.label, probability, point.verdict(probability), line_styles(1)[0])
-    dot = f"threshold  {point.threshold:.3f}"
-    with picture(folder / "roc") as [axes]:
-        draw_roc(axes, [model], dot)
-    with picture(folder / "det") as [axes]:
-        draw_trade_off(axes, [model], dot)
-    names, place = bag_size_classes(answers.bag_sizes)
-    panels = {"all bags": np.ones(len(place), bool)}
-    if len(names) > 1:
-        panels |= {f"bags of {name}": place == number for number, name in enumerate(names)}
-    after, before = line_styles(2)
-    with picture(folder / "reliability", panels=len(panels), size=(4.2, 4.2)) as each:
-        for axes, (title, of) in zip(each, panels.items(), strict=True):
-            lines = {"before": (answers.probability[of], before), "after": (held_out[of], after)}
-            draw_reliability(axes, title, answers.label[of], lines)
-    return [folder / name for name in CALIBRATION_FILES]
 
 
 # The curves of a finished run, from the files in its folder.

@@ -1,7 +1,7 @@
 """Clusters of exemplars whose errors may depend on each other, and error rates at every distinct threshold."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from miv.data import csr
 from miv.errors import MIVError, unknown_name
 from miv.evaluation.predictions import Predictions
-from miv.files.arrays import Floats, Integers, Labels
+from miv.files.arrays import Floats, Integers, Labels, Mask
 
 # Clusters, such as exemplars with a query of the same class.
 
@@ -67,9 +67,7 @@ def clusters_of(predictions: Predictions, by: str | None = None) -> Integers:
     return np.unique(column.astype(str) if column.dtype == object else column, return_inverse=True)[1]
 
 
-# Folds and resamples that keep the exemplars of one cluster together, because their answers are correlated.
-
-_DRAWN_TOGETHER = 100  # rounds per batch: fast, with little memory
+# Folds that keep the exemplars of one cluster together, because their answers are correlated.
 
 
 def folds_of(label: Labels, cluster: Integers, most: int, seed: int, words: str = "queries") -> Integers:
@@ -94,23 +92,6 @@ def folds_of(label: Labels, cluster: Integers, most: int, seed: int, words: str 
     for number, (_, outside) in enumerate(splitter.split(label, label, cluster if together else None)):
         fold[outside] = number
     return fold
-
-
-def draws_of(label: Labels, cluster: Integers, rounds: int, seed: int) -> Iterator[Integers]:
-    """Resample clusters with replacement: yield batches ``(R, G)`` of how often each was drawn.
-
-    A round without positives or without negatives has no error rates, and is drawn again.
-    """
-    random = np.random.default_rng(seed)
-    clusters = int(cluster.max()) + 1
-    of_class = np.stack([np.bincount(cluster[label == value], minlength=clusters) for value in (0, 1)], 1)  # (G, 2)
-    for start in range(0, rounds, _DRAWN_TOGETHER):
-        drawn = np.zeros((min(_DRAWN_TOGETHER, rounds - start), clusters), np.int64)
-        lacking = np.ones(len(drawn), bool)
-        while lacking.any():
-            drawn[lacking] = random.multinomial(clusters, np.full(clusters, 1 / clusters), int(lacking.sum()))
-            lacking = (drawn @ of_class == 0).any(1)
-        yield drawn
 
 
 # Confidence in an error rate when errors on exemplars of one cluster are correlated.
@@ -186,13 +167,37 @@ def upper_bound(errors: Floats | Integers, exemplars: Floats | int) -> Floats:
     return np.where(right > 0, betaincinv(errors + 1.0, np.where(right > 0, right, 1.0), CONFIDENCE), 1.0)
 
 
+def rate_interval(wrong: Mask, cluster: Integers) -> tuple[float, float]:
+    """Return the two-sided interval of an error rate from errors ``(n,)`` in clusters, with the design effect.
+
+    >>> [round(end, 3) for end in rate_interval(np.arange(20) < 2, np.arange(20))]  # Clopper and Pearson
+    [0.012, 0.317]
+    """
+    from scipy.special import betaincinv, stdtrit
+
+    n, errors = len(wrong), int(wrong.sum())
+    _, place, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
+    groups, rate, tail = len(sizes), errors / n, (1 - CONFIDENCE) / 2
+    most = float((sizes**2).sum() / n)
+    effect = most if groups < n else 1.0  # without errors, or with nothing else, it cannot be measured
+    if 0 < errors < n and groups > 1:
+        scatter = float(((np.bincount(place, wrong) - rate * sizes) ** 2).sum())
+        effect = scatter / (n * rate * (1 - rate)) * groups / (groups - 1) * (n - 1) / n
+    few = stdtrit(max(n - 1, 1), 1 - tail) / stdtrit(max(groups - 1, 1), 1 - tail)
+    effective = n / min(max(effect, 1.0), max(most, 1.0)) * few**2
+    right = effective * (1 - rate)
+    low = 0.0 if errors == 0 else float(betaincinv(effective * rate, right + 1, tail))
+    high = 1.0 if errors == n else float(betaincinv(effective * rate + 1, right, 1 - tail))
+    return (low, high) if math.isfinite(low + high) else (0.0, 1.0)
+
+
 # A limit for the scores of new clusters, if there are too few clusters to count errors.
 
 _DRAWS = 4000
 _LEAST_VARIANCE = 1e-12  # equal scores have no variance
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class ClusterModel:
     r"""Scores as a normal effect of the cluster plus a normal effect of the exemplar.
 
@@ -206,50 +211,33 @@ class ClusterModel:
     :math:`B = \sum_g (\bar y_g - \bar y)^2` and :math:`W` is the sum of squares within clusters.
     """
 
-    numbers: Integers  # (G,) the numbers of the clusters
-    sizes: Integers  # (G,)
-    means: Floats  # (G,)
-    squares: Floats  # (G,) sums of squares within each cluster
-    times: Integers  # (..., G) how often each cluster counts: once, or as often as it was drawn in each resample
+    clusters: int  # G
+    exemplars: int  # n
+    mean: float  # of the means of the clusters
+    between: float  # B
+    within: float  # W
+    inverse: float  # the mean of 1 / m
 
     @classmethod
     def of(cls, score: Floats, cluster: Integers) -> "ClusterModel | None":
         """Fit the model to scores ``(n,)``; ``None`` if exemplars are their own clusters, or all are in one."""
-        numbers, place, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
+        _, place, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
         if not 1 < len(sizes) < len(score):
             return None
         means = np.bincount(place, score) / sizes
-        squares = np.asarray(np.bincount(place, (score - means[place]) ** 2), np.float64)
-        return cls(numbers, sizes, means, squares, np.ones(len(sizes), np.int64))
+        between, within = float(((means - means.mean()) ** 2).sum()), float(((score - means[place]) ** 2).sum())
+        return cls(len(sizes), len(score), float(means.mean()), between, within, float((1 / sizes).mean()))
 
-    def resampled(self, drawn: Integers) -> "ClusterModel":
-        """Refit the model to resamples, in which each of all clusters was drawn ``(R, clusters)`` times."""
-        return replace(self, times=drawn[:, self.numbers])
+    def limit(self, rate: float) -> float:
+        """Return the score that, with 95 % confidence, at most this share of new exemplars exceeds."""
+        from scipy.special import ndtri
 
-    def limit(self, rate: float) -> Floats:
-        """Return the scores ``(...)`` that, with 95 % confidence, at most this share of new exemplars exceeds."""
-        clusters = self.times.sum(-1)
-        mean = self.times @ self.means / clusters
-        between = (self.times * (self.means - mean[..., None]) ** 2).sum(-1)
-        share = self.times @ (1 / self.sizes) / clusters
-        each = np.vectorize(_limit, otypes=[np.float64])
-        return np.asarray(
-            each(rate, clusters, self.times @ self.sizes, mean, between, self.times @ self.squares, share)
-        )
-
-
-def _limit(
-    rate: float, clusters: int, exemplars: int, mean: float, between: float, within: float, share: float
-) -> float:
-    from scipy.special import ndtri
-
-    random = np.random.default_rng(0)  # the same data give the same limit
-    # A resample may hold one cluster only, or one exemplar of each: then the sum of squares is 0 as well.
-    of_clusters = between / random.chisquare(max(clusters - 1, 1), _DRAWS)
-    of_exemplars = within / random.chisquare(max(exemplars - clusters, 1), _DRAWS)
-    variance = np.maximum(of_clusters + (1 - share) * of_exemplars, _LEAST_VARIANCE)
-    middle = mean + random.normal(size=_DRAWS) * np.sqrt(of_clusters / clusters)
-    return float(np.quantile(middle + ndtri(1 - rate) * np.sqrt(variance), CONFIDENCE))
+        random = np.random.default_rng(0)  # the same data give the same limit
+        of_clusters = self.between / random.chisquare(self.clusters - 1, _DRAWS)
+        of_exemplars = self.within / random.chisquare(self.exemplars - self.clusters, _DRAWS)
+        variance = np.maximum(of_clusters + (1 - self.inverse) * of_exemplars, _LEAST_VARIANCE)
+        middle = self.mean + random.normal(size=_DRAWS) * np.sqrt(of_clusters / self.clusters)
+        return float(np.quantile(middle + ndtri(1 - rate) * np.sqrt(variance), CONFIDENCE))
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,11 +252,9 @@ class ErrorCurve:
     """
 
     cuts: Floats  # (J,) increasing thresholds; an exemplar is accepted if its probability is at least the cut
-    false_accepts: Integers  # (..., J) accepted negatives; decreases along the cuts
-    false_rejects: Integers  # (..., J) rejected positives; increases along the cuts
-    negatives: Integers  # (...)
-    positives: Integers  # (...)
-    of_negatives: ErrorEvidence  # for the false-accept rate, from the exemplars without resampling
+    false_accepts: Integers  # (J,) accepted negatives; decreases along the cuts
+    false_rejects: Integers  # (J,) rejected positives; increases along the cuts
+    of_negatives: ErrorEvidence  # for the false-accept rate
     of_positives: ErrorEvidence
     below: Floats  # (J,) the highest logit that each cut rejects; -inf for the first
     above: Floats  # (J,) the lowest logit that each cut accepts; inf for the last
@@ -298,9 +284,11 @@ class ErrorCurve:
         below, above = np.full(len(levels) + 1, -np.inf), np.full(len(levels) + 1, np.inf)
         np.maximum.at(below, place + 1, logit)
         np.minimum.at(above, place, logit)
+        below_cut = [csr.borders(np.bincount(place[label == value], minlength=len(levels))) for value in (0, 1)]  # (J,)
         return cls(
             _cuts(levels),
-            *_counted(*(np.bincount(place[label == value], minlength=len(levels)) for value in (0, 1))),
+            below_cut[0][-1] - below_cut[0],
+            below_cut[1],
             ErrorEvidence.of(probability[negative], cluster[negative], words),
             ErrorEvidence.of(-probability[~negative], cluster[~negative], words),
             below,
@@ -310,45 +298,22 @@ class ErrorCurve:
         )
 
     @property
+    def negatives(self) -> int:
+        return self.of_negatives.exemplars
+
+    @property
+    def positives(self) -> int:
+        return self.of_positives.exemplars
+
+    @property
     def false_accept_rate(self) -> Floats:
-        """``(..., J)``."""
-        return np.asarray(self.false_accepts / self.negatives[..., None])
+        """``(J,)``."""
+        return np.asarray(self.false_accepts / self.negatives)
 
     @property
     def false_reject_rate(self) -> Floats:
-        """``(..., J)``."""
-        return np.asarray(self.false_rejects / self.positives[..., None])
-
-    def resampled(
-        self, probability: Floats, label: Labels, cluster: Integers, rounds: int, seed: int
-    ) -> "Iterator[ErrorCurve]":
-        """Resample the clusters of the same exemplars, and yield the curves ``(R, J)`` in batches."""
-        order = np.argsort(probability, kind="stable")
-        first = np.unique(probability[order], return_index=True)[1]  # (J - 1,) where each level begins
-        of_class = [(label == value)[order] for value in (0, 1)]
-        for drawn in draws_of(label, cluster, rounds, seed):
-            times = drawn[:, cluster[order]]  # (R, E)
-            accepts, rejects, negatives, positives = _counted(
-                *(np.add.reduceat(times * mask, first, axis=1) for mask in of_class)
-            )
-            yield replace(
-                self,
-                false_accepts=accepts,
-                false_rejects=rejects,
-                negatives=negatives,
-                positives=positives,
-                negative_model=self.negative_model and self.negative_model.resampled(drawn),
-                positive_model=self.positive_model and self.positive_model.resampled(drawn),
-            )
-
-
-def _counted(negatives: Integers, positives: Integers) -> tuple[Integers, Integers, Integers, Integers]:
-    """From the counts of each distinct probability, ``(..., J - 1)``, to the errors at the cuts, and the sums."""
-    none = np.zeros((*negatives.shape[:-1], 1), np.int64)
-    true_rejects = np.concatenate([none, negatives.cumsum(-1)], -1)  # (..., J)
-    false_rejects = np.concatenate([none, positives.cumsum(-1)], -1)
-    total = true_rejects[..., -1:]
-    return total - true_rejects, false_rejects, np.asarray(total[..., 0]), np.asarray(false_rejects[..., -1])
+        """``(J,)``."""
+        return np.asarray(self.false_rejects / self.positives)
 
 
 def _cuts(levels: Floats) -> Floats:

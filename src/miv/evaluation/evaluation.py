@@ -9,17 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miv.evaluation.error_curve import chosen_clusters, cluster_words, clusters_of
+from miv.evaluation.error_curve import chosen_clusters, cluster_words, clusters_of, rate_interval
 from miv.evaluation.metrics import GroupRow, classification_metrics, entropy_metrics, group_table
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.witnesses import RANKED_BY, WITNESS_METRICS, witness_metrics, witness_rankings
-from miv.files.arrays import Integers, Mask
+from miv.files.arrays import Mask
 from miv.runtime import aligned_table
 from miv.verifier.decisions import OperatingPoint
 
 # Does a promised rate hold on the set at hand? The rate with an interval that respects clusters.
 
-_CONFIDENCE = 0.95
 _SHORT = {"false-accept": "far", "false-reject": "frr"}
 # The goal is a text from a file: a number counts if it goes on to a comma, a space or the end; that of "1e" does not.
 _PROMISED = re.compile(r"(false-accept|false-reject) rate <= (\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?=[,\s]|$)")
@@ -65,30 +64,6 @@ def check_words(check: dict[str, Any]) -> str:
     span = f"[{check['low']:.3f}, {check['high']:.3f}]"
     rate = f"{check['rate']} <= {check['goal']:g}"
     return f"goal {rate} {verb}: {check['measured']:.3f} {span}, 95% interval by {by}{chance}"
-
-
-def rate_interval(wrong: Mask, cluster: Integers) -> tuple[float, float]:
-    """Return the interval of an error rate from errors ``(n,)`` in clusters.
-
-    >>> [round(end, 3) for end in rate_interval(np.arange(20) < 2, np.arange(20))]  # Clopper and Pearson
-    [0.012, 0.317]
-    """
-    from scipy.special import betaincinv, stdtrit
-
-    n, errors = len(wrong), int(wrong.sum())
-    _, place, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
-    groups, rate, tail = len(sizes), errors / n, (1 - _CONFIDENCE) / 2
-    most = float((sizes**2).sum() / n)
-    effect = most if groups < n else 1.0  # without errors, or with nothing else, it cannot be measured
-    if 0 < errors < n and groups > 1:
-        scatter = float(((np.bincount(place, wrong) - rate * sizes) ** 2).sum())
-        effect = scatter / (n * rate * (1 - rate)) * groups / (groups - 1) * (n - 1) / n
-    few = stdtrit(max(n - 1, 1), 1 - tail) / stdtrit(max(groups - 1, 1), 1 - tail)
-    effective = n / min(max(effect, 1.0), max(most, 1.0)) * few**2
-    right = effective * (1 - rate)
-    low = 0.0 if errors == 0 else float(betaincinv(effective * rate, right + 1, tail))
-    high = 1.0 if errors == n else float(betaincinv(effective * rate + 1, right, 1 - tail))
-    return (low, high) if math.isfinite(low + high) else (0.0, 1.0)
 
 
 # An evaluation as plain-text tables that line up in every terminal, log and mail.

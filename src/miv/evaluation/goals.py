@@ -1,16 +1,15 @@
-"""Goals for a threshold: equal errors, a bound on one or both kinds of error, or the lowest cost."""
+"""Goals for a threshold: equal errors, or a bound on one or both kinds of error."""
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from miv.errors import MIVError
-from miv.evaluation.error_curve import CONFIDENCE, ErrorCurve, ErrorEvidence, upper_bound
-from miv.files.arrays import Floats, Integers
+from miv.evaluation.error_curve import CONFIDENCE, ErrorCurve, ErrorEvidence, rate_interval, upper_bound
+from miv.files.arrays import Floats, Integers, Labels, Mask
 
 
 class Goal(ABC):
@@ -22,10 +21,10 @@ class Goal(ABC):
         """The goal in words."""
 
     @abstractmethod
-    def pick(self, curve: ErrorCurve) -> Integers:
-        """Return the index of the cut, ``()`` or, for a batch of resampled curves, ``(R,)``."""
+    def pick(self, curve: ErrorCurve) -> int:
+        """Return the index of the cut."""
 
-    def pick_lower(self, curve: ErrorCurve) -> Integers:
+    def pick_lower(self, curve: ErrorCurve) -> int:
         """Return the index of the cut below which the decision is no; by default the same, so that none is unsure."""
         return self.pick(curve)
 
@@ -39,8 +38,8 @@ class Goal(ABC):
 
     def check(self, curve: ErrorCurve) -> None:
         """Raise an error if the data cannot support the goal, or the verifier cannot reach it."""
-        cut = int(self.pick(curve))
-        exemplars = int(curve.negatives + curve.positives)
+        cut = self.pick(curve)
+        exemplars = curve.negatives + curve.positives
         accepted = int(curve.false_accepts[cut] + curve.positives - curve.false_rejects[cut])
         accepts, rejects = float(curve.false_accept_rate[cut]), float(curve.false_reject_rate[cut])
         if accepted in (0, exemplars):
@@ -101,27 +100,26 @@ class RateAtMost(Goal):
         evidence = self._evidence(curve)
         return evidence.clusters < min(evidence.exemplars, self._needed)
 
-    def pick(self, curve: ErrorCurve) -> Integers:
+    def pick(self, curve: ErrorCurve) -> int:
         cut = self._counted(curve)
         model = curve.negative_model if self.kind == "accept" else curve.positive_model
         if model is None or not self._needs_model(curve):
             return cut
         if self.kind == "accept":  # a cut is certainly above the limit if it rejects everything up to it
-            lowest = np.searchsorted(curve.below, model.limit(self.rate))
-            return np.maximum(cut, np.minimum(lowest, len(curve.cuts) - 1))
-        highest = np.searchsorted(curve.above, -model.limit(self.rate), side="right") - 1
-        return np.minimum(cut, np.maximum(highest, 0))
+            lowest = int(np.searchsorted(curve.below, model.limit(self.rate)))
+            return max(cut, min(lowest, len(curve.cuts) - 1))
+        highest = int(np.searchsorted(curve.above, -model.limit(self.rate), side="right")) - 1
+        return min(cut, max(highest, 0))
 
-    def _counted(self, curve: ErrorCurve) -> Integers:
-        """The cut by counted errors. Shares are compared, because counts differ in resampled curves."""
+    def _counted(self, curve: ErrorCurve) -> int:
+        """The cut by counted errors."""
         evidence = self._evidence(curve)
         self._check_enough(evidence)
         errors = np.arange(math.floor(self.rate * evidence.exemplars) + 1)
         allowed = max(int(np.searchsorted(evidence.upper_bound(errors), self.rate, side="right")) - 1, 0)
         if self.kind == "accept":  # errors fall along the cuts: take the lowest cut
-            return np.asarray((curve.false_accepts * evidence.exemplars > allowed * curve.negatives[..., None]).sum(-1))
-        within = curve.false_rejects * evidence.exemplars <= allowed * curve.positives[..., None]
-        return np.asarray(within.sum(-1) - 1)  # errors rise along the cuts: take the highest cut
+            return int((curve.false_accepts > allowed).sum())
+        return int((curve.false_rejects <= allowed).sum()) - 1  # errors rise along the cuts: take the highest cut
 
     def _check_enough(self, evidence: ErrorEvidence) -> None:
         """Raise an error if even zero errors would not be enough evidence."""
@@ -159,9 +157,9 @@ class RateAtMost(Goal):
 
     def check(self, curve: ErrorCurve) -> None:
         if self.kind == "accept":
-            errors, total, verb, labels = curve.false_rejects, int(curve.positives), "accepts", "positives"
+            errors, total, verb, labels = curve.false_rejects, curve.positives, "accepts", "positives"
         else:
-            errors, total, verb, labels = curve.false_accepts, int(curve.negatives), "rejects", "negatives"
+            errors, total, verb, labels = curve.false_accepts, curve.negatives, "rejects", "negatives"
         if int(errors[self.pick(curve)]) < total:
             super().check(curve)
             return
@@ -195,68 +193,22 @@ class EqualErrors(Goal):
     def words(self) -> str:
         return "equal error rate"
 
-    def pick(self, curve: ErrorCurve) -> Integers:
-        return np.asarray(np.abs(curve.false_accept_rate - curve.false_reject_rate).argmin(-1))
+    def pick(self, curve: ErrorCurve) -> int:
+        return int(np.abs(curve.false_accept_rate - curve.false_reject_rate).argmin())
 
-    def rate(self, curve: ErrorCurve) -> Floats:
-        """The mean ``(...)`` of both rates at the cut where they are closest."""
-        both = (curve.false_accept_rate + curve.false_reject_rate) / 2
-        return np.asarray(np.take_along_axis(both, self.pick(curve)[..., None], -1)[..., 0])
+    def rate(self, curve: ErrorCurve) -> float:
+        """The mean of both rates at the cut where they are closest."""
+        cut = self.pick(curve)
+        return float(curve.false_accept_rate[cut] + curve.false_reject_rate[cut]) / 2
 
     def check(self, curve: ErrorCurve) -> None:
-        rate = float(self.rate(curve))
+        rate = self.rate(curve)
         if rate >= 0.5:
             raise MIVError(
                 f"The equal error rate is {rate:.2g}, no better than a coin toss. Expected less than 0.5. Train a "
                 "better verifier, and check that label 1 means a bag with something of the query's class."
             )
         super().check(curve)
-
-
-@dataclass(frozen=True)
-class LeastCost(Goal):
-    """The lowest expected cost per exemplar; ``prior`` is the share of positives, by default that of the data."""
-
-    false_accept: float
-    false_reject: float
-    prior: float | None = None
-
-    def __post_init__(self) -> None:
-        if not (0 < self.false_accept < math.inf and 0 < self.false_reject < math.inf):
-            raise MIVError(f"The costs are {self.false_accept:g} and {self.false_reject:g}. Expected both above 0.")
-        if self.prior is not None and not 0 < self.prior < 1:
-            raise MIVError(f"The prior is {self.prior:g}. Expected a share of positives between 0 and 1.")
-
-    @property
-    def words(self) -> str:
-        prior = "that of the validation data" if self.prior is None else f"{self.prior:g}"
-        costs = f"a false accept costs {self.false_accept:g}, a false reject {self.false_reject:g}"
-        return f"least cost, where {costs} and the share of positives is {prior}"
-
-    def pick(self, curve: ErrorCurve) -> Integers:
-        accept, reject = self._prices(curve)
-        cost = accept[..., None] * curve.false_accept_rate + reject[..., None] * curve.false_reject_rate
-        return np.asarray(cost.argmin(-1))
-
-    def check(self, curve: ErrorCurve) -> None:
-        super().check(curve)
-        cut = int(self.pick(curve))
-        accept, reject = (float(price) for price in self._prices(curve))
-        accepts, rejects = curve.false_accepts[cut], curve.false_rejects[cut]
-        rates = float(curve.of_negatives.upper_bound(accepts)), float(curve.of_positives.upper_bound(rejects))
-        highest, constant = accept * rates[0] + reject * rates[1], min(accept, reject)
-        if highest >= constant:
-            raise MIVError(
-                f"Too few data for {self.words}. The best threshold accepts {accepts:,} of {curve.negatives:,} "
-                f"negatives and rejects {rejects:,} of {curve.positives:,} positives. The true rates may be up to "
-                f"{rates[0]:.2g} and {rates[1]:.2g}; an exemplar then costs {highest:.3g}, and the answer "
-                f"{'no' if reject <= accept else 'yes'} to everything costs {constant:.3g}. Use more data."
-            )
-
-    def _prices(self, curve: ErrorCurve) -> tuple[Floats, Floats]:
-        """The mean cost ``(...)`` per exemplar of accepting all negatives, and of rejecting all positives."""
-        share = curve.positives / (curve.positives + curve.negatives) if self.prior is None else np.array(self.prior)
-        return np.asarray(self.false_accept * (1 - share)), np.asarray(self.false_reject * share)
 
 
 @dataclass(frozen=True)
@@ -273,10 +225,10 @@ class BothAtMost(Goal):
     def words(self) -> str:
         return f"{self.far.words}, {self.frr.words}"
 
-    def pick(self, curve: ErrorCurve) -> Integers:
+    def pick(self, curve: ErrorCurve) -> int:
         return self._both(curve)[1]
 
-    def pick_lower(self, curve: ErrorCurve) -> Integers:
+    def pick_lower(self, curve: ErrorCurve) -> int:
         return self._both(curve)[0]
 
     def promised(self) -> dict[str, float]:
@@ -289,18 +241,17 @@ class BothAtMost(Goal):
         self.far.check(curve)
         self.frr.check(curve)
 
-    def _both(self, curve: ErrorCurve) -> tuple[Integers, Integers]:
+    def _both(self, curve: ErrorCurve) -> tuple[int, int]:
         # A higher threshold accepts fewer negatives, and a lower one rejects fewer positives: if the lowest allowed
         # for the first is below the highest allowed for the second, everything between them keeps both.
         upper, lower = self.far.pick(curve), self.frr.pick(curve)
-        single = np.clip(EqualErrors().pick(curve), upper, np.maximum(lower, upper))
-        return np.where(upper <= lower, single, lower), np.where(upper <= lower, single, upper)
+        if lower < upper:
+            return lower, upper
+        single = min(max(EqualErrors().pick(curve), upper), lower)
+        return single, single
 
 
-_FORMS = (
-    "eer, far=0.01, frr=0.05, both as far=0.01,frr=0.05, or cost=FALSE_ACCEPT:FALSE_REJECT[:PRIOR] such as "
-    "cost=10:1:0.2"
-)
+_FORMS = "eer, far=0.01, frr=0.05, or both as far=0.01,frr=0.05"
 
 
 def parse_goal(text: str) -> Goal:
@@ -320,81 +271,49 @@ def parse_goal(text: str) -> Goal:
 
 def _parse_part(part: str, text: str) -> Goal:
     name, _, rest = part.strip().partition("=")
+    if name == "eer" and not rest:
+        return EqualErrors()
+    if name not in ("far", "frr"):
+        raise MIVError(f"The goal is {text!r}. Expected {_FORMS}.")
     try:
-        numbers = [float(number) for number in rest.split(":")] if rest else []
+        rate = float(rest)
     except ValueError as error:
         raise MIVError(f"The goal is {text!r}: {error}. Expected {_FORMS}.") from error
-    if name == "eer" and not numbers:
-        return EqualErrors()
-    if name in ("far", "frr") and len(numbers) == 1:
-        return RateAtMost("accept" if name == "far" else "reject", numbers[0])
-    if name == "cost" and len(numbers) in (2, 3):
-        return LeastCost(*numbers)
-    raise MIVError(f"The goal is {text!r}. Expected {_FORMS}.")
+    return RateAtMost("accept" if name == "far" else "reject", rate)
 
 
 # The thresholds of a goal and the errors at them, each with its interval.
 
 
-def point_rates(curve: ErrorCurve, goal: Goal, resampled: Iterator[ErrorCurve]) -> dict[str, Any]:
-    """The thresholds, the errors at them, the share of unsure and the equal error rate, each with its interval.
-
-    The thresholds and the equal error rate are recomputed in each round; the errors and the share of unsure are those
-    of the chosen thresholds.
-    """
-    place, lower = goal.pick(curve), goal.pick_lower(curve)
-    two = bool(lower < place)
-    values = _figures(curve, place, lower, place, lower, two=two)
-    draws = [_figures(drawn, place, lower, goal.pick(drawn), goal.pick_lower(drawn), two=two) for drawn in resampled]
-    rates: dict[str, Any] = {
-        name: interval(float(value), np.concatenate([drawn[name] for drawn in draws])) for name, value in values.items()
-    }
-    # Resampling zero errors always gives zero; the exact bound says how high the true rate may be.
-    accepts, rejects, promised = curve.false_accepts[place], curve.false_rejects[lower], goal.promised()
-    counted = {"false_accept_rate": (accepts, curve.of_negatives), "false_reject_rate": (rejects, curve.of_positives)}
-    for name, (errors, evidence) in counted.items():
-        rates[name] |= {
+def point_rates(curve: ErrorCurve, goal: Goal, probability: Floats, label: Labels, cluster: Integers) -> dict[str, Any]:
+    """The errors at the thresholds and the share of unsure, each with its interval, and the equal error rate."""
+    upper, lower = (curve.cuts[cut] for cut in (goal.pick(curve), goal.pick_lower(curve)))
+    yes, no, promised = probability >= upper, probability < lower, goal.promised()
+    rates: dict[str, Any] = {}
+    for name, wrong, of, evidence in (
+        ("false_accept_rate", yes, label == 0, curve.of_negatives),
+        ("false_reject_rate", no, label == 1, curve.of_positives),
+    ):
+        errors = np.asarray(wrong[of].sum())
+        rates[name] = _with_interval(wrong[of], cluster[of]) | {
             "errors": int(errors),
             "effective_exemplars": float(evidence.effective(errors)),
             "at_most": min(float(evidence.upper_bound(errors)), promised.get(name, 1.0)),
         }
-    exemplars = int(curve.negatives + curve.positives)
-    rates["accuracy"] = 1 - int(curve.false_accepts[place] + curve.false_rejects[place]) / exemplars
-    if two:
-        negatives, positives = (int(count) for count in _unsure(curve, place, lower))
-        rates["unsure"] |= {
-            "exemplars": negatives + positives,
-            "of_negatives": float(negatives / curve.negatives),
-            "of_positives": float(positives / curve.positives),
+    rates["eer"] = {"value": EqualErrors().rate(curve)}
+    rates["accuracy"] = float((yes == label).mean())
+    if lower < upper:
+        unsure = ~yes & ~no
+        rates["unsure"] = _with_interval(unsure, cluster) | {
+            "exemplars": int(unsure.sum()),
+            "of_negatives": float(unsure[label == 0].mean()),
+            "of_positives": float(unsure[label == 1].mean()),
         }
-        decided = exemplars - negatives - positives
-        rates["accuracy_of_decided"] = 1 - int(accepts + rejects) / decided if decided else None
+        right = np.where(label == 1, yes, no)[~unsure]
+        rates["accuracy_of_decided"] = float(right.mean()) if len(right) else None
     return rates
 
 
-def interval(value: float, resampled: Floats) -> dict[str, Any]:
-    """A value with the interval of its resamples."""
-    low, high = np.quantile(resampled, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return {"value": value, "low": float(low), "high": float(high)}
-
-
-def _figures(
-    curve: ErrorCurve, place: Integers, lower: Integers, own: Integers, own_lower: Integers, *, two: bool
-) -> dict[str, Floats]:
-    """Figures ``(...)`` at the chosen cuts ``place`` and ``lower``; the thresholds are the curve's own."""
-    figures = {
-        "threshold": curve.cuts[own],
-        "false_accept_rate": curve.false_accept_rate[..., place],
-        "false_reject_rate": curve.false_reject_rate[..., lower],
-        "eer": EqualErrors().rate(curve),
-    }
-    if two:
-        figures["lower_threshold"] = curve.cuts[own_lower]
-        figures["unsure"] = sum(_unsure(curve, place, lower)) / (curve.negatives + curve.positives)
-    return figures
-
-
-def _unsure(curve: ErrorCurve, place: Integers, lower: Integers) -> tuple[Integers, Integers]:
-    """The negatives and positives ``(...)`` between the cuts ``lower`` and ``place``."""
-    negatives = curve.false_accepts[..., lower] - curve.false_accepts[..., place]
-    return np.asarray(negatives), np.asarray(curve.false_rejects[..., place] - curve.false_rejects[..., lower])
+def _with_interval(hits: Mask, cluster: Integers) -> dict[str, float]:
+    low, high = rate_interval(hits, cluster)
+    return {"value": float(hits.mean()), "low": low, "high": high}

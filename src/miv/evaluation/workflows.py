@@ -15,7 +15,7 @@ from miv.data.folder import is_set
 from miv.errors import MIVError, MIVWarning, unknown_name
 from miv.evaluation.calibration import Calibration, check_point_card, write_point_card
 from miv.evaluation.calibration import calibrate as fit_operating_point
-from miv.evaluation.curves import CALIBRATION_FILES, CURVE_FILES, write_curves
+from miv.evaluation.curves import CURVE_FILES, write_curves
 from miv.evaluation.error_curve import ClusterBy
 from miv.evaluation.evaluation import Evaluation
 from miv.evaluation.evaluation import evaluate as evaluate_predictions
@@ -111,7 +111,6 @@ def calibrate(
     witnesses: WitnessesBy | None = None,
     cluster_by: ClusterBy | None = None,
     out_of_distribution: float | None = None,
-    plots: StrPath | None = None,
     cache: StrPath | None = None,
     overwrite: bool = False,
     verbose: bool = False,
@@ -122,7 +121,7 @@ def calibrate(
         model: a run, or the folder of a verifier.
         exemplars: an ``ExemplarSet``, a dict of them by split, a folder of splits, or the folder of one set.
         split: the split to calibrate on, if there are several.
-        goal: ``eer``, ``far=0.01``, ``frr=0.05``, ``far=0.01,frr=0.05`` for two thresholds, or ``cost=10:1``.
+        goal: ``eer``, ``far=0.01``, ``frr=0.05``, or ``far=0.01,frr=0.05`` for two thresholds.
         scaling: ``auto``, ``none``, ``temperature``, ``platt`` or ``isotonic``.
         epsilon: share of true witnesses that may be missed.
         witnesses: how to rank witnesses; by default attention if the pooling has it, else ``leave_one_out``.
@@ -130,9 +129,8 @@ def calibrate(
             ``query`` or a ``group``. By default the first of these that is known, except groups.
         out_of_distribution: false-alarm rate of the out-of-distribution check, which is fitted on the train split; 0
             removes the check. By default 0.01, or the lowest rate that the data can promise.
-        plots: folder for ROC, DET and reliability curves; optional.
         cache: folder of cached features, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
-        overwrite: whether to replace an operating point and curves; otherwise they are an error.
+        overwrite: whether to replace an operating point; otherwise it is an error.
         verbose: whether to show progress on standard error.
     """
     model = Path(model)
@@ -142,8 +140,6 @@ def calibrate(
             "first: Verifier.from_pretrained(...).save_pretrained(FOLDER)."
         )
     parsed_goal = parse_goal(goal)
-    if plots is not None:
-        refuse_existing_in(Path(plots), CALIBRATION_FILES, overwrite=overwrite)
     name = _name_of(exemplars, split)
     if name in _NOT_FOR_CALIBRATION:
         raise MIVError(f"Cannot calibrate on {name}: {_NOT_FOR_CALIBRATION[name]}. Use validation data.")
@@ -181,8 +177,6 @@ def calibrate(
     data = {"name": name, "path": _where(exemplars), "fingerprint": chosen.fingerprint, **_sizes(chosen)}
     result = replace(result, point=replace(result.point, measured={"data": data, **result.point.measured}), limit=limit)
 
-    if plots is not None:
-        notes += [f"Wrote {picture}." for picture in result.write_pictures(Path(plots))]
     result.point.save(folder)
     if limit is not None:
         limit.save(folder)
