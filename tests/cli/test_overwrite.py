@@ -16,7 +16,7 @@ COMMANDS = {
     "sheet.html": ["data", "inspect", "data/test", "--exemplars", "2", "--sheet", "sheet.html"],
     "answers.parquet": ["evaluate", "model", "data", "--predictions", "answers.parquet"],
     "curves/precision_recall.svg": ["evaluate", "model", "data", "--plots", "curves"],
-    "report.md": [*REPORT, "--format", "markdown", "--out", "report.md"],
+    "report.md": [*REPORT, "--out", "report.md"],
 }
 
 

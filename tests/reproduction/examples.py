@@ -12,8 +12,6 @@ from miv.reproduction.grids import Cell, Setup
 from miv.reproduction.jobs import Job
 from miv.reproduction.results import Result, find_result, write_result
 
-CURVE = "stage,epoch,validation_auroc\nfrozen,1,0.5\nall,2,0.6\n"
-
 
 def job_of(model: str = "baseline", number: int = 0, *, tier: str = "cpu", task: str = "qmnist") -> Job:
     return Job(Cell(task, Setup(model, model), number), tier)
@@ -24,7 +22,6 @@ def document_of(job: Job, answers: Predictions, work: Path, test: str = "") -> d
     run = RunFolder(job.work_folder(work))
     run.predictions("test").parent.mkdir(parents=True, exist_ok=True)
     answers.save(run.predictions("test"))
-    run.metrics.write_text(CURVE)
     about = {
         "format": "miv-run",
         "version": 1,
@@ -36,7 +33,7 @@ def document_of(job: Job, answers: Predictions, work: Path, test: str = "") -> d
         "versions": {},
     }
     (run.path / "run.json").write_text(json.dumps(about))
-    return cell_document(job, about, evaluate(answers).document(), answers, run.metrics, work)
+    return cell_document(job, about, evaluate(answers).document(), answers, work)
 
 
 def finish(job: Job, answers: Predictions, results: Path, test: str = "") -> Result:

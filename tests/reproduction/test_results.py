@@ -1,7 +1,6 @@
-"""Finished cells on disk: what is refused, what stays, and that packing loses nothing."""
+"""Finished cells on disk: what is refused, and what stays."""
 
 import json
-import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,17 +10,20 @@ import pytest
 from filelock import FileLock
 
 from miv.errors import MIVError
-from miv.reproduction.results import RESULT, Result, find_result, pack_results, write_result
+from miv.reproduction.jobs import Job
+from miv.reproduction.results import find_result, write_result
 from tests.reproduction.examples import answers_of, document_of, finish, job_of
 
 ANSWERS = answers_of([1.0, -1.0, 1.0, -1.0], [1, 0, 0, 1], [True, False, True, False])
 Edit = Callable[[dict[str, Any]], object]
 
 
-def change(result: Result, edit: Edit) -> None:
-    document = json.loads((result.path / RESULT).read_text())
-    edit(document)
-    (result.path / RESULT).write_text(json.dumps(document))
+def change(job: Job, results: Path, edit: Edit) -> None:
+    """Edit the document of the only cell."""
+    path = job.result_file(results)
+    line = json.loads(path.read_text())
+    edit(line["result"])
+    path.write_text(json.dumps(line))
 
 
 def test_a_cell_has_the_error_of_each_figure_and_of_each_difference(tmp_path: Path) -> None:
@@ -49,23 +51,23 @@ def test_a_cell_has_the_error_of_each_figure_and_of_each_difference(tmp_path: Pa
 def test_a_result_with_other_settings_is_refused_and_stays(tmp_path: Path, edit: Edit, message: str) -> None:
     """Neither setting is named by the tier: the cell was computed with what was the default then."""
     result = finish(job_of(), ANSWERS, tmp_path)
-    change(result, edit)
-    before = (result.path / RESULT).read_bytes()
+    change(job_of(), tmp_path, edit)
+    before = job_of().result_file(tmp_path).read_bytes()
     with pytest.raises(MIVError, match=message):
         find_result(job_of(), tmp_path)
     with pytest.raises(MIVError, match="different settings"):
         write_result(job_of(), tmp_path, result.document)
-    assert (result.path / RESULT).read_bytes() == before
+    assert job_of().result_file(tmp_path).read_bytes() == before
 
 
 def test_a_cell_from_before_a_setting_came_stays_valid(tmp_path: Path) -> None:
-    result = finish(job_of(), ANSWERS, tmp_path)
+    finish(job_of(), ANSWERS, tmp_path)
 
     def as_before(document: dict[str, Any]) -> None:
         del document["config"]["select_by"]
         document["description"]["data"]["options"] = {"round": 0}
 
-    change(result, as_before)
+    change(job_of(), tmp_path, as_before)
     assert find_result(job_of(), tmp_path) is not None
 
 
@@ -74,22 +76,22 @@ def test_a_cell_from_before_a_setting_came_stays_valid(tmp_path: Path) -> None:
     [
         lambda text: text.replace('"paired"', '"pair"'),
         lambda text: text.replace('"auroc"', '"area"'),
-        lambda text: text[:-20],
-        lambda _: "{}",
+        lambda text: text.replace("miv-result", "miv-run"),
     ],
 )
 def test_a_damaged_cell_is_not_done_and_the_remedy_is_said(tmp_path: Path, damage: Callable[[str], str]) -> None:
-    path = finish(job_of(), ANSWERS, tmp_path).path
-    (path / RESULT).write_text(damage((path / RESULT).read_text()))
-    with pytest.raises(MIVError, match="Remove the folder to compute the cell again"):
+    finish(job_of(), ANSWERS, tmp_path)
+    path = job_of().result_file(tmp_path)
+    path.write_text(damage(path.read_text()))
+    with pytest.raises(MIVError, match="Remove its line to compute the cell again"):
         find_result(job_of(), tmp_path)
-    shutil.rmtree(path)
+    path.write_text("")
     assert find_result(job_of(), tmp_path) is None
 
 
 def test_cells_of_earlier_versions_are_refused_with_a_reason(tmp_path: Path) -> None:
-    result = finish(job_of(), ANSWERS, tmp_path)
-    change(result, lambda document: document.update(version=1))
+    finish(job_of(), ANSWERS, tmp_path)
+    change(job_of(), tmp_path, lambda document: document.update(version=1))
     with pytest.raises(MIVError, match="has version 1; this miv reads version 2"):
         find_result(job_of(), tmp_path)
     packed = tmp_path / "cpu" / "claims.jsonl"
@@ -109,45 +111,28 @@ def test_two_that_computed_the_same_cell_leave_the_first(tmp_path: Path) -> None
         second.start()
         second.join(0.3)
         assert second.is_alive()
-        job.result_folder(results).mkdir(parents=True)
-        (job.result_folder(results) / RESULT).write_text(json.dumps(first_document))
+        job.result_file(results).parent.mkdir()
+        job.result_file(results).write_text(json.dumps({"cell": job.result_name, "result": first_document}))
     second.join()
     result = find_result(job, results)
     assert result is not None
     assert result.metrics["auroc"] == 0.5
 
 
-def test_packing_keeps_every_cell_and_gives_the_same_file_in_any_order(tmp_path: Path) -> None:
+def test_a_file_has_every_cell_in_the_same_order(tmp_path: Path) -> None:
     jobs = [job_of("pma"), job_of("baseline", 1), job_of("msa", task="claims")]
     before = [finish(job, ANSWERS, tmp_path / "one").document for job in jobs]
-    assert pack_results(tmp_path / "one") == {
-        tmp_path / "one/cpu/qmnist.jsonl": 2,
-        tmp_path / "one/cpu/claims.jsonl": 1,
-    }
-    assert sorted(path.name for path in (tmp_path / "one/cpu").iterdir()) == ["claims.jsonl", "qmnist.jsonl"]
-    packed = [find_result(job, tmp_path / "one") for job in jobs]
-    assert [result and result.document for result in packed] == before
     for job, document in reversed(list(zip(jobs, before, strict=True))):
         write_result(job, tmp_path / "two", document)
-        pack_results(tmp_path / "two")
     for name in ("claims", "qmnist"):
         assert (tmp_path / f"one/cpu/{name}.jsonl").read_bytes() == (tmp_path / f"two/cpu/{name}.jsonl").read_bytes()
-    assert pack_results(tmp_path / "one") == {}
+    assert sorted(path.name for path in (tmp_path / "one/cpu").iterdir()) == ["claims.jsonl", "qmnist.jsonl"]
+    assert [find_result(job, tmp_path / "one").document for job in jobs] == before  # type: ignore[union-attr]
 
 
-def test_what_must_not_be_packed_is_named_and_stays(tmp_path: Path) -> None:
-    result = finish(job_of(), ANSWERS, tmp_path)
-    document = (result.path / RESULT).read_text()
-    pack_results(tmp_path)
-    result.path.mkdir(parents=True)
-    (result.path / RESULT).write_text(document.replace('"seconds": 60.0', '"seconds": 61.0'))
-    with pytest.raises(MIVError, match="different results for one cell"):
-        pack_results(tmp_path)
-    (result.path / RESULT).write_text("{}")
-    with pytest.raises(MIVError, match="not a result"):
-        pack_results(tmp_path)
-    packed = tmp_path / "cpu" / "qmnist.jsonl"
-    packed.write_text(packed.read_text() * 2)
-    shutil.rmtree(result.path)
+def test_a_cell_that_is_there_twice_is_named(tmp_path: Path) -> None:
+    finish(job_of(), ANSWERS, tmp_path)
+    path = job_of().result_file(tmp_path)
+    path.write_text(path.read_text() * 2)
     with pytest.raises(MIVError, match="baseline/round-0 is there twice"):
         find_result(job_of(), tmp_path)

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from miv.cli.app import JsonOption, OverwriteOption, app
-from miv.errors import MIVError, StoppedByUser, unknown_name
+from miv.errors import MIVError, StoppedByUser
 from miv.files.atomic import refuse_existing, refuse_existing_in
 from miv.files.cache import cache_folder
 
 if TYPE_CHECKING:
     from miv.reproduction.grids import Experiment
     from miv.reproduction.jobs import Job, JobFolders
-
-FORMATS = ("terminal", "markdown", "html")
 
 
 @app.command("reproduce")
@@ -34,13 +32,9 @@ def reproduce(
     encoder: Annotated[str, typer.Option(help="Sentence encoder: minilm, a folder, or a name on the hub.")] = "minilm",
     parallel: Annotated[int, typer.Option(min=1, help="Number of cells to run in parallel; they share cores.")] = 1,
     report_only: Annotated[bool, typer.Option("--report-only", help="Only report existing results.")] = False,
-    form: Annotated[str, typer.Option("--format", help="terminal, markdown or html.")] = "terminal",
-    out: Annotated[Path | None, typer.Option(help="Report file.", show_default="standard output")] = None,
-    plots: Annotated[
-        Path | None, typer.Option(help="Folder for figures (PNG and SVG).", show_default="figures only in HTML")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Markdown file to write.", show_default="standard output")] = None,
+    plots: Annotated[Path | None, typer.Option(help="Folder for figures (PNG and SVG).")] = None,
     overwrite: OverwriteOption = False,
-    pack: Annotated[bool, typer.Option("--pack", help="Only move finished cells into one file per task.")] = False,
     conclusions: Annotated[bool, typer.Option("--conclusions", help="Only judge the paper's claims.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -53,22 +47,15 @@ def reproduce(
     from miv.reproduction.jobs import Job, JobFolders, find_tier
 
     budget, numbers = find_tier(tier), parse_rounds(rounds)
-    if form not in FORMATS:
-        raise unknown_name("format", form, FORMATS)
-    if json and form != "terminal":
-        raise MIVError(f"--json and --format {form} cannot be combined. Use one of them.")
-    if out is not None and not (pack or list_all):
+    if out is not None and not list_all:
         refuse_existing(out, overwrite=overwrite)
-    if (pack or conclusions) and task is not None:
-        raise MIVError(f"{'--pack' if pack else '--conclusions'} is for all tasks at once. Remove {task}.")
-    if pack:
-        _pack(results)
-        return
     if conclusions:
+        if task is not None:
+            raise MIVError(f"--conclusions is for all tasks at once. Remove {task}.")
         from miv.cli.reproduce_output import write_report
         from miv.reproduction.tables import conclude
 
-        write_report([conclude(results, tier, numbers)], "json" if json else form, out, None)
+        write_report([conclude(results, tier, numbers)], json, out, None)
         return
     if task is None and not list_all:
         raise MIVError("The task is missing. Try `miv reproduce qmnist classification`; --list shows all experiments.")
@@ -96,17 +83,7 @@ def reproduce(
     from miv.reproduction.tables import build_section
 
     evidence = [CellEvidence(table.task, tier, tuple(numbers), results, encoder) for table in chosen]
-    write_report(list(map(build_section, chosen, evidence)), "json" if json else form, out, plots)
-
-
-def _pack(results: Path) -> None:
-    from miv.reproduction.results import pack_results
-
-    packed = pack_results(results)
-    for path, count in packed.items():
-        typer.echo(f"Packed {count} cell{'s' * (count != 1)} into {path}.", err=True)
-    if not packed:
-        typer.echo(f"{results} has no cells to pack.", err=True)
+    write_report(list(map(build_section, chosen, evidence)), json, out, plots)
 
 
 def parse_rounds(text: str) -> list[int]:

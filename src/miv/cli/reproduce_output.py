@@ -2,10 +2,8 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from io import StringIO
 from json import dumps
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import typer
@@ -16,33 +14,25 @@ from miv.files.atomic import whole_file
 from miv.reproduction.grids import Experiment
 from miv.reproduction.jobs import Job, JobFolders, raw_folder
 from miv.reproduction.results import find_result
-from miv.reproduction.tables import Section, html_page, markdown, write_plots
+from miv.reproduction.tables import Section, markdown, write_plots
 from miv.runtime import table_of
 
 
-def write_report(sections: Sequence[Section], form: str, out: Path | None, plots: Path | None) -> None:
-    """Write the report to a file or to standard output; pictures go to a folder, or into the HTML."""
-    with TemporaryDirectory() as temporary:
-        drawn, folder = {}, plots or (Path(temporary) if form == "html" else None)
-        if folder is not None:
-            drawn = {section.key: write_plots(section, folder) for section in sections}
-        if form == "json":
-            text = dumps([section.document for section in sections], ensure_ascii=False, indent=2) + "\n"
-        elif form == "html":
-            text = html_page(sections, drawn)
-        elif form == "markdown":
-            text = markdown(sections, drawn, Path.cwd() if out is None else out.parent)
-        else:
-            from rich.console import Console
-            from rich.markdown import Markdown
+def write_report(sections: Sequence[Section], json: bool, out: Path | None, plots: Path | None) -> None:
+    """Write the report as JSON, as Markdown to a file, or for the terminal; and its plots to a folder."""
+    drawn = {} if plots is None else {section.key: write_plots(section, plots) for section in sections}
+    if json:
+        text = dumps([section.document for section in sections], ensure_ascii=False, indent=2) + "\n"
+    elif out is not None:
+        text = markdown(sections, drawn, out.parent)
+    else:
+        from rich.console import Console
+        from rich.markdown import Markdown
 
-            wide = None if sys.stdout.isatty() and out is None else 160  # a file must not depend on the terminal width
-            console = Console(width=wide, highlight=False, file=None if out is None else StringIO(), record=True)
-            for section in sections:
-                console.print(Markdown(section.markdown()))
-            if out is None:
-                return
-            text = console.export_text()
+        console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+        for section in sections:
+            console.print(Markdown(section.markdown()))
+        return
     if out is None:
         print(text, end="")
         return

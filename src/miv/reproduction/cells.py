@@ -1,10 +1,7 @@
 """Compute one cell: build its data, train or resume, and measure; as a process of its own, with a JSON document."""
 
-import csv
 import json
 import math
-import os
-import platform
 import signal
 import sys
 from dataclasses import replace
@@ -12,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from filelock import FileLock, Timeout
 
 from miv.backbones.cache import embed_pool
@@ -44,7 +40,6 @@ from miv.training.stages import FROZEN
 from miv.verifier.network import Verifier
 
 DONE, FAILED, BUSY = 0, 1, 75  # exit codes, besides CTRL_C and TERMINATED
-_HISTORY = ("train_loss", "validation_loss", "validation_accuracy", "validation_auroc")
 Influences = dict[str, Floats]  # of each exemplar, by metric
 
 
@@ -59,13 +54,13 @@ def compute(job: Job, places: JobFolders, progress: Progress) -> dict[str, Any]:
         start = None if name is None else new_pooling_on(name, job.settings, sets["train"].pool)
         train(sets, job.settings, run.path, machine, data=task, start_from=start, resume=True, progress=progress)
     answers = _answers(run, sets["test"], places, progress)
-    return cell_document(job, run.read(), run.read_evaluation()["validation"], answers, run.metrics, places.work)
+    return cell_document(job, run.read(), run.read_evaluation()["validation"], answers, places.work)
 
 
 def cell_document(
-    job: Job, about: dict[str, Any], validation: dict[str, Any], answers: Predictions, curve: Path, work: Path
+    job: Job, about: dict[str, Any], validation: dict[str, Any], answers: Predictions, work: Path
 ) -> dict[str, Any]:
-    """The document of a finished cell; ``curve`` has the metrics by epoch, ``work`` the predictions of other cells."""
+    """The document of a finished cell; ``work`` has the predictions of other cells."""
     measured = evaluate(answers).document()
     figures, groups, witnesses = _figures(measured), measured["groups"], measured["witnesses"] or {}
     influences = {metric: influence(answers, metric) for metric in figures}
@@ -85,13 +80,6 @@ def cell_document(
         "start": about.get("start"),  # the verifier whose weights training began with, and their hash
         "versions": about["versions"],
         "code": source_commit(),
-        "machine": {
-            "system": platform.system(),
-            "processor": platform.machine(),
-            "cores": os.cpu_count(),
-            "threads": torch.get_num_threads(),
-            "accelerator": "gpu" if torch.cuda.is_available() else "cpu",
-        },
         "validation": validation["classification"]
         | {name: value for name, value in (validation["witnesses"] or {}).items() if name in WITNESSES},
         "test": {
@@ -100,11 +88,9 @@ def cell_document(
             "figures": figures,
             "errors": {metric: _norm(some) for metric, some in influences.items()},
             "chance": {name.removesuffix("_chance"): witnesses[name] for name in witnesses if name.endswith("_chance")},
-            "entropy": measured["entropy"],
             "groups": groups and {row["group"]: [row[kind] for kind in ("tp", "tn", "fp", "fn")] for row in groups},
         },
         "paired": _paired(job, about["data"]["fingerprints"]["test"], influences, work),
-        "history": _history(curve),
     }
 
 
@@ -133,13 +119,6 @@ def _paired(job: Job, test: str, influences: Influences, work: Path) -> dict[str
 def _norm(influences: Floats) -> float | None:
     error = float(np.linalg.norm(influences))
     return error if math.isfinite(error) else None
-
-
-def _history(curve: Path) -> dict[str, list[Any]]:
-    with curve.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    numbers = {name: [float(row[name]) for row in rows] for name in _HISTORY if rows and rows[0].get(name)}
-    return {"stage": [row["stage"] for row in rows], "epoch": [int(row["epoch"]) for row in rows], **numbers}
 
 
 def new_pooling_on(name: str, settings: TrainingConfig, pool: InstancePool) -> EarlierVerifier:

@@ -9,7 +9,7 @@ from statistics import fmean
 
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
-from scipy.stats import kendalltau, spearmanr
+from scipy.stats import kendalltau
 
 from miv.backbones.hf_files import MINILM
 from miv.errors import MIVError
@@ -100,7 +100,7 @@ def difference(ours: Sequence[Result], theirs: Sequence[Result], metric: str) ->
         return None
     for our, their in pairs:
         if our.document["data"]["test"] != their.document["data"]["test"]:
-            raise MIVError(f"{our.path} and {their.path} were tested on different exemplars and cannot be compared.")
+            raise MIVError(f"{our.job} and {their.job} were tested on different exemplars and cannot be compared.")
     values = [our.metrics[metric] - their.metrics[metric] for our, their in pairs]
     errors = [our.error_of_difference(their, metric) for our, their in pairs]
     return _over_rounds(values, errors, [our for our, _ in pairs])
@@ -243,7 +243,6 @@ class Ranking:
     ours: Order
     paper: Order  # models printed with the same figure are equal
     kendall: float  # rank correlation: 1 for the same order, -1 for the opposite; NaN with fewer than three models
-    spearman: float
 
 
 def rankings(experiment: Experiment, evidence: CellEvidence) -> list[Ranking]:
@@ -267,9 +266,8 @@ def _ranking(experiment: Experiment, evidence: CellEvidence, metric: str) -> Ran
         return None
     ours = {row.model: fmean(r.metrics[metric] for r in evidence.of(row.setup, rounds)) for row in rows}
     enough = len(rows) > 2 and len(set(ours.values())) > 1 and len(set(paper.values())) > 1
-    pair = list(ours.values()), list(paper.values())
-    correlations = [float(test(*pair).statistic) if enough else math.nan for test in (kendalltau, spearmanr)]
-    return Ranking(metric, rounds, order(ours), order(paper), *correlations)
+    tau = float(kendalltau(list(ours.values()), list(paper.values())).statistic) if enough else math.nan
+    return Ranking(metric, rounds, order(ours), order(paper), tau)
 
 
 def order(figures: Mapping[str, float]) -> Order:

@@ -252,16 +252,19 @@ class Job:
     def digest(self) -> str:
         return hashlib.sha256(json.dumps(self.description, sort_keys=True).encode()).hexdigest()
 
-    def task_folder(self, results: Path) -> Path:
-        """Folder of the finished cells of this tier and task; the packed file is next to it."""
-        return results / self.tier_name / self.cell.task
+    def result_file(self, results: Path) -> Path:
+        """The file with the finished cells of this tier and task."""
+        return results / self.tier_name / f"{self.cell.task}.jsonl"
 
-    def result_folder(self, results: Path) -> Path:
-        return self.task_folder(results) / self.cell.setup.name / f"round-{self.cell.round}"
+    @property
+    def result_name(self) -> str:
+        """The name of the cell in that file."""
+        return f"{self.cell.setup.name}/round-{self.cell.round}"
 
     def work_folder(self, work: Path) -> Path:
         """Folder of the training run; other settings have another folder."""
-        return self.task_folder(work) / f"{self.cell.setup.name}-{self.digest[:8]}" / f"round-{self.cell.round}"
+        folder = f"{self.cell.setup.name}-{self.digest[:8]}"
+        return work / self.tier_name / self.cell.task / folder / f"round-{self.cell.round}"
 
     def log(self, work: Path) -> Path:
         return self.work_folder(work).with_suffix(".log")

@@ -1,13 +1,11 @@
-"""Finished cells on disk: one JSON document each, with settings, figures, their errors and the curve of training.
+"""Finished cells on disk: one JSON document each, with settings, figures and their errors.
 
 A document has no predictions and no weights, but the standard error of each figure over exemplars, and that of its
-difference to every model that a table compares it with. A cell is ``<tier>/<task>/<cell>/round-<n>/result.json`` until
-it is packed as a line of ``<tier>/<task>.jsonl``.
+difference to every model that a table compares it with. A cell is a line of ``<tier>/<task>.jsonl``.
 """
 
 import json
 import math
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,21 +16,18 @@ from filelock import FileLock
 
 from miv.errors import MIVError
 from miv.files.atomic import whole_file
-from miv.files.json import read_json_object
 from miv.files.tables import read_json_lines
-from miv.reproduction.grids import CLASSIFICATION, EXPERIMENTS
-from miv.reproduction.jobs import TIERS, Job, default_options
+from miv.reproduction.grids import CLASSIFICATION
+from miv.reproduction.jobs import Job, default_options
 from miv.training.config import TrainingConfig
 
 FORMAT, VERSION = "miv-result", 2
-RESULT = "result.json"
 _LOCK = ".lock"  # in the folder of results, held for a moment by whoever adds a cell
-_REMEDY = "Remove the folder to compute the cell again."
 
 # All that reports read, each by its path from the top.
 _NEEDED = (
     *("description.data.task", "description.data.options.round", "config.pooling", "best.stage", "best.epoch"),
-    *("seconds", "data.test", "paired", "history.validation_auroc"),
+    *("seconds", "data.test", "paired"),
     *(f"test.{name}" for name in ("exemplars", "positives", "errors", "chance", "groups")),
     *(f"test.figures.{name}" for name in CLASSIFICATION),
 )
@@ -40,10 +35,9 @@ _NEEDED = (
 
 @dataclass(frozen=True)
 class Result:
-    """A finished cell; ``path`` is the folder it has or had before it was packed."""
+    """A finished cell."""
 
     job: Job
-    path: Path
     document: dict[str, Any]
 
     @property
@@ -71,55 +65,51 @@ class Result:
 
 def find_result(job: Job, results: Path) -> Result | None:
     """The finished cell, if it exists; a damaged cell, or one with different settings, is an error."""
-    folder, remedy = job.result_folder(results), _REMEDY
-    if (folder / RESULT).is_file():
-        document = read_json_object(folder / RESULT, remedy)
-    else:
-        task = job.task_folder(results)
-        packed = read_packed(task).get(folder.relative_to(task).as_posix())
-        if packed is None:
-            return None
-        document, remedy = packed, f"Restore {packed_file(task)}."
-    check_document(folder / RESULT, document, remedy)
+    path = job.result_file(results)
+    document = read_cells(path).get(job.result_name)
+    if document is None:
+        return None
+    check_document(f"{path}, {job.result_name}", document)
     difference = _difference({**document["description"], "config": document["config"]}, job.description)
     if difference:
-        raise MIVError(f"{folder} was computed with different settings: {difference}. Move it away, or use --results.")
-    return Result(job, folder, document)
+        raise MIVError(
+            f"{path}: {job.result_name} was computed with different settings: {difference}. Remove its line, or use "
+            "--results."
+        )
+    return Result(job, document)
 
 
-def check_document(path: Path, document: Any, remedy: str) -> None:
-    """Raise an error for an invalid or incomplete document; ``remedy`` ends the message."""
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise MIVError(f"{path} is not a result: its format is not {FORMAT!r}. {remedy}")
+def check_document(what: str, document: dict[str, Any]) -> None:
+    """Raise an error for an invalid or incomplete document; ``what`` says where it is."""
+    remedy = "Remove its line to compute the cell again."
+    if document.get("format") != FORMAT:
+        raise MIVError(f"{what} is not a result: its format is not {FORMAT!r}. {remedy}")
     if document.get("version") != VERSION:
-        raise MIVError(f"{path} has version {document.get('version')!r}; this miv reads version {VERSION}. {remedy}")
+        raise MIVError(f"{what} has version {document.get('version')!r}; this miv reads version {VERSION}. {remedy}")
     for names in _NEEDED:
         value: Any = document
         for name in names.split("."):
             if not isinstance(value, dict) or name not in value:
-                raise MIVError(f"{path} is damaged: it lacks {names}. {remedy}")
+                raise MIVError(f"{what} is damaged: it lacks {names}. {remedy}")
             value = value[name]
 
 
-def write_result(job: Job, results: Path, document: Mapping[str, Any]) -> Path:
-    """Store a finished cell atomically; an existing one is not changed."""
-    folder = job.result_folder(results)
+def write_result(job: Job, results: Path, document: Mapping[str, Any]) -> None:
+    """Add a finished cell to its file atomically, in the order of the names; an existing one is not changed."""
     results.mkdir(parents=True, exist_ok=True)
     with FileLock(results / _LOCK):  # another command may have computed the same in a work folder of its own
-        if find_result(job, results) is None:
-            with whole_file(folder / RESULT) as temporary:
-                temporary.write_text(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
-    return folder
+        if find_result(job, results) is not None:
+            return
+        path = job.result_file(results)
+        cells = {**read_cells(path), job.result_name: document}
+        with whole_file(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+            for name in sorted(cells):
+                line = {"cell": name, "result": cells[name]}
+                file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n")
 
 
-def packed_file(folder: Path) -> Path:
-    """The file into which the cells below a folder are packed."""
-    return folder.with_name(folder.name + ".jsonl")
-
-
-def read_packed(folder: Path) -> Mapping[str, dict[str, Any]]:
-    """The packed cells of a folder by their path in it, such as ``pma/round-0``."""
-    path = packed_file(folder)
+def read_cells(path: Path) -> Mapping[str, dict[str, Any]]:
+    """The cells of a file by name, such as ``pma/round-0``; none if there is no file."""
     if not path.is_file():
         return {}
     state = path.stat()
@@ -137,37 +127,6 @@ def _read(path: Path, _modified: int, _size: int) -> Mapping[str, dict[str, Any]
             raise MIVError(f"{path}, line {number}: the cell {name} is there twice. Remove one of the lines.")
         cells[name] = document
     return cells
-
-
-def pack_results(results: Path) -> dict[Path, int]:
-    """Pack the cells of every tier and task into one file each; return how many were added to which file."""
-    results.mkdir(parents=True, exist_ok=True)
-    with FileLock(results / _LOCK):
-        tasks = [results / tier / task for tier in TIERS for task in EXPERIMENTS]
-        packed = {packed_file(task): _pack(task) for task in tasks if task.is_dir()}
-    return {path: count for path, count in packed.items() if count}
-
-
-def _pack(folder: Path) -> int:
-    """Move every cell below a folder into the packed file, which is whole before a folder is removed."""
-    cells = dict(read_packed(folder))
-    paths = [path for path in folder.glob(f"*/round-*/{RESULT}") if not path.parts[-3].startswith(".")]
-    for path in paths:
-        document, name = read_json_object(path, _REMEDY), path.parent.relative_to(folder).as_posix()
-        check_document(path, document, _REMEDY)
-        if cells.setdefault(name, document) != document:
-            raise MIVError(f"{path} and {packed_file(folder)} hold different results for one cell. Remove one of them.")
-    if paths:
-        with whole_file(packed_file(folder)) as temporary, temporary.open("w", encoding="utf-8") as file:
-            for name in sorted(cells):
-                line = {"cell": name, "result": cells[name]}
-                file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
-        for path in paths:
-            shutil.rmtree(path.parent)
-        for parent in (*{path.parent.parent for path in paths}, folder):
-            if not any(parent.iterdir()):
-                parent.rmdir()
-    return len(paths)
 
 
 def _difference(before: dict[str, Any], wanted: dict[str, Any]) -> str:

@@ -97,7 +97,7 @@ def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -
 def _outcome(job: Job, results: Path, seconds: float) -> str:
     result = find_result(job, results)
     if result is None:
-        raise MIVError(f"{job} succeeded, but {job.result_folder(results)} is missing. Was it removed?")
+        raise MIVError(f"{job} succeeded, but {job.result_file(results)} does not have it. Was it removed?")
     figures = "  ".join(f"{name} {result.metrics[name]:.3f}" for name in ("auroc", "i_auroc") if name in result.metrics)
     return f"Done    {job}: {figures}  in {seconds / 60:.1f} minutes"
 

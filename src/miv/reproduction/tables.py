@@ -1,6 +1,5 @@
 """The report of an experiment: plots, tables as plain values, and Markdown, from which all other forms come."""
 
-import base64
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,6 @@ import numpy as np
 
 from miv.evaluation.curves import QUIET, line_styles, picture
 from miv.evaluation.evaluation import TITLES
-from miv.evaluation.page import page_part, whole_page
 from miv.reproduction.claims import Verdict, claims_of, judge, judge_claims
 from miv.reproduction.comparison import (
     CellEvidence,
@@ -83,7 +81,7 @@ def build_section(experiment: Experiment, evidence: CellEvidence) -> Section:
     """The report of an experiment from its finished cells."""
     figures, tests = compare_figures(experiment, evidence), paired_tests(experiment, evidence)
     orders, claims = rankings(experiment, evidence), judge_claims(experiment.name, evidence)
-    alike, alike_tests = _score_alike(experiment, evidence)
+    alike = _score_alike(experiment, evidence)
     if experiment.name == "size_study":
         tables = _size_tables(figures)
     else:
@@ -109,10 +107,7 @@ def build_section(experiment: Experiment, evidence: CellEvidence) -> Section:
         "remarks": remarks,
         "figures": [_figure_document(figure) for figure in figures],
         "paired_tests": [_paired_document(test) for test in tests],
-        "scored_alike": {
-            "figures": [_figure_document(figure) for figure in alike],
-            "paired_tests": [_paired_document(test) for test in alike_tests],
-        },
+        "scored_alike": [_figure_document(figure) for figure in alike],
         "order": [_finite(asdict(ranking)) for ranking in orders],
         "claims": [claim.document() for claim in claims],
     }
@@ -214,14 +209,13 @@ def _p_text(p: float) -> str:
     return "p unknown" if math.isnan(p) else "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
-def _score_alike(experiment: Experiment, evidence: CellEvidence) -> tuple[list[Comparison], list[PairedTest]]:
-    """The figures and tests of witnesses ranked alike; empty if no cell has any."""
+def _score_alike(experiment: Experiment, evidence: CellEvidence) -> list[Comparison]:
+    """The figures of witnesses ranked alike; empty if no cell has any."""
     if not set(WITNESSES) <= set(experiment.metrics) or experiment.name == "size_study":
-        return [], []
+        return []
     figures = compare_figures(replace(experiment, metrics=ALIKE), evidence)
-    metrics = tuple(metric for metric in ALIKE if any(one.ours for one in figures if one.metric == metric))
-    tests = paired_tests(replace(experiment, metrics=metrics), evidence)
-    return [figure for figure in figures if figure.metric in metrics], tests
+    metrics = {figure.metric for figure in figures if figure.ours}
+    return [figure for figure in figures if figure.metric in metrics]
 
 
 def _size_tables(figures: Sequence[Comparison]) -> list[Table]:
@@ -321,22 +315,6 @@ def markdown(sections: Sequence[Section], plots: Mapping[str, Sequence[Path]], f
         return Path(os.path.relpath(path, folder)).as_posix()
 
     return "\n".join(section.markdown(list(map(link, plots.get(section.key, ())))) for section in sections)
-
-
-def html_page(sections: Sequence[Section], plots: Mapping[str, Sequence[Path]]) -> str:
-    """The report as one page with embedded plots."""
-    from markdown_it import MarkdownIt
-
-    def inside(path: Path) -> str:
-        return f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode()}"
-
-    reader = MarkdownIt("commonmark", {"html": False}).enable("table")
-    reader.validateLink = lambda url: True  # type: ignore[method-assign]  # our own pictures
-    parts = [section.markdown([inside(path) for path in plots.get(section.key, ())]) for section in sections]
-    body = reader.render("\n".join(parts))
-    title = sections[0].title if sections else "Nothing to report"
-    style = page_part("report.css") + "img { max-width: 100%; background: white; }"
-    return whole_page(title, f"<main>{body}</main>", style)
 
 
 # Our figures with their errors next to the paper's, as one picture per experiment: PNG and SVG.
