@@ -34,7 +34,7 @@ REFUSED = {
     "inspect": (["data", "inspect", DATA], PARQUET),
     "report": (["report", RUN, "--data", DATA], PARQUET),
     "evaluate": (["evaluate", RUN, DATA], PARQUET),
-    "reference": (["reference", DATA], PARQUET),
+    "baselines": (["baselines", DATA], PARQUET),
     "gallery": (["gallery", "create", "archive", "miv/digits"], GALLERY),
     "reproduce-train": (["reproduce", "qmnist", "headed", "--raw", "."], TRAINING),
     "serve": (["serve", "miv/digits"], "miv serve needs FastAPI and uvicorn. Run `pip install 'miv[serve]'`."),

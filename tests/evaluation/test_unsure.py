@@ -94,5 +94,5 @@ def test_without_overlap_one_threshold_keeps_both_rates() -> None:
 
 @pytest.mark.parametrize("text", ["far=0.1,far=0.2", "far=0.1,eer", "far=0.1,frr=0.1,frr=0.2", "far=0.1,", "eer,eer"])
 def test_two_goals_are_one_of_each_rate(text: str) -> None:
-    with pytest.raises(MIVError, match=r"Expected eer, far=0.01, frr=0.05, both as far=0.01,frr=0.05"):
+    with pytest.raises(MIVError, match=r"Expected eer, far=0.01, frr=0.05, or both as far=0.01,frr=0.05"):
         parse_goal(text)
