@@ -35,9 +35,9 @@ def checked() -> CheckedAnswer:
 def test_outcomes_and_citations(checked: CheckedAnswer) -> None:
     assert [one.outcome for one in checked.sentences] == [
         "not checked",
-        "supported",
-        "supported",
-        "unsupported",
+        "evidence found",
+        "evidence found",
+        "not in the sources",
         "not checked",
     ]
     assert [(one.number, one.source, one.sentence, one.text) for one in checked.citations] == [
@@ -54,23 +54,28 @@ def test_outcomes_and_citations(checked: CheckedAnswer) -> None:
 
 def test_it_prints_the_answer_with_citations(checked: CheckedAnswer) -> None:
     assert str(checked).split("\n") == [
-        "Supported means: a source holds evidence about this sentence. Contradictions (another number or",
-        'name, a missing "not") are not detected: read the citations.',
+        "Evidence found means: a source speaks about this sentence. Whether it confirms or contradicts it (a",
+        'missing "not", an opposite) is not judged: read the citations. Numbers, dates and names in no cited',
+        "source are marked.",
         "",
         "# Bees",
         "",
-        "Bees make sweet honey. [1] Wasps hunt for meat. [2] Cats play the piano. [NOT SUPPORTED; nearest",
-        "(a)[1][2]] Yes.",
+        "Bees make sweet honey. [1] Wasps hunt for meat. [2] Cats play the piano. [NOT IN THE SOURCES;",
+        "nearest (a)[1][2]] Yes.",
         "",
         "Citations:",
-        "[1]  bees.md, line 1: All bees make sweet honey.",
-        "[2]  wasps.txt, line 1: Most wasps hunt for fresh meat.",
+        "[1]  bees.md, line 1, sentence 2: All bees make sweet honey.",
+        "[2]  wasps.txt, line 1, sentence 1: Most wasps hunt for fresh meat.",
         "",
-        "Nearest to what is not supported (look there first):",
-        "(a)  bees.md, line 1: Bees live in hives.",
+        "Nearest to what is not in the sources (look there first):",
+        "(a)  bees.md, line 1, sentence 1: Bees live in hives.",
         "",
-        "2 of 3 sentences supported, 1 unsupported, 2 not checked (unsaved verifier, nearest, words in",
-        "common).",
+        "Evidence found on 2 of 3 sentences, 1 not in the sources, 2 not checked (unsaved verifier, nearest,",
+        "words in common).",
+        "False accepts are sentences without evidence in the sources that are called evidence found; false",
+        "rejects are sentences with evidence, confirming or contradicting, that are called not in the",
+        "sources. The rates are those of the verifier's calibration data, and not of false and true",
+        "sentences.",
     ]
 
 
@@ -90,13 +95,13 @@ def test_it_is_as_wide_as_the_terminal(
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     lengths = [len(line) for line in str(checked).splitlines()]
-    assert "[NOT SUPPORTED; " in str(checked)  # never on two lines, so that it can be searched
+    assert "[NOT IN THE SOURCES;" in str(checked)  # never on two lines, so that it can be searched
     assert widest - 12 < max(lengths) <= widest
 
 
 def test_the_document_has_everything(checked: CheckedAnswer) -> None:
     document = checked.document()
-    assert document["counts"] == {"supported": 2, "unsure": 0, "unsupported": 1, "not checked": 2}
+    assert document["counts"] == {"evidence found": 2, "unsure": 0, "not in the sources": 1, "not checked": 2}
     assert [(one["number"], one["source"]) for one in document["citations"]] == [(1, "bees.md"), (2, "wasps.txt")]
     assert [(one["number"], one["source"], one["sentence"]) for one in document["nearest"]] == [(3, "bees.md", 1)]
     assert [(one["citations"], one["nearest"]) for one in document["sentences"]] == [
@@ -191,12 +196,14 @@ def test_between_two_thresholds_a_sentence_is_unsure() -> None:
     verifier = word_verifier()
     verifier.operating_point = replace(verifier.operating_point, threshold=0.9, lower_threshold=0.3)
     found = miv.check("Bees make bitter wax. Cats play the piano.", SOURCES, verifier=verifier)
-    assert [one.outcome for one in found.sentences] == ["unsure", "unsupported"]
+    assert [one.outcome for one in found.sentences] == ["unsure", "not in the sources"]
     printed = str(found)
-    assert "Bees make bitter wax. [unsure; nearest (a)(b)(c)] Cats play the piano. [NOT SUPPORTED; " in printed
-    assert "Nearest to what is unsure (read them to decide):\n(a)  bees.md, line 1: All bees" in printed
+    assert "Bees make bitter wax. [unsure; nearest (a)(b)(c)] Cats play the piano. [NOT IN THE SOURCES; " in " ".join(
+        printed.split()
+    )
+    assert "Nearest to what is unsure (read them to decide):\n(a)  bees.md, line 1, sentence 2: All bees" in printed
     assert "look there first" not in printed  # what is nearest to the cats is listed already
-    assert (found.document()["supported_from"], found.document()["unsupported_below"]) == (0.9, 0.3)
+    assert (found.document()["threshold"], found.document()["lower_threshold"]) == (0.9, 0.3)
     assert not found
 
 
@@ -211,7 +218,7 @@ def test_between_two_thresholds_a_sentence_is_unsure() -> None:
 )
 def test_headings_short_items_and_lines_of_code_are_evidence(claim: str, source: str) -> None:
     found = miv.check(claim, {"a.md": source}, verifier=word_verifier())
-    assert [one.outcome for one in found.sentences] == ["supported"]
+    assert [one.outcome for one in found.sentences] == ["evidence found"]
     assert found.citations[0].text in ("3 eggs", "Bees make sweet honey", "pip install miv")
 
 
@@ -226,7 +233,7 @@ def test_the_name_of_a_file_is_no_text(name: str) -> None:
         with pytest.raises(MIVError, match=r"looks like the name of a file.*Path\("):
             miv.check(answer, sources, verifier=word_verifier())
     found = miv.check(ANSWER, f"Bees make sweet honey, says {name.strip()}.", verifier=word_verifier())
-    assert found.count("supported") == 1
+    assert found.count("evidence found") == 1
 
 
 def test_one_threshold_of_your_own_leaves_nothing_unsure() -> None:
@@ -234,14 +241,14 @@ def test_one_threshold_of_your_own_leaves_nothing_unsure() -> None:
     verifier.operating_point = replace(verifier.operating_point, threshold=0.9, lower_threshold=0.3)
     answer = "Bees make bitter wax. Cats play the piano."
     for threshold, outcomes in (
-        (0.3, ["supported", "unsupported"]),
-        (0.9, ["unsupported"] * 2),
-        (0, ["supported"] * 2),
+        (0.3, ["evidence found", "not in the sources"]),
+        (0.9, ["not in the sources"] * 2),
+        (0, ["evidence found"] * 2),
     ):
         found = miv.check(answer, SOURCES, verifier=verifier, threshold=threshold)
         assert [one.outcome for one in found.sentences] == outcomes
         document = found.document()
-        assert (document["supported_from"], document["unsupported_below"]) == (threshold, threshold)
+        assert (document["threshold"], document["lower_threshold"]) == (threshold, threshold)
         assert "custom threshold" in document["goal"]
         assert "do not apply" in " ".join(str(found).split())
 
@@ -271,26 +278,31 @@ def test_citations_have_the_line_of_the_source() -> None:
     found = miv.check("Bees make sweet honey. Wasps hunt for meat.", {"a.md": text}, verifier=word_verifier())
     assert [one.line for one in found.citations] == [4, 7]
     assert [one["line"] for one in found.document()["citations"]] == [4, 7]
-    assert "[2]  a.md, line 7: Wasps hunt for fresh meat." in str(found)
+    assert "[2]  a.md, line 7, sentence 4: Wasps hunt for fresh meat." in str(found)
 
 
 @pytest.mark.parametrize(
     ("answer", "outcomes"),
     [
-        ("Bees make sweet honey.", ["supported"]),
-        ("Bees make sweet honey. All bees make honey.", ["supported"] * 2),
+        ("Bees make sweet honey.", ["evidence found"]),
+        ("Bees make sweet honey. All bees make honey.", ["evidence found"] * 2),
         ("# Bees make honey", ["not checked"]),
         ("Yes.", ["not checked"]),
-        ("Bees make sweet honey.\n```\nbees.make(honey)\nNo fence ends this.", ["supported"] + ["not checked"] * 2),
+        (
+            "Bees make sweet honey.\n```\nbees.make(honey)\nNo fence ends this.",
+            ["evidence found"] + ["not checked"] * 2,
+        ),
         ("Do bees make honey?", ["not checked"]),
         ('"Do bees make honey?"', ["not checked"]),
-        ('A boy asked "do bees hum?"', ["unsupported"]),
+        ('A boy asked "do bees hum?"', ["not in the sources"]),
+        ("This is what bees do:\n\n- Bees make sweet honey.", ["not checked", "evidence found"]),
+        ("**Bees make sweet honey:** it is so.\n\n蜂は蜜を作る：", ["evidence found", "not checked"]),
     ],
 )
 def test_what_is_checked(answer: str, outcomes: list[str]) -> None:
     found = miv.check(answer, SOURCES, verifier=word_verifier(), citations=1)
     assert [one.outcome for one in found.sentences] == outcomes
-    assert bool(found) == (set(outcomes) - {"not checked"} == {"supported"})
+    assert bool(found) == (set(outcomes) - {"not checked"} == {"evidence found"})
     assert len(found.citations) == len(set(outcomes) - {"not checked"})  # a source sentence is cited once
 
 

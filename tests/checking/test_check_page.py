@@ -20,12 +20,12 @@ def test_citations_are_links_to_highlighted_sentences() -> None:
     page = render_check(miv.check(ANSWER, SOURCES, verifier=word_verifier()), "An <answer>")
     assert '<a class="cite" href="#c1"' in page
     assert '<mark id="c1"><b>[1]</b> All bees make sweet honey.</mark>' in page
-    assert "not supported</span>" in page
+    assert ">not in the sources</span>" in page
     assert "Bees live in hives." in page
-    assert 'title="bees &lt;i&gt;.md, line 1; alone' in page
-    assert 'All bees make sweet honey.</mark> <small class="line">line 1</small>' in page
+    assert 'title="bees &lt;i&gt;.md, line 1, sentence 2; alone' in page
+    assert 'All bees make sweet honey.</mark> <small class="line">line 1, sentence 2</small>' in page
     assert '<mark id="c2"><b>(a)</b> ' in page
-    assert "Contradictions (another number or name" in page.partition('class="answer-text"')[0]
+    assert "Whether it confirms or contradicts it" in page.partition('class="answer-text"')[0]
 
 
 def test_headings_and_list_items_of_the_answer_are_shown() -> None:

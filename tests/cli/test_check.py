@@ -29,9 +29,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_answer_with_citations_and_a_page() -> None:
     printed = " ".join(run("check", "answer.txt", "curie.md", "bees.txt", "--html", "page.html").split())
     assert "Marie Curie was born in Warsaw in 1867. [1]" in printed
-    assert "[1] curie.md, line 3: Marie Curie was born on 7 November 1867 in Warsaw." in printed
-    assert "Canada. [NOT SUPPORTED; nearest " in printed
-    assert "1 of 2 sentences supported, 1 unsupported, 1 not checked (miv/evidence, " in printed
+    assert "[1] curie.md, line 3, sentence 2: Marie Curie was born on 7 November 1867 in Warsaw." in printed
+    assert 'Canada. [NOT IN THE SOURCES; missing: "Canada"; nearest ' in printed
+    assert "Evidence found on 1 of 2 sentences, 1 not in the sources, 1 not checked (miv/evidence, " in printed
     assert '<mark id="c1">' in Path("page.html").read_text()
     with pytest.raises(MIVError, match="overwrite"):
         run("check", "answer.txt", "curie.md", "--html", "page.html")
@@ -40,10 +40,10 @@ def test_the_answer_with_citations_and_a_page() -> None:
 def test_json_of_standard_input() -> None:
     arguments = ["check", "-", "curie.md", "--json", "--citations", "1"]
     document = json.loads(CliRunner().invoke(app, arguments, input=ANSWER).stdout)
-    assert (round(document["supported_from"], 3), round(document["unsupported_below"], 3)) == (0.749, 0.245)
+    assert (round(document["threshold"], 3), round(document["lower_threshold"], 3)) == (0.749, 0.245)
     chosen = json.loads(CliRunner().invoke(app, [*arguments, "--threshold", "0.5"], input=ANSWER).stdout)
-    assert (chosen["supported_from"], chosen["unsupported_below"], chosen["counts"]["unsure"]) == (0.5, 0.5, 0)
-    assert [one["outcome"] for one in document["sentences"]] == ["supported", "unsupported", "not checked"]
+    assert (chosen["threshold"], chosen["lower_threshold"], chosen["counts"]["unsure"]) == (0.5, 0.5, 0)
+    assert [one["outcome"] for one in document["sentences"]] == ["evidence found", "not in the sources", "not checked"]
     assert document["citations"][0]["source"] == "curie.md"
 
 
@@ -51,7 +51,7 @@ def test_a_script_can_ask_for_an_exit_code() -> None:
     Path("good.txt").write_text("Marie Curie was born in Warsaw in 1867.")
     for answer, code in (("answer.txt", 1), ("good.txt", 0)):
         done = CliRunner().invoke(app, ["check", answer, "curie.md", "--fail-unsupported"])
-        assert (done.exit_code, "sentences supported" in done.stdout) == (code, True)
+        assert (done.exit_code, "Evidence found on" in done.stdout) == (code, True)
     assert CliRunner().invoke(app, ["check", "answer.txt", "curie.md"]).exit_code == 0
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from miv.backbones import Backbone
 from miv.backbones.cache import without_cut_warning
 from miv.backbones.hf_files import MINILM
+from miv.checking.details import Detail, SourceDetails, capitalised, missing_details
 from miv.checking.results import CheckedAnswer, CheckedSentence, Citation, Outcome, Source
 from miv.checking.sentences import Sentence, word_count
 from miv.checking.sources import MOST_PAIRS, MOST_SENTENCES, Sources, Text, read_answer, read_sources
@@ -27,8 +28,8 @@ from miv.verifier.verdict import Verdict
 
 VERIFIER = "miv/evidence"
 MOST_CITATIONS = 3
-_OUTCOMES: dict[Decision, Outcome] = {"yes": "supported", "unsure": "unsure", "no": "unsupported"}
-_ORDER: tuple[Outcome, ...] = ("supported", "unsure", "unsupported")  # of the numbers of citations
+_OUTCOMES: dict[Decision, Outcome] = {"yes": "evidence found", "unsure": "unsure", "no": "not in the sources"}
+_ORDER: tuple[Outcome, ...] = ("evidence found", "unsure", "not in the sources")  # of the numbers of citations
 Place = tuple[Source, Sentence]
 
 
@@ -48,8 +49,8 @@ def check(
 ) -> CheckedAnswer:
     """Check each sentence of an answer against the sentences of sources.
 
-    The verifier says whether the sources contain the evidence for a sentence. It does not say whether they confirm or
-    contradict it: read the citations.
+    The verifier says whether the sources contain evidence on a sentence. It does not say whether they confirm or
+    contradict it: read the citations. A sentence with a number, date or name that no cited source contains is unsure.
 
     Args:
         answer: the text to check, or a ``pathlib.Path`` of a text or Markdown file.
@@ -57,8 +58,8 @@ def check(
         verifier: a verifier of texts, or its folder or name.
         citations: maximum number of source sentences listed per sentence.
         threshold: one threshold from 0 to 1 instead of those that the verifier was calibrated with: a sentence is
-            supported if its probability is at least this, else unsupported, and never unsure. The stated error rates
-            then no longer apply.
+            has its evidence found if its probability is at least this, else it is not in the sources; only missing
+            details make it unsure. The stated error rates then no longer apply.
         most_pairs: maximum number of checked sentences times source sentences; a long one counts several times.
         progress: reports the progress of embedding and verifying.
     """
@@ -140,6 +141,7 @@ class _SourceBag:
         parts = backbone.windows(np.array([sentence.text for _, sentence in places], dtype=object))
         self.places = places
         self.windows = list(chain.from_iterable(parts))
+        self._details: dict[str, SourceDetails] = {}
         self._starts = np.array([0, *accumulate(map(len, parts[:-1]))])  # the first window of each sentence
 
     def best_sentences(
@@ -149,7 +151,7 @@ class _SourceBag:
         scores = verdict.scores
         assert scores is not None  # noqa: S101 - witnesses were requested
         best = np.maximum.reduceat(scores, self._starts)
-        if outcome == "supported":
+        if outcome == "evidence found":
             alone = [witness.index for witness in verdict.witnesses if scores[witness.index] >= threshold]
             sentences = np.searchsorted(self._starts, alone, side="right") - 1
             positions = list(dict.fromkeys(sentences.tolist()))[:most] or [int(best.argmax())]
@@ -157,10 +159,19 @@ class _SourceBag:
             positions = np.argsort(-best, kind="stable")[:most].tolist()
         return [(position, float(best[position])) for position in positions]
 
+    def missing_details(self, text: str, positions: Iterable[int], names: set[str]) -> tuple[Detail, ...]:
+        """The details of a sentence that no document with one of the source sentences contains."""
+        cited = {source.name: source for source, _ in map(self.places.__getitem__, positions)}
+        for name, source in cited.items():
+            if name not in self._details:
+                self._details[name] = SourceDetails(sentence.text for sentence in source.sentences)
+        return missing_details(text, [self._details[name] for name in cited], names)
+
 
 class _Judgement(NamedTuple):
     verdict: Verdict
     outcome: Outcome
+    reason: str  # of unsure
     words_read: int | None  # if not all were
 
 
@@ -190,18 +201,24 @@ def _judge(
         decision = verdict.decision
         if threshold is not None:
             decision = "yes" if verdict.probability >= threshold else "no"
-        judgements[claim.number] = _Judgement(verdict, _OUTCOMES[decision], words)
+        reason = (verdict.reason or "") if decision == "unsure" else ""
+        judgements[claim.number] = _Judgement(verdict, _OUTCOMES[decision], reason, words)
     return judgements
 
 
 def _cite(
     sentences: Sequence[Sentence], judged: dict[int, _Judgement], bag: _SourceBag, threshold: float, most: int
 ) -> tuple[tuple[CheckedSentence, ...], tuple[Citation, ...]]:
-    """Number the source sentences in the order of first use: those of supported sentences, then of unsure ones."""
-    ranked = {
-        number: bag.best_sentences(judgement.verdict, judgement.outcome, threshold, most)
-        for number, judgement in judged.items()
-    }
+    """Number the source sentences in the order of first use: those of evidence found, then those of unsure ones."""
+    ranked, missing = {}, {}
+    names = capitalised(sentence.text for sentence in sentences)
+    for sentence in sentences:
+        if sentence.number in judged:
+            judgement = judged[sentence.number]
+            ranked[sentence.number] = best = bag.best_sentences(judgement.verdict, judgement.outcome, threshold, most)
+            missing[sentence.number] = details = bag.missing_details(sentence.text, [place for place, _ in best], names)
+            if details and judgement.outcome == "evidence found":
+                judged[sentence.number] = judgement._replace(outcome="unsure", reason=_lack(details))
     numbers: dict[int, int] = {}
     for number in sorted(judged, key=lambda number: (_ORDER.index(judged[number].outcome), number)):
         for position, _ in ranked[number]:
@@ -214,7 +231,7 @@ def _cite(
     for sentence in sentences:
         result = CheckedSentence(sentence.text, sentence.paragraph, "not checked", None, item=sentence.mark)
         if sentence.number in judged:
-            verdict, outcome, words_read = judged[sentence.number]
+            verdict, outcome, reason, words_read = judged[sentence.number]
             positions, scores = zip(*ranked[sentence.number], strict=True)
             result = replace(
                 result,
@@ -222,10 +239,17 @@ def _cite(
                 probability=verdict.probability,
                 citations=tuple(numbers[position] for position in positions),
                 probabilities=scores,
+                missing=missing[sentence.number],
+                reason=reason,
                 words_read=words_read,
             )
         checked.append(result)
     return tuple(checked), tuple(cited)
+
+
+def _lack(details: Sequence[Detail]) -> str:
+    """Why a sentence with evidence is unsure: what is missing."""
+    return f"no cited source contains {', '.join(dict.fromkeys(detail.text for detail in details))}"
 
 
 _LETTER = re.compile(r"[^\W\d_]")

@@ -10,13 +10,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from miv.checking.details import Detail
 from miv.checking.sentences import Sentence
 from miv.evaluation.page import check_page_name, page_part, whole_page
 from miv.files.atomic import whole_file
 from miv.verifier.display import printable
 
-Outcome = Literal["supported", "unsure", "unsupported", "not checked"]
-OUTCOMES: tuple[Outcome, ...] = ("supported", "unsure", "unsupported", "not checked")
+Outcome = Literal["evidence found", "unsure", "not in the sources", "not checked"]
+OUTCOMES: tuple[Outcome, ...] = ("evidence found", "unsure", "not in the sources", "not checked")
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Citation:
-    """A source sentence that is a witness of at least one sentence of the answer.
+    """A source sentence that is evidence on at least one sentence of the answer, or the nearest to it.
 
     Args:
         number: its number in the answer, from 1, in the order of first use.
@@ -46,9 +47,14 @@ class Citation:
     line: int
 
     @property
+    def position(self) -> str:
+        """Its line and sentence, in words."""
+        return f"line {self.line}, sentence {self.sentence}"
+
+    @property
     def place(self) -> str:
         """Where to find it, in words."""
-        return f"{self.source}, line {self.line}"
+        return f"{self.source}, {self.position}"
 
 
 @dataclass(frozen=True)
@@ -58,12 +64,14 @@ class CheckedSentence:
     Args:
         text: the sentence.
         paragraph: the number of its paragraph, heading or list item, from 1.
-        outcome: ``supported``, ``unsure`` or ``unsupported``; ``not checked`` for a heading, a line of code, a question
-            or a piece of fewer than three words.
+        outcome: ``evidence found``, ``unsure`` or ``not in the sources``; ``not checked`` for a heading, a line of
+            code, a line that ends in a colon, a question or a piece of fewer than three words.
         probability: calibrated probability that the sources contain its evidence; ``None`` if it was not checked.
         citations: numbers of its citations, best first: witnesses that suffice alone, or else the best source sentence.
-            If it is not supported, the nearest source sentences, to look at first; in JSON they are called ``nearest``.
+            Without evidence found, the nearest source sentences, to look at first; in JSON they are called ``nearest``.
         probabilities: for each citation, the probability if it were the only source sentence.
+        missing: its numbers, dates and names that no cited (or nearest) document contains, with places in the text.
+        reason: why it is unsure; else ``""``.
         words_read: how many words were read, from its first, if it is longer than the verifier reads; else ``None``.
         item: the mark of the list item or heading that it begins, such as ``"- "`` or ``"## "``; else ``""``.
     """
@@ -74,6 +82,8 @@ class CheckedSentence:
     probability: float | None
     citations: tuple[int, ...] = ()
     probabilities: tuple[float, ...] = ()
+    missing: tuple[Detail, ...] = ()
+    reason: str = ""
     words_read: int | None = None
     item: str = ""
 
@@ -95,11 +105,11 @@ class CheckedAnswer:
         sources: the documents.
         verifier: the name of the verifier.
         goal: the goal that its threshold was chosen for, in words.
-        threshold: a sentence is supported if its probability is at least this.
-        lower_threshold: a sentence is unsupported if its probability is below this, and unsure between both.
+        threshold: the evidence on a sentence is found if its probability is at least this and no detail is missing.
+        lower_threshold: a sentence is not in the sources if its probability is below this, and unsure between both.
 
-    Printing it shows the answer with numbered citations. ``bool(checked)`` is true if every checked sentence is
-    supported, and at least one was checked.
+    Printing it shows the answer with numbered citations. ``bool(checked)`` is true if evidence was found on every
+    checked sentence, and at least one was checked.
     """
 
     sentences: tuple[CheckedSentence, ...]
@@ -111,7 +121,7 @@ class CheckedAnswer:
     lower_threshold: float
 
     def __bool__(self) -> bool:
-        return 0 < self.count("supported") == len(self.sentences) - self.count("not checked")
+        return 0 < self.count("evidence found") == len(self.sentences) - self.count("not checked")
 
     def __str__(self) -> str:
         return as_text(self)
@@ -121,27 +131,30 @@ class CheckedAnswer:
         return sum(sentence.outcome == outcome for sentence in self.sentences)
 
     def mark(self, number: int) -> str:
-        """The mark of a citation: ``[1]`` if it supports a sentence, ``(a)`` if it is only nearest to one."""
-        most = max(self._cited, default=0)  # those that support something come first
+        """The mark of a citation: ``[1]`` if it is evidence on a sentence, ``(a)`` if it is only nearest to one."""
+        most = max(self._cited, default=0)  # evidence comes first
         return f"[{number}]" if number <= most else f"({_letters(number - most)})"
 
     @cached_property
     def _cited(self) -> frozenset[int]:
         return frozenset(
-            number for sentence in self.sentences if sentence.outcome == "supported" for number in sentence.citations
+            number
+            for sentence in self.sentences
+            if sentence.outcome == "evidence found"
+            for number in sentence.citations
         )
 
     def document(self) -> dict[str, Any]:
-        """Return plain values, for JSON: ``citations`` of supported sentences, ``nearest`` of the others."""
+        """Return plain values, for JSON: ``citations`` of sentences with evidence found, ``nearest`` of the others."""
         cited, sentences = self._cited, []
         for sentence in self.sentences:
-            key, other = ("citations", "nearest") if sentence.outcome == "supported" else ("nearest", "citations")
+            key, other = ("citations", "nearest") if sentence.outcome == OUTCOMES[0] else ("nearest", "citations")
             sentences.append(asdict(sentence) | {key: sentence.citations, other: ()})
         return {
             "verifier": self.verifier,
             "goal": self.goal,
-            "supported_from": self.threshold,
-            "unsupported_below": self.lower_threshold,
+            "threshold": self.threshold,
+            "lower_threshold": self.lower_threshold,
             "counts": {outcome: self.count(outcome) for outcome in OUTCOMES},
             "sentences": sentences,
             "citations": [asdict(citation) for citation in self.citations if citation.number in cited],
@@ -162,30 +175,36 @@ def _letters(number: int) -> str:
 Piece = TypeVar("Piece", CheckedSentence, Sentence)
 
 MEANING = (
-    "Supported means: a source holds evidence about this sentence. Contradictions (another number or name, a missing "
-    '"not") are not detected: read the citations.'
+    "Evidence found means: a source speaks about this sentence. Whether it confirms or contradicts it (a missing "
+    '"not", an opposite) is not judged: read the citations. Numbers, dates and names in no cited source are marked.'
+)
+RATES = (
+    "False accepts are sentences without evidence in the sources that are called evidence found; false rejects are "
+    "sentences with evidence, confirming or contradicting, that are called not in the sources. The rates are those of "
+    "the verifier's calibration data, and not of false and true sentences."
 )
 _WIDEST, _NARROWEST = 100, 40
 _NO_BREAK = "\N{NO-BREAK SPACE}"
-_WORDS = {"unsure": "unsure", "unsupported": f"NOT{_NO_BREAK}SUPPORTED"}
+_WORDS = {"unsure": "unsure", "not in the sources": "NOT IN THE SOURCES".replace(" ", _NO_BREAK)}
 _LISTS: dict[Outcome, str] = {
-    "supported": "Citations:",
+    "evidence found": "Citations:",
     "unsure": "Nearest to what is unsure (read them to decide):",
-    "unsupported": "Nearest to what is not supported (look there first):",
+    "not in the sources": "Nearest to what is not in the sources (look there first):",
 }
 
 
 def as_text(checked: CheckedAnswer) -> str:
-    """What support means, the answer with citations, the cited and the nearest source sentences, and a summary."""
+    """What the outcomes mean, the answer with citations, the cited and the nearest source sentences, and a summary."""
     width = max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size((_WIDEST, 24)).columns))
     lines = [_filled(MEANING, width), "", *_answer(checked, width), ""]
     shown: set[int] = set()
     for outcome, heading in _LISTS.items():
         lines += _listed(checked, outcome, heading, shown, width)
     total = len(checked.sentences) - checked.count("not checked")
-    counts = [f"{checked.count('supported')} of {total} sentences supported"]
+    counts = [f"Evidence found on {checked.count('evidence found')} of {total} sentences"]
     counts += [f"{checked.count(outcome)} {outcome}" for outcome in OUTCOMES[1:] if checked.count(outcome)]
     lines.append(_filled(f"{', '.join(counts)} ({printable(checked.verifier)}, {checked.goal}).", width))
+    lines.append(_filled(RATES, width))
     return "\n".join(lines)
 
 
@@ -208,9 +227,15 @@ def _answer(checked: CheckedAnswer, width: int) -> Iterator[str]:
 def _sentence(sentence: CheckedSentence, checked: CheckedAnswer) -> str:
     cited = "".join(map(checked.mark, sentence.citations))
     if sentence.outcome in _WORDS:
-        cited = f"[{_WORDS[sentence.outcome]}; nearest {cited}]"
+        cited = f"[{_WORDS[sentence.outcome]}; {_missing(sentence)}nearest {cited}]"
     remark = f"[{sentence.remark}]" if sentence.remark else ""
     return " ".join(part for part in (printable(sentence.text), cited, remark) if part)
+
+
+def _missing(sentence: CheckedSentence) -> str:
+    """The details in no cited source, in words."""
+    quoted = dict.fromkeys(f'"{printable(detail.text)}"' for detail in sentence.missing)
+    return f"missing: {', '.join(quoted)}; " if quoted else ""
 
 
 def _listed(checked: CheckedAnswer, outcome: Outcome, heading: str, shown: set[int], width: int) -> Iterator[str]:
@@ -235,7 +260,7 @@ def _filled(text: str, width: int, start: str = "") -> str:
 # The page: each sentence with its citations, and the sources with cited sentences highlighted.
 
 MOST_SHOWN = 2000  # sentences of sources; if there are more, only paragraphs with a citation are shown
-_PAGE_WORDS = {"unsure": "unsure", "unsupported": "not supported"}
+_PAGE_WORDS = ("unsure", "not in the sources")
 
 
 def write_check_page(checked: CheckedAnswer, out: Path | str, *, title: str = "") -> None:
@@ -262,8 +287,9 @@ def render_check(checked: CheckedAnswer, title: str) -> str:
         '<h2 id="answer-heading">Is each sentence backed by the sources?</h2>'
         f'<p class="note">{escape(MEANING, quote=False)}</p>'
         f'<ul class="counts">{counts}</ul><div class="answer-text">{"".join(_answer_html(checked))}</div>'
-        f'<p class="note">Checked with {escape(checked.verifier)} ({escape(checked.goal)}). [1] marks a source '
-        "sentence that supports something, (a) one that is only nearest to what is unsure or not supported.</p>"
+        f'<p class="note">Checked with {escape(checked.verifier)} ({escape(checked.goal)}). {escape(RATES)}</p>'
+        '<p class="note">[1] marks a source sentence with evidence, (a) one that is only nearest to what is unsure or '
+        "not in the sources.</p>"
         "</section>"
         '<section id="sources" aria-labelledby="sources-heading"><h2 id="sources-heading">Sources</h2>'
         f"{sources}</section></main>"
@@ -283,7 +309,10 @@ def _answer_html(checked: CheckedAnswer) -> Iterator[str]:
 def _sentence_html(sentence: CheckedSentence, checked: CheckedAnswer) -> str:
     if sentence.probability is None:
         return escape(sentence.text)
+    kind = sentence.outcome.replace(" ", "-")
     title = f"{sentence.outcome}, probability {sentence.probability:.2f}"
+    if sentence.reason:
+        title += f": {sentence.reason}"
     links = "".join(
         f'<a class="cite" href="#c{number}" title="{escape(checked.citations[number - 1].place)}; alone {alone:.2f}">'
         f"{checked.mark(number)}</a>"
@@ -291,10 +320,19 @@ def _sentence_html(sentence: CheckedSentence, checked: CheckedAnswer) -> str:
     )
     if sentence.outcome in _PAGE_WORDS:
         nearest = f' <span class="nearest">nearest: {links}</span>' if links else ""
-        links = f' <span class="mark {sentence.outcome}">{_PAGE_WORDS[sentence.outcome]}</span>{nearest}'
+        links = f' <span class="mark {kind}">{sentence.outcome}</span>{nearest}'
     if sentence.remark:
         links += f' <span class="nearest">({sentence.remark})</span>'
-    return f'<span class="said {sentence.outcome}" title="{title}">{escape(sentence.text)}</span>{links}'
+    return f'<span class="said {kind}" title="{escape(title)}">{_with_marks(sentence)}</span>{links}'
+
+
+def _with_marks(sentence: CheckedSentence) -> str:
+    """The sentence with its missing details marked."""
+    marked, end = "", 0
+    for detail in sentence.missing:
+        words = f'<span class="missing" title="{detail.kind} in no cited source">{escape(detail.text)}</span>'
+        marked, end = marked + escape(sentence.text[end : detail.start]) + words, detail.end
+    return marked + escape(sentence.text[end:])
 
 
 def _source_html(source: Source, checked: CheckedAnswer, only_cited: bool) -> str:
@@ -314,4 +352,4 @@ def _source_html(source: Source, checked: CheckedAnswer, only_cited: bool) -> st
 def _marked(number: int, checked: CheckedAnswer) -> str:
     citation = checked.citations[number - 1]
     words = f"<b>{checked.mark(number)}</b> {escape(citation.text)}"
-    return f'<mark id="c{number}">{words}</mark> <small class="line">line {citation.line}</small>'
+    return f'<mark id="c{number}">{words}</mark> <small class="line">{citation.position}</small>'

@@ -29,8 +29,8 @@ class Sentence:
         text: the sentence in one line, without the marks of Markdown.
         number: its place among the sentences of the text, from 1.
         paragraph: the number of its paragraph, heading, list item or row, from 1.
-        is_claim: whether an answer states something with it: false for a heading, for code, for a question and for
-            fewer than three words.
+        is_claim: whether an answer states something with it: false for a heading, for code, for a line that ends in
+            a colon, for a question and for fewer than three words.
         is_evidence: whether a source may show something with it: any piece of at least two words, also a heading, a
             list item such as "3 eggs" or a line of code.
         line: the line of the text on which it begins, from 1.
@@ -75,7 +75,7 @@ def split_sentences(
             piece = " ".join(piece.split())
             length = word_count(piece)
             if length:
-                states = block.kind in ("prose", "row") and not _is_question(piece)
+                states = block.kind in ("prose", "row") and not (_is_question(piece) or piece.endswith((":", "：")))
                 is_claim = states and length >= _FEWEST_WORDS
                 is_evidence = length >= _FEWEST_WORDS_OF_EVIDENCE
                 sentences.append(Sentence(piece, len(sentences) + 1, paragraph, is_claim, is_evidence, line, mark))

@@ -20,22 +20,22 @@ def check(
     threshold: Annotated[
         float | None,
         Option(
-            help="One threshold from 0 to 1 instead of the calibrated ones: no sentence is unsure, and the stated "
-            "error rates do not apply."
+            help="One threshold from 0 to 1 instead of the calibrated ones: only sentences with missing details are "
+            "unsure, and the stated error rates do not apply."
         ),
     ] = None,
     html: Annotated[Path | None, Option(help="Also write a page with the citations highlighted.")] = None,
     fail_unsupported: Annotated[
-        bool, Option("--fail-unsupported", help="Exit with code 1 unless every checked sentence is supported.")
+        bool, Option("--fail-unsupported", help="Exit with code 1 unless evidence is found on every checked sentence.")
     ] = False,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
 ) -> None:
     """Check whether each sentence of an answer is backed by the sources, and by which of their sentences.
 
-    Prints the answer with numbered citations and marks what nothing supports; of what is unsure or unsupported it shows
-    the nearest source sentences. It finds evidence; it does not judge whether that evidence confirms or contradicts the
-    sentence.
+    Prints the answer with numbered citations and marks what is not in the sources; of that and of what is unsure it
+    shows the nearest source sentences. It finds evidence; it does not judge whether that evidence confirms or
+    contradicts the sentence. A sentence with a number, date or name that no cited source contains is unsure.
 
     Example: miv check answer.txt page1.txt page2.md --html check.html
     """

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import models_json_schema
 
 from miv import __version__
+from miv.checking.details import Detail
 from miv.checking.results import Citation, Outcome
 from miv.files.images import Fit
 from miv.files.instances import InstanceKind
@@ -288,6 +289,8 @@ class CheckedSentenceAnswer(BaseModel):
     citations: list[int]
     nearest: list[int]
     probabilities: list[float]
+    missing: list[Detail] = Field(description="Numbers, dates and names that no cited source contains.")
+    reason: str = Field(description="Why it is unsure, or empty.")
     words_read: int | None
     item: str
 
@@ -304,8 +307,8 @@ class CheckAnswer(BaseModel):
 
     verifier: str
     goal: str
-    supported_from: float
-    unsupported_below: float
+    threshold: float
+    lower_threshold: float
     counts: dict[str, int]
     sentences: list[CheckedSentenceAnswer]
     citations: list[Citation]

@@ -118,8 +118,8 @@ def _an_answer_is_checked_and_its_citations_light_up(browser: Any, service: str,
         page.get_by_role("link", name="Check an answer").click()
         page.get_by_role("button", name="Try an example").click()
         page.wait_for_selector(".counts")
-        assert page.locator(".said.supported").count() > 0
-        assert page.locator(".mark.unsupported").count() > 0
+        assert page.locator(".said.evidence-found").count() > 0
+        assert page.locator(".mark.not-in-the-sources").count() > 0
         assert page.locator(".nearest .cite").count() > 0  # where to look first
         cite = page.locator(".cite").first
         mark = page.locator("#" + cite.get_attribute("href").removeprefix("#"))
@@ -140,7 +140,7 @@ def _an_answer_is_checked_and_its_citations_light_up(browser: Any, service: str,
         picture(page, screenshots, "checked-1920-dark")
         with page.expect_download() as made:
             page.get_by_role("button", name="Download JSON").click()
-        assert json.loads(Path(made.value.path()).read_text())["counts"]["unsupported"] > 0
+        assert json.loads(Path(made.value.path()).read_text())["counts"]["not in the sources"] > 0
 
 
 def _what_a_reader_should_know_of_a_check_is_shown(browser: Any, service: str, screenshots: Path) -> None:

@@ -2,12 +2,15 @@
 import { make, percent, plural } from "/page/elements.js";
 import { numbersOf } from "/page/highlights.js";
 
-export const WORDS = { unsure: "unsure", unsupported: "not supported" };
+const MARKED = ["unsure", "not in the sources"];
+
+/* The name of an outcome as a class of the style sheet. */
+export const styleOf = (outcome) => outcome.replaceAll(" ", "-");
 
 export const counted = (checked) => Object.entries(checked.counts).filter(([, number]) => number);
 
 export function spoken(checked) {
-  const counts = counted(checked).map(([outcome, number]) => plural(number, "sentence") + " " + (WORDS[outcome] ?? outcome)).join(", ") + ".";
+  const counts = counted(checked).map(([outcome, number]) => plural(number, "sentence") + " " + outcome).join(", ") + ".";
   return [counts, ...checked.warnings].join(" ");
 }
 
@@ -22,12 +25,25 @@ export function paragraphs(checked, highlights) {
   return [...found.values()].map((sentences) => make("p", {}, ...sentences.flatMap((one) => [said(one, highlights), " "])));
 }
 
+/* The sentence with the numbers, dates and names that no cited source contains; places count characters, not UTF-16. */
+function withMarks({ text, missing }) {
+  const letters = [...text], pieces = [];
+  let here = 0;
+  for (const { start, end, kind } of missing) {
+    pieces.push(letters.slice(here, start).join(""),
+      make("span", { class: "missing", text: letters.slice(start, end).join(""), title: kind + " in no cited source" }));
+    here = end;
+  }
+  return [...pieces, letters.slice(here).join("")];
+}
+
 function said(one, highlights) {
   if (one.probability === null) return make("span", { class: "not-checked", text: one.text });
-  const words = make("span", { class: "said " + one.outcome, text: one.text, title: one.outcome + ", probability " + percent(one.probability) });
+  const words = make("span", { class: "said " + styleOf(one.outcome),
+    title: one.outcome + ", probability " + percent(one.probability) + (one.reason ? ": " + one.reason : "") }, ...withMarks(one));
   const links = numbersOf(one).map((number, place) => highlights.link(number, words, one.probabilities[place]));
   const remark = remarkOf(one) ? make("span", { class: "remark", text: " (" + remarkOf(one) + ")" }) : null;
-  if (!WORDS[one.outcome]) return make("span", {}, words, ...links, remark);
-  return make("span", {}, words, " ", make("span", { class: "mark " + one.outcome, text: WORDS[one.outcome] }),
+  if (!MARKED.includes(one.outcome)) return make("span", {}, words, ...links, remark);
+  return make("span", {}, words, " ", make("span", { class: "mark " + styleOf(one.outcome), text: one.outcome }),
     links.length ? make("span", { class: "nearest" }, " nearest: ", ...links) : null, remark);
 }

@@ -1,5 +1,5 @@
 /* The mode "Check an answer": an answer and its sources, each sentence with citations that light up. */
-import { WORDS, counted, paragraphs, spoken } from "/page/checked.js";
+import { counted, paragraphs, spoken, styleOf } from "/page/checked.js";
 import { button, choice, make, plural, say } from "/page/elements.js";
 import { Highlights } from "/page/highlights.js";
 import { saveJson, savePicture } from "/page/downloads.js";
@@ -71,7 +71,7 @@ export class Checking {
     this.result.replaceChildren(emptyCard([
       [make("b", { class: "query-word", text: "Answer" }), ": a text, such as one written by a language model."],
       [make("b", { text: "Sources" }), ": the documents that it should rest on."],
-      [make("b", { class: "witness-word", text: "Citations" }), ": the source sentences behind each statement. What nothing supports is marked."],
+      [make("b", { class: "witness-word", text: "Citations" }), ": the source sentences behind each statement. What is not in the sources is marked."],
     ]));
   }
 
@@ -169,15 +169,19 @@ export class Checking {
     const highlights = new Highlights(checked, given.sources);
     this.result.removeAttribute("aria-busy");
     this.result.replaceChildren(
-      make("ul", { class: "counts" }, ...counted(checked).map(([outcome, number]) => make("li", { class: outcome.replace(" ", "-") },
-        make("b", { text: number }), WORDS[outcome] ?? outcome))),
+      make("ul", { class: "counts" }, ...counted(checked).map(([outcome, number]) => make("li", { class: styleOf(outcome) },
+        make("b", { text: number }), outcome))),
       ...checked.warnings.map((text) => make("p", { class: "reason", text })),
       make("div", { class: "checked" },
         make("section", { class: "answer-text", "aria-label": "Checked answer" }, ...paragraphs(checked, highlights)),
         make("section", { class: "sources", "aria-label": "Sources" }, ...highlights.articles())),
       make("p", { class: "note", text: "Checked with " + checked.verifier + " (" + checked.goal
-        + "). A cited sentence, such as [1], is evidence on the statement; it may confirm or contradict it, so read it. "
-        + "A sentence with a letter, such as (a), is only nearest to what is unsure or not supported." }),
+        + "). False accepts are sentences without evidence in the sources that are called evidence found; false rejects are "
+        + "sentences with evidence, confirming or contradicting, that are called not in the sources. The rates are those of "
+        + "the verifier's calibration data, and not of false and true sentences." }),
+      make("p", { class: "note", text: "A cited sentence, such as [1], is evidence on the statement; it may confirm or contradict it, so read it. "
+        + "A sentence with a letter, such as (a), is only nearest to what is unsure or not in the sources. Numbers, dates and names "
+        + "that no cited source contains have a wavy line." }),
       make("div", { class: "row after" }, button("Download JSON", () => saveJson(checked, "checked.json")),
         button("Download PNG", () => savePicture(drawChecked(checked), "checked.png"))));
   }

@@ -3,7 +3,9 @@ import { remarkOf } from "/page/checked.js";
 import { Sheet } from "/page/drawing.js";
 import { allCited, markOf, numbersOf } from "/page/highlights.js";
 
-const COLOURS = { supported: "yes", unsure: "witness", unsupported: "no" };
+const COLOURS = { "evidence found": "yes", unsure: "witness", "not in the sources": "no" };
+
+const missingOf = ({ missing }) => (missing.length ? ", missing: " + missing.map((detail) => detail.text).join(", ") : "");
 
 export function drawChecked(checked) {
   const lines = (text) => Math.ceil(text.length / 95) + 1;
@@ -18,12 +20,12 @@ export function drawChecked(checked) {
   for (const one of checked.sentences) {
     const colour = COLOURS[one.outcome], top = sheet.y;
     const cited = numbersOf(one).map((number) => markOf(checked, number)).join("");
-    const found = colour && one.outcome !== "supported" ? "(" + one.outcome + (cited ? ", nearest: " + cited : "") + ")" : cited;
+    const found = colour && one.outcome !== "evidence found" ? "(" + one.outcome + missingOf(one) + (cited ? ", nearest: " + cited : "") + ")" : cited;
     put([one.text, found, remarkOf(one) && "(" + remarkOf(one) + ")"].filter(Boolean).join(" "), {}, 48);
     if (colour) sheet.box(32, top, 4, sheet.y - top - 4, sheet.ink(colour));
     sheet.y += 6;
   }
   sheet.y += 12;
-  for (const one of allCited(checked)) put(markOf(checked, one.number) + " " + one.source + ", line " + one.line + ": " + one.text, { size: 14, colour: "soft" });
+  for (const one of allCited(checked)) put(markOf(checked, one.number) + " " + one.source + ", line " + one.line + ", sentence " + one.sentence + ": " + one.text, { size: 14, colour: "soft" });
   return sheet.finish();
 }

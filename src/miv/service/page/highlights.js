@@ -62,14 +62,14 @@ function spans(text, citations) {
   return found.sort((a, b) => a.from - b.from || a.to - b.to);
 }
 
-/* The server separates what supports a sentence from what is only nearest to it; both have numbers of one sequence. */
+/* The server separates the evidence on a sentence from what is only nearest to it; both have numbers of one sequence. */
 export const numbersOf = (sentence) => [...sentence.citations, ...sentence.nearest];
 export const allCited = (checked) => [...checked.citations, ...checked.nearest].sort((a, b) => a.number - b.number);
 
 /* The letters that count a, b, …, z, aa, ab. */
 const counting = (number) => (number ? counting(Math.floor((number - 1) / 26)) + String.fromCharCode(97 + ((number - 1) % 26)) : "");
 
-/* As `miv check` marks them: [1] supports something, (a) is only nearest to something. */
+/* As `miv check` marks them: [1] is evidence, (a) is only nearest to something. */
 export function markOf(checked, number) {
   const most = checked.citations.length;
   return number <= most ? "[" + number + "]" : "(" + counting(number - most) + ")";
@@ -85,9 +85,9 @@ export class Highlights {
   }
 
   link(number, sentence, alone) {
-    const { source, line, text } = this.citations[number - 1];
+    const { source, line, sentence: place, text } = this.citations[number - 1];
     const link = make("a", { class: "cite", href: "#c" + number, text: markOf(this.checked, number),
-      title: source + ", line " + line + "; alone " + percent(alone), "aria-label": this.called(number) + ": " + text });
+      title: source + ", line " + line + ", sentence " + place + "; alone " + percent(alone), "aria-label": this.called(number) + ": " + text });
     this.links.set(number, [...(this.links.get(number) ?? []), [link, sentence]]);
     for (const [begins, ends] of [["mouseenter", "mouseleave"], ["focus", "blur"]]) {
       link.addEventListener(begins, () => this.light(number, [sentence], true));
@@ -122,7 +122,8 @@ export class Highlights {
     }
     back.addEventListener("click", (event) => { event.preventDefault(); this.links.get(number)?.[0][0].focus(); });
     this.marks.set(number, mark);
-    return [mark, " ", make("small", { class: "line", text: "line " + this.citations[number - 1].line })];
+    const { line, sentence } = this.citations[number - 1];
+    return [mark, " ", make("small", { class: "line", text: "line " + line + ", sentence " + sentence })];
   }
 
   articles() {
