@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
+from tools import judge_rules as rules
 
-rules = pytest.importorskip("tools.judge_rules")
 pytestmark = pytest.mark.skipif(not rules.WORDNET.is_dir(), reason="needs WordNet (Debian's wordnet-base)")
 
 SENTENCES = [
@@ -39,7 +39,7 @@ def test_negated(claim: str, negative: str | None) -> None:
 
 @pytest.mark.parametrize("claim", ["Marie Curie was born in Warsaw.", "Telemundo is a television network."])
 def test_affirmed_undoes_negated(claim: str) -> None:
-    assert rules.affirmed(rules.negated(claim)) == claim
+    assert rules.affirmed(str(rules.negated(claim))) == claim
 
 
 def test_affirmed_refuses_what_no_rule_knows() -> None:
@@ -53,10 +53,10 @@ def test_negation_exchanges_supports_and_contradicts() -> None:
 
 def test_a_number_changes_to_one_of_the_same_form() -> None:
     for number, form in [("1867", range(1842, 1893)), ("May", rules._MONTHS), ("three", rules._WORDS)]:
-        value = rules.other_number(number, f"in {number}", random())
+        value = str(rules.other_number(number, f"in {number}", random()))
         assert value != number
         assert (int(value) if number.isdigit() else value) in form
-    assert len(rules.other_number("1,200", "1,200 copies", random())) == len("1,200")
+    assert len(str(rules.other_number("1,200", "1,200 copies", random()))) == len("1,200")
 
 
 def test_a_swap_changes_whole_words_and_the_article() -> None:
@@ -81,7 +81,7 @@ def test_a_name_contradicts_only_where_one_thing_can_stand() -> None:
 
 
 def test_antonyms() -> None:
-    assert rules.antonym_swap("Paris is a large city.")("Paris is a large city.") == "Paris is a small city."
+    assert rules.antonym_swap("Paris is a large city.") == rules.Swap("large", "small", rules.CONTRADICTS)
     assert rules.antonym_swap("Paris is a large city.", "Paris is a city.") is None
     assert rules.antonym_swap("Marie Curie was born in Warsaw.") is None  # nobody writes "unborn" there
 
