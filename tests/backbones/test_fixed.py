@@ -255,3 +255,32 @@ def test_verify_standardises_too() -> None:
     expected = verifier(query[None], Bags.from_list([torch.stack(targets)])).probability.item()
     assert verifier.verify(vectors[0], vectors[1:]).probability == pytest.approx(expected, abs=1e-6)
     assert expected != pytest.approx(Verifier("nearest", channels=2).verify(vectors[0], vectors[1:]).probability)
+
+
+def test_trigrams_count_the_runs_of_three_characters() -> None:
+    backbone = create_backbone("trigrams", buckets=4096)
+    texts = np.array(["Ab, ab", "AB AB!", "ab", "", "\ud800…"], object)
+    features = backbone(backbone.prepare(texts))
+    # The runs of " ab ab " are " ab" and "ab " twice and "b a" once.
+    assert sorted(features[0][features[0] > 0].exp().sub(1).tolist()) == pytest.approx([1, 2, 2])
+    assert features[1].equal(features[0])
+    assert int((features[2] > 0).sum()) == 2
+    assert not features[3:].any()
+    assert backbone.fingerprint() != create_backbone("trigrams").fingerprint()
+
+
+def test_trigrams_match_a_name_that_differs_by_an_ending() -> None:
+    backbone = create_backbone("trigrams")
+    asked, near, far = functional.normalize(backbone(backbone.prepare(np.array(["Kowalski", "Kowalska", "Dupont"]))))
+    assert float(asked @ near) > 0.6
+    assert float(asked @ far) < 0.1
+
+
+def test_a_verifier_of_trigrams_is_saved_and_loaded(tmp_path: Path) -> None:
+    verifier = Verifier("nearest", "trigrams").eval()
+    verifier.save_pretrained(tmp_path / "saved")
+    loaded = Verifier.from_pretrained(tmp_path / "saved")
+    asked, bag = "PZ-5567 is out of order", ["Order 12 is late", "see PZ-5567"]
+    verdict = loaded.verify(asked, bag)
+    assert verdict.logit == verifier.verify(asked, bag).logit
+    assert int(np.argmax(verdict.attention)) == 1

@@ -155,7 +155,7 @@ BACKBONES: Registry[nn.Module] = Registry(
 
 _BACKBONES_FOR: dict[InstanceKind, str] = {
     "image": "compact_cnn, hog_cnn, hog, colour, hog_colour or hf:<name or folder>",
-    "text": "hf:<name or folder>",
+    "text": "hf:<name or folder> or trigrams",
     "features": "features",
 }
 

