@@ -12,7 +12,7 @@ from miv.backbones.hf_text import TOKENIZER_NAME, valid_text
 from miv.backbones.precision import has_native_bfloat16
 from miv.data import ExemplarSet
 from miv.errors import MIVError, unknown_name
-from miv.evaluation.baselines import candidates_for, choose_backbone, comparison
+from miv.evaluation.baselines import Candidates, candidates_for, choose_backbone, comparison
 from miv.files.arrays import Integers
 from miv.poolings import POOLINGS
 from miv.poolings.cap import CrossAttentionPooling
@@ -201,11 +201,11 @@ def choose(
         words = "vectors unchanged"
     elif kind == "text":
         of_texts, words = choose_for_texts(sets, given)
-        candidates = {of_texts["backbone"]: of_texts}
+        candidates: Candidates = {of_texts["backbone"]: of_texts}
         if given.get("pooling") != POOLING and not any(
             given.get(name) for name in ("backbone_options", *_NEEDS_VECTORS)
         ):
-            candidates[WITHOUT_ENCODER] = {"backbone": WITHOUT_ENCODER}
+            candidates = {**candidates, WITHOUT_ENCODER: {"backbone": WITHOUT_ENCODER}}
         name, aurocs = choose_backbone(train, candidates, cache, progress)
         settings |= candidates[name]
         if name == WITHOUT_ENCODER and aurocs:
