@@ -1,7 +1,6 @@
 """What pages list is what the code has."""
 
 import re
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,12 +10,10 @@ import pytest
 import miv
 from miv.evaluation.plain_methods import METHODS
 from miv.poolings import POOLINGS
-from miv.training.config import TrainingConfig
 from miv.verifier.out_of_distribution import OutOfDistributionLimit
 from miv.verifier.table_reading import COPIED
 from miv.verifier.table_writing import RowScoring
 from miv.verifier.verifying import BatchVerifier
-from tests.docs.page_blocks import read_blocks
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -50,11 +47,6 @@ def test_the_guide_is_short() -> None:
 def test_the_page_of_baselines_has_every_method() -> None:
     page = (DOCS / "baselines.md").read_text("utf-8")
     assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == list(METHODS)
-
-
-def test_the_settings_of_the_page_on_training_are_settings() -> None:
-    [example] = [block.text for block in read_blocks(DOCS / "training.md") if block.language == "toml"]
-    assert TrainingConfig().changed(tomllib.loads(example)).pooling == "cap_vema"
 
 
 def test_the_page_on_verifying_has_every_column_of_a_table_of_verdicts() -> None:
