@@ -79,7 +79,9 @@ def digits_twin(data: Path, seed: int) -> Sets:
     return create_task("digits-twin", seed=seed).build(SilentProgress())
 
 
-def signatures_twin(data: Path, seed: int) -> Sets:
+def of_signatures_twin(data: Path, seed: int) -> Sets:
+    import signatures_twin as signatures_twin  # type: ignore[import-not-found]  # registers the task
+
     return create_task("signatures-twin", seed=seed).build(SilentProgress())
 
 
@@ -94,7 +96,7 @@ WITHOUT_CACHE: Mapping[str, Callable[[Path, int], Sets]] = {
     "fever-evidence": fever_evidence,
     "fm2-evidence": fm2_evidence,
     "digits-twin": digits_twin,
-    "signatures-twin": signatures_twin,
+    "signatures-twin": of_signatures_twin,
     "claims-twin": claims_twin,
 }
 WITH_CACHE: Mapping[str, Callable[[Path, int, Path], Sets]] = {

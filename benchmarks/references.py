@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import signatures_twin as signatures_twin  # type: ignore[import-not-found]  # registers the task
 from shared import data_folder  # type: ignore[import-not-found]
 
 from miv import Verifier

@@ -20,7 +20,7 @@ from miv.data import ExemplarSet
 from miv.runtime import SilentProgress
 from miv.tasks import create_task
 
-TWINS = ("digits-twin", "signatures-twin", "claims-twin")
+TWINS = ("digits-twin", "claims-twin")
 
 
 def raw_features(exemplars: ExemplarSet) -> NDArray[np.float32]:

@@ -45,7 +45,6 @@ def test_train_evaluate_list_and_compare(folder: Path) -> None:
     assert json.loads(run(*again, "--resume")) == trained
     evaluated = json.loads(run("evaluate", "runs/a", "data", "--json", "--plots", "pictures"))
     assert {path.name for path in Path("pictures").iterdir()} == {n for n in drawn if not n.startswith("learning")}
-    assert evaluated["rankings"].pop("contribution")["exemplars"] > 0  # training does not need it
     assert evaluated == trained["test"]
     assert "AUROC" in run("evaluate", "runs/a/verifier", "data/validation")
     listed = json.loads(run("runs", "list", "--json"))

@@ -1,16 +1,12 @@
 """Tiny sources for reports: two models on four exemplars of each kind of instance."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from miv import Verifier
 from miv.data import ExemplarSet, InstancePool
 from miv.evaluation import Predictions, ReportModel, ReportSource
-from miv.evaluation.predicting import predict
 from miv.verifier.decisions import OperatingPoint
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;"
@@ -38,16 +34,3 @@ def source(kind: str = "image", hostile: str = "", witnesses: bool = True, model
         ReportModel(f"bi_lstm {hostile}", second, OperatingPoint(), {"pooling": "bi_lstm"}, {"seed": 3}),
     ]
     return ReportSource(f"data {hostile}", "test", exemplars, made[:models])
-
-
-def answered(folder: Path) -> ReportSource:
-    """Two verifiers in folders, and their answers."""
-    torch.manual_seed(0)
-    given = source("features")
-    models = []
-    for pooling in ("baseline", "mi_net"):
-        verifier = Verifier(pooling, channels=6).eval()
-        verifier.save_pretrained(folder / pooling)
-        answers = predict(verifier, given.exemplars, given.exemplars.pool.values)
-        models.append(ReportModel(pooling, answers, OperatingPoint(), {}, {}, folder / pooling))
-    return ReportSource("tiny", "test", given.exemplars, models)

@@ -42,7 +42,7 @@ def test_of_takes_the_truth_from_the_set() -> None:
 def test_saved_and_loaded_is_the_same(lacking: tuple[str, ...], tmp_path: Path) -> None:
     whole = example_predictions()
     columns: dict[str, Any] = {name: getattr(whole, name) for name in FIELDS} | {"query": np.arange(60) // 3}
-    columns |= {"score": np.log(columns["attention"]), "contribution": columns["attention"] - 0.5}
+    columns |= {"score": np.log(columns["attention"])}
     columns |= {name: columns["query"].astype(str) for name in ("query_class", "query_id")}
     predictions = Predictions(**columns | dict.fromkeys(lacking))
     predictions.save(tmp_path / "predictions.parquet")
@@ -64,7 +64,7 @@ def test_saved_and_loaded_is_the_same(lacking: tuple[str, ...], tmp_path: Path) 
         ({"query": [0.5, 1.0]}, "query is float64"),
         ({"query": [0]}, "query has 1 entries. Expected 2"),
         ({"score": [0.5, 1.0]}, "score has 2 entries. Expected 3"),
-        ({"contribution": [0.5, 1.0, float("inf")]}, r"contribution\[2\] is inf"),
+        ({"score": [0.5, 1.0, float("inf")]}, r"score\[2\] is inf"),
     ],
 )
 def test_wrong_input_is_refused(change: dict[str, Any], message: str) -> None:

@@ -27,7 +27,7 @@ from miv.evaluation.report_data import (
 from miv.evaluation.report_sections import calibration, curves, results
 from miv.evaluation.verifier_audit import reasons
 from miv.verifier.decisions import OperatingPoint
-from tests.evaluation.report_examples import HOSTILE, answered, source
+from tests.evaluation.report_examples import HOSTILE, source
 
 
 class Page(HTMLParser):
@@ -253,15 +253,6 @@ def test_whatever_is_not_known_is_left_out(witnesses: bool, models: int, tmp_pat
     data = json.loads(page.content["script"][0])
     assert len(data["exemplar"]) == 2
     assert (data["witness"] is None) == (not witnesses)
-
-
-def test_witnesses_are_shown_by_every_ranking(tmp_path: Path) -> None:
-    """The baseline of the two has scores beside its one-hot attention; the other has no attention."""
-    page = results(answered(tmp_path))
-    below = page.split("<summary>Witnesses, all models scored alike</summary>")[1].split("</details>")[0]
-    ranked = re.findall(r"<td>(attention, as in the paper|its own score|first choice only \(one-hot\))</td>", below)
-    assert ranked == ["attention, as in the paper", "its own score", "first choice only (one-hot)"]
-    assert "scored alike" not in results(source("features", witnesses=False))
 
 
 def test_the_gallery_has_the_references() -> None:

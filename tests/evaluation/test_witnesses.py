@@ -157,14 +157,3 @@ def test_soft_attention_is_its_own_score() -> None:
     first = rank_instances(answers, "one_hot")
     assert first is not None
     assert set(first.tolist()) == {0.0, 1.0}
-
-
-def test_contributions_rank_too_and_stay_with_their_exemplars() -> None:
-    answers = example_predictions().with_contribution(np.arange(example_predictions().ptr[-1], dtype=float))
-    assert list(witness_rankings(answers) or {}) == ["attention", "score", "contribution", "one_hot"]
-    taken = answers.take([3, 1])
-    assert taken.contribution is not None
-    assert taken.contribution.tolist() == [
-        *range(answers.ptr[3], answers.ptr[4]),
-        *range(answers.ptr[1], answers.ptr[2]),
-    ]

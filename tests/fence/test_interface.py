@@ -32,7 +32,7 @@ DOCUMENTED = {
     "miv.scoring": ["pool_giant"],
     "miv.service": ["Client", "ServiceError", "ServiceSettings", "create_app"],
     "miv.verifier.decisions": ["OperatingPoint"],
-    "miv.verifier.explain": ["contributions", "explain_features"],
+    "miv.verifier.explain": ["explain_features"],
     "miv.verifier.references": ["ReferenceRule"],
     "miv.verifier.streaming": ["StreamingPass"],
 }

@@ -23,14 +23,12 @@ SMALL: dict[str, dict[str, Any]] = {
     "fever-dev": {},
     "qmnist": {"download": False},
     "signature": {"width": 16, "height": 8, "held_out": 0.34},
-    "signatures-twin": {"writers": 5, "held_out_writers": 4, "genuine": 3, "forged": 2, "height": 32},
 }
 TWINS = [name for name in SMALL if name.endswith("-twin")]
 REFERENCED = {
     "digits-twin": {"writers": 8, "held_out_writers": 8, "copies": 6},
     "qmnist": SMALL["qmnist"],
     "signature": SMALL["signature"],
-    "signatures-twin": {"writers": 4, "held_out_writers": 4, "genuine": 6, "height": 16},
 }
 
 
@@ -149,15 +147,12 @@ def test_a_folder_of_classes_draws_references(tmp_path: Path) -> None:
         ("digits-twin", {"difficulty": float("nan")}, "difficulty is nan"),
         ("digits-twin", {"writers": 10_000, "copies": 1_000}, "images of .* need .* GiB"),
         ("evidence", {"min_size": 10, "max_size": 3}, "max_size is 3"),
-        ("fever", {"truncate": "last"}, "'last'. Known: evidence, first"),
         ("fever", {"max_bag": 0}, "max_bag is 0"),
         ("qmnist", {"draw": "gemetric"}, "Did you mean 'geometric'"),
         ("qmnist", {"mean_bag": 2}, "mean_bag is 2"),
         ("qmnist", {"mean_bags": 10}, "Did you mean 'mean_bag'"),
         ("signature", {"width": 0}, "width is 0"),
         ("signature", {"held_out": 0.0}, "held_out is 0.0"),
-        ("signatures-twin", {"held_out_writers": 2}, "held_out_writers is 2"),
-        ("signatures-twin", {"height": 4}, "height is 4"),
     ],
 )
 def test_impossible_options_are_refused(name: str, options: dict[str, Any], message: str) -> None:

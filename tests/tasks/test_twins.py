@@ -31,34 +31,10 @@ def test_a_nearest_neighbour_is_better_than_chance_and_far_from_perfect(name: st
 def test_difficulty_makes_it_harder(name: str) -> None:
     options = {
         "digits-twin": {"writers": 8},
-        "signatures-twin": {"writers": 3, "held_out_writers": 8, "height": 32},
         "claims-twin": {"pages": 2, "held_out_pages": 150},
     }[name]
     easy, hard = (nearest_neighbour(build(name, difficulty=d, **options)["test"])[0] for d in (0.3, 2.5))
     assert easy > hard + 0.03
-
-
-def test_signatures_are_ink_on_paper_also_without_forgeries() -> None:
-    exemplars = build("signatures-twin", **(SMALL["signatures-twin"] | {"forged": 0}))["train"]
-    images = exemplars.pool.values
-    assert images.shape == (5 * 3, 32, 64)
-    assert (images == 255).mean() > 0.6
-    assert (images.reshape(len(images), -1).min(axis=1) == 0).all()
-    assert (images[:, [0, -1]] == 255).all()  # nothing is cut off
-    assert (images[:, :, [0, -1]] == 255).all()
-
-
-def test_forgeries_are_nearer_than_strangers_and_farther_than_the_genuine() -> None:
-    exemplars = build("signatures-twin", writers=20, held_out_writers=3, height=32)["train"]
-    classes = exemplars.pool.classes
-    ink = 255.0 - exemplars.pool.values.reshape(len(classes), -1)
-    ink /= np.linalg.norm(ink, axis=1, keepdims=True)
-    cosine = ink @ ink.T
-    writer = np.array([name.removesuffix("-forged") for name in classes])
-    forged = np.char.endswith(classes.astype(str), "-forged")
-    same = writer[:, None] == writer
-    genuine = same & ~forged[:, None] & ~forged & ~np.eye(len(same), dtype=bool)
-    assert cosine[genuine].mean() > cosine[same & forged[:, None] & ~forged].mean() > cosine[~same].mean() + 0.1
 
 
 def test_claims_read_like_the_pages_they_are_about() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from miv import Bags, ExemplarSet, InstancePool, Verifier
-from miv.evaluation.predicting import explain, predict, with_contributions, witness_shares
+from miv.evaluation.predicting import explain, predict, witness_shares
 from miv.runtime import Advance
 
 # Five instances; bags of two, one and four of them.
@@ -53,22 +53,6 @@ def test_the_score_of_the_baseline_is_the_similarity_of_each_instance() -> None:
     assert found.score is not None
     np.testing.assert_allclose(found.score, explain(verifier, some_set(), "alone"), atol=1e-6)
     np.testing.assert_allclose([found.score[:2].max(), found.score[2], found.score[3:].max()], found.logit, atol=1e-6)
-    assert with_contributions(verifier, some_set(), found) is found  # one instance has it all
-
-
-@pytest.mark.parametrize("together", [1, 4096])
-def test_the_logits_of_a_set_are_divided(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("miv.verifier.engine._TOGETHER", together)
-    verifier = some_verifier()
-    answers = predict(verifier, some_set())
-    assert answers.score is None  # its attention ranks all
-    divided = with_contributions(verifier, some_set(), answers).contribution
-    assert divided is not None
-    with torch.no_grad():
-        intercept = float(verifier.pooling.similarity(torch.zeros(1, 2), torch.zeros(1, 2)))
-    sums = np.add.reduceat(divided, [0, 2, 3])
-    np.testing.assert_allclose(sums + intercept, answers.logit, atol=1e-5)
-    assert with_contributions(some_verifier("mi_net"), some_set(), answers) is answers
 
 
 def test_a_verifier_says_where_it_computes_and_in_what() -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from miv import Bags, ExemplarSet, InstancePool, MIVError, Verifier, list_poolings
 from miv.cli.app import app
 from miv.evaluation import explain, predict
-from miv.verifier.explain import METHODS, contributions, explain_features
+from miv.verifier.explain import METHODS, explain_features
 from miv.verifier.references import ReferenceRule
 
 REFERENCES = [[1.0, 0.2, 0.0, 0.1], [0.8, 0.0, 0.3, 0.0], [0.5, 0.5, 0.0, 0.0]]
@@ -118,16 +118,10 @@ def test_every_explanation_takes_references(method: str) -> None:
         assert float(scores[0]) == pytest.approx(float(combined.detach()), abs=1e-4)
 
 
-def test_rollout_and_contributions_take_references() -> None:
+def test_rollout_takes_references() -> None:
     features, bags = torch.tensor(REFERENCES), Bags.from_list([torch.tensor(BAG)])
     scores = explain_features(a_verifier("msa"), Bags.from_list([features]), bags, "rollout")
     assert float(scores.sum()) == pytest.approx(1, abs=1e-5)
-    verifier = a_verifier("gabmil")
-    verifier.set_reference_rule(ReferenceRule(0.0, 0.0))  # the mean over references
-    found = contributions(verifier, Bags.from_list([features]), bags)
-    each = [contributions(verifier, one[None], bags) for one in features]
-    assert found is not None
-    assert found.tolist() == pytest.approx(torch.stack([one for one in each if one is not None]).mean(0).tolist())
 
 
 def test_a_set_is_predicted_and_explained_as_the_same_lists() -> None:

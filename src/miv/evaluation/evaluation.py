@@ -80,8 +80,6 @@ TITLES = {
     "i_top1": "i-top1",
     "i_auroc_by_score": "own-score i-AUROC",
     "i_ap_by_score": "own-score i-AP",
-    "i_auroc_by_contribution": "contribution i-AUROC",
-    "i_ap_by_contribution": "contribution i-AP",
     "i_auroc_one_hot": "one-hot i-AUROC",
     "i_ap_one_hot": "one-hot i-AP",
 }

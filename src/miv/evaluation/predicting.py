@@ -14,7 +14,6 @@ from miv.runtime import ProcessShare, Progress
 from miv.verifier.decisions import WitnessesBy
 from miv.verifier.engine import (
     EmbeddedExemplars,
-    contributions_embedded,
     explain_embedded,
     out_of_distribution,
     verify_embedded,
@@ -94,20 +93,6 @@ def _warn_of_other_images(verifier: "Verifier", exemplars: ExemplarSet) -> None:
             ", ".join(steps) or "no steps",
             ", ".join(own) or "no steps",
         )
-
-
-def with_contributions(
-    verifier: "Verifier",
-    exemplars: ExemplarSet,
-    answers: Predictions,
-    features: NDArray[np.float32] | None = None,
-    progress: Progress | None = None,
-) -> Predictions:
-    """The answers with what each bag member adds to the logit, if the pooling's logit can be divided."""
-    if not verifier.pooling.has_attention:
-        return answers
-    contribution = contributions_embedded(verifier, _embed(verifier, exemplars, features, progress), progress)
-    return answers if contribution is None else answers.with_contribution(contribution)
 
 
 def explain(

@@ -17,7 +17,7 @@ from miv.files.atomic import whole_file
 
 # How far the attention of a bag may be from summing to 1; bfloat16 keeps two to three digits.
 _ATTENTION_TOLERANCE = 0.02
-_OF_INSTANCES = ("attention", "witness", "score", "contribution")
+_OF_INSTANCES = ("attention", "witness", "score")
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,6 @@ class Predictions:
         group: ``(E,)`` strings to break results down by, if any.
         query: ``(E,)``, the same number for exemplars with the same query, if known.
         score: ``(T,)``, what the pooling chooses instances by, if its attention keeps only the choice.
-        contribution: ``(T,)``, what each instance adds to the logit, if known.
         query_class: ``(E,)`` strings, the class of each query, if known: errors on one class may depend on each other.
         query_id: ``(E,)`` strings, the same for equivalent queries, if known.
 
@@ -50,7 +49,6 @@ class Predictions:
     group: NDArray[Any] | None = None
     query: NDArray[np.int64] | None = None
     score: Floats | None = None
-    contribution: Floats | None = None
     query_class: NDArray[Any] | None = None
     query_id: NDArray[Any] | None = None
 
@@ -64,7 +62,6 @@ class Predictions:
         group: ArrayLike | None = None,
         query: ArrayLike | None = None,
         score: ArrayLike | None = None,
-        contribution: ArrayLike | None = None,
         query_class: ArrayLike | None = None,
         query_id: ArrayLike | None = None,
     ) -> None:
@@ -78,8 +75,7 @@ class Predictions:
         for name, strings in (("group", group), ("query_class", query_class), ("query_id", query_id)):
             checked[name] = None if strings is None else as_strings(name, np.asarray(strings), exemplars)
         checked["attention"] = None if attention is None else as_attention(attention, members)
-        for name, scores in (("score", score), ("contribution", contribution)):
-            checked[name] = None if scores is None else as_scores(name, scores, members)
+        checked["score"] = None if score is None else as_scores("score", score, members)
         for name, array in checked.items():
             object.__setattr__(self, name, array)
         if self.attention is not None:
@@ -107,10 +103,6 @@ class Predictions:
     def with_queries_of(self, exemplars: ExemplarSet) -> "Predictions":
         """Return the same answers with the queries and classes of their set; files of earlier versions lack them."""
         return Predictions(**self._columns() | _queries(exemplars))
-
-    def with_contribution(self, contribution: ArrayLike) -> "Predictions":
-        """Return the same answers with what each instance adds to the logit, ``(T,)``."""
-        return Predictions(**self._columns() | {"contribution": contribution})
 
     @classmethod
     def load(cls, path: Path | str, content: bytes | None = None) -> "Predictions":
@@ -191,7 +183,7 @@ def _kinds() -> dict[str, Any]:
     numbers, text = pa.large_list(pa.float64()), pa.string()
     kinds = {"logit": pa.float64(), "label": pa.int8(), "bag_size": pa.int64(), "attention": numbers}
     kinds |= {"witness": pa.large_list(pa.bool_()), "group": text, "query": pa.int64(), "score": numbers}
-    return kinds | {"contribution": numbers, "query_class": text, "query_id": text}
+    return kinds | {"query_class": text, "query_id": text}
 
 
 def _read_columns(path: Path, content: bytes | None) -> dict[str, Any]:
@@ -209,6 +201,8 @@ def _read_columns(path: Path, content: bytes | None) -> dict[str, Any]:
         raise
     except Exception as error:  # pyarrow raises many types for a damaged file
         raise MIVError(f"{path} cannot be read as Parquet: {error}. Evaluate again.") from error
+    if "contribution" in table.column_names:  # of earlier versions
+        table = table.drop_columns("contribution")
     kinds = _kinds()
     types = {field.name: field.type for field in table.schema}
     wrong = [name for name, kind in types.items() if kinds.get(name) != kind]

@@ -25,7 +25,7 @@ from miv.evaluation.metrics import auroc, classification_metrics
 from miv.evaluation.page import NONE, badge, legend, letter, picture, table
 from miv.evaluation.report_data import ReportModel, ReportSource
 from miv.evaluation.runs import recipe_rows
-from miv.evaluation.witnesses import RANKED_BY, WITNESS_METRICS
+from miv.evaluation.witnesses import WITNESS_METRICS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -109,7 +109,7 @@ def results(source: ReportSource) -> str:
             "should beat them. The letters name the models that provided the features."
         )
     note = f'<p class="note">{escape(" ".join(words))}</p>'
-    return table(heads, rows, caption) + note + _rankings(evaluations, models)
+    return table(heads, rows, caption) + note
 
 
 def _at_threshold(model: ReportModel) -> Evaluation:
@@ -129,25 +129,6 @@ def _metric(figures: dict[str, float], name: str, best: float | None = None) -> 
 
 def _share(count: int, of: int) -> str:
     return f"{count / of:.1%} <small>({count:,} of {of:,})</small>" if of else "–"
-
-
-def _rankings(evaluations: list[Evaluation], models: list[ReportModel]) -> str:
-    """The witnesses by every way to rank instances: attention alone would count ties against one-hot attention."""
-    rows = []
-    for number, (model, evaluation) in enumerate(zip(models, evaluations, strict=True)):
-        for by, figures in (evaluation.rankings or {}).items():
-            cells = [_metric(figures, name) for name in WITNESS_METRICS]
-            rows.append([badge(number, model.name), escape(RANKED_BY[by]), *cells])
-    if not rows:
-        return ""
-    heads = ["Model", "Ranked by", *(TITLES[name] for name in WITNESS_METRICS)]
-    title = "Witnesses, all models scored alike"
-    words = (
-        "Compare models by their own scores, or all by the first choice. By attention, the ties of a one-hot attention "
-        "count against it."
-    )
-    inner = table(heads, rows, title, wide=False)
-    return f'<details><summary>{title}</summary>{inner}<p class="note">{words}</p></details>'
 
 
 # The curves, drawn by Matplotlib.

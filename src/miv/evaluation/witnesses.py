@@ -180,7 +180,6 @@ def witness_metrics(ptr: ArrayLike, witness: ArrayLike, attention: ArrayLike, la
 RANKED_BY: Mapping[str, str] = {
     "attention": "attention, as in the paper",
     "score": "its own score",
-    "contribution": "contribution to the logit",
     "one_hot": "first choice only (one-hot)",
 }
 # The metrics of the experiments by name: how instances are ranked, and the witness metric.
@@ -189,8 +188,6 @@ RANKED_METRICS: Mapping[str, tuple[str, str]] = {
     "i_ap": ("attention", "i_ap"),
     "i_auroc_by_score": ("score", "i_auroc"),
     "i_ap_by_score": ("score", "i_ap"),
-    "i_auroc_by_contribution": ("contribution", "i_auroc"),
-    "i_ap_by_contribution": ("contribution", "i_ap"),
     "i_auroc_one_hot": ("one_hot", "i_auroc"),
     "i_ap_one_hot": ("one_hot", "i_ap"),
     "i_top1": ("one_hot", "i_top1"),
@@ -200,12 +197,11 @@ RANKED_METRICS: Mapping[str, tuple[str, str]] = {
 def rank_instances(predictions: Predictions, by: str) -> Floats | None:
     """What ranks the instances, ``(T,)``; ``None`` if the predictions lack it.
 
-    By ``attention``; by ``score``, what the pooling chooses by, which is its attention unless that is one-hot; by
-    ``contribution``; or ``one_hot``, 1 for the first choice (for each of several on ties) and 0 for the rest.
+    By ``attention``; by ``score``, what the pooling chooses by, which is its attention unless that is one-hot; or
+    ``one_hot``, 1 for the first choice (for each of several on ties) and 0 for the rest.
     """
-    if by in ("attention", "contribution"):
-        ranked: Floats | None = getattr(predictions, by)
-        return ranked
+    if by == "attention":
+        return predictions.attention
     own = predictions.score
     if own is None and (by == "one_hot" or not _is_one_hot(predictions)):
         own = predictions.attention

@@ -21,7 +21,7 @@ from miv.evaluation.evaluation import Evaluation
 from miv.evaluation.evaluation import evaluate as evaluate_predictions
 from miv.evaluation.goals import parse_goal
 from miv.evaluation.out_of_distribution import choose_limit
-from miv.evaluation.predicting import explain, predict, with_contributions, withheld, witness_shares
+from miv.evaluation.predicting import explain, predict, withheld, witness_shares
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.report import check_report, write_report
 from miv.evaluation.report_data import open_runs
@@ -83,8 +83,6 @@ def evaluate(
     folder = feature_folder(None if cache is None else Path(cache))
     features = embed_exemplars(verifier.backbone, chosen, folder, progress)
     answers = predict(verifier, chosen, features, progress)
-    if chosen.witness is not None:
-        answers = with_contributions(verifier, chosen, answers, features, progress)
     score = None if witnesses is None else explain(verifier, chosen, witnesses, features=features, progress=progress)
     if predictions is not None:
         answers.save(Path(predictions))

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 from filelock import FileLock, Timeout
 
-from miv.backbones.cache import embed_pool
-from miv.data import ExemplarSet, InstancePool
+from miv.data import InstancePool
 from miv.errors import MIVError, StoppedByUser
 from miv.evaluation import Predictions, evaluate
-from miv.evaluation.predicting import with_contributions
 from miv.evaluation.runs import RunFolder
 from miv.evaluation.witnesses import RANKED_METRICS, influence
 from miv.files.arrays import Floats
@@ -36,7 +34,6 @@ from miv.tasks import build_once
 from miv.training.config import TrainingConfig
 from miv.training.new_verifier import EarlierVerifier, create_verifier
 from miv.training.run import Machine, set_threads, train
-from miv.training.stages import FROZEN
 from miv.verifier.network import Verifier
 
 DONE, FAILED, BUSY = 0, 1, 75  # exit codes, besides CTRL_C and TERMINATED
@@ -53,7 +50,7 @@ def compute(job: Job, places: JobFolders, progress: Progress) -> dict[str, Any]:
         machine, name = Machine(places.cache / "features", accelerator="auto"), job.tier.backbone_of(job.cell.task)
         start = None if name is None else new_pooling_on(name, job.settings, sets["train"].pool)
         train(sets, job.settings, run.path, machine, data=task, start_from=start, resume=True, progress=progress)
-    answers = _answers(run, sets["test"], places, progress)
+    answers = Predictions.load(run.predictions("test"))
     return cell_document(job, run.read(), run.read_evaluation()["validation"], answers, places.work)
 
 
@@ -126,17 +123,6 @@ def new_pooling_on(name: str, settings: TrainingConfig, pool: InstancePool) -> E
     verifier = create_verifier(settings, pool)
     verifier.backbone.load_state_dict(Verifier.from_pretrained(name).backbone.state_dict())
     return replace(EarlierVerifier.of(verifier), name=f"a new pooling on the backbone of {name}")
-
-
-def _answers(run: RunFolder, test: ExemplarSet, places: JobFolders, progress: Progress) -> Predictions:
-    """The predictions on test, with what each instance adds to the logit if the pooling has attention."""
-    answers, verifier = Predictions.load(run.predictions("test")), Verifier.from_pretrained(run.verifier)
-    if test.witness is None or not verifier.pooling.has_attention:
-        return answers
-    features = None
-    if run.read()["best"]["stage"] == FROZEN:  # the cache has the features of a frozen backbone
-        features = embed_pool(verifier.backbone, test.pool, places.cache / "features", progress)
-    return with_contributions(verifier, test, answers, features, progress)
 
 
 def command(job: Job, places: JobFolders, threads: int) -> list[str]:

@@ -87,13 +87,11 @@ FINE_TUNED: dict[str, dict[str, Any]] = {
 }
 
 # The twins of the tier `smoke`, small enough for seconds.
+_DIGITS_TWIN = ("digits-twin", {"writers": 6, "held_out_writers": 6, "copies": 2})
 _CLAIMS_TWIN = ("claims-twin", {"pages": 8, "held_out_pages": 6, "claims": 2})
 TWINS: dict[str, tuple[str, dict[str, Any]]] = {
-    "qmnist": ("digits-twin", {"writers": 6, "held_out_writers": 6, "copies": 2}),
-    "signature": (
-        "signatures-twin",
-        {"writers": 6, "held_out_writers": 6, "genuine": 3, "forged": 2, "anchors_per_query": 1, "height": 16},
-    ),
+    "qmnist": _DIGITS_TWIN,
+    "signature": _DIGITS_TWIN,
     "fever": _CLAIMS_TWIN,
     "fever-dev": _CLAIMS_TWIN,
     "claims": _CLAIMS_TWIN,

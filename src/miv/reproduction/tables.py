@@ -29,8 +29,7 @@ from miv.reproduction.results import Result
 NOTHING = "–"  # where there is no figure
 KINDS = ("tp", "tn", "fp", "fn")
 # How else witnesses are ranked, the same for every model; docs/reproducing.md explains it.
-ALIKE = ("i_auroc_by_score", "i_ap_by_score", "i_auroc_by_contribution", "i_ap_by_contribution",
-         "i_auroc_one_hot", "i_ap_one_hot", "i_top1")  # fmt: skip
+ALIKE = ("i_auroc_by_score", "i_ap_by_score", "i_auroc_one_hot", "i_ap_one_hot", "i_top1")
 # Where claims are judged all at once: heading, task, and the tier if it is not the one asked for.
 GROUNDS = (
     ("QMNIST", "qmnist", None),

@@ -103,19 +103,18 @@ def parse_sentences(lines: str) -> Page:
     return {number: sentence for number, sentence in sentences if sentence}
 
 
-def read_pages(dump: Path, titles: Collection[str], progress: Progress, *, normalise: bool = True) -> dict[str, Page]:
+def read_pages(dump: Path, titles: Collection[str], progress: Progress) -> dict[str, Page]:
     """Read the pages with these titles in one pass over the dump, a folder of ``wiki-*.jsonl`` or a zip archive."""
-    spell = normal_title if normalise else str
     wanted: dict[bytes, list[str]] = {}
     for title in titles:
-        wanted.setdefault(spell(title).encode("utf-8", "surrogatepass"), []).append(title)
+        wanted.setdefault(normal_title(title).encode("utf-8", "surrogatepass"), []).append(title)
     pages: dict[str, Page] = {}
     parts = _parts(dump)
     with progress.step("Reading wiki pages (files)", total=len(parts)) as advance:
         for name, open_part in parts:
             try:
                 with open_part() as raw, io.BufferedReader(raw, _BLOCK) as stream:
-                    for line, page, sentences in _wanted_pages(name, stream, wanted, normalise):
+                    for line, page, sentences in _wanted_pages(name, stream, wanted):
                         if sentences and wanted[page][0] in pages:
                             logger.warning(
                                 "%s, line %d: a second page %s; the first is kept.", name, line, page.decode()
@@ -149,9 +148,7 @@ def _parts(dump: Path) -> list[tuple[str, Callable[[], Any]]]:
     return parts
 
 
-def _wanted_pages(
-    name: str, stream: IO[bytes], wanted: Collection[bytes], normalise: bool
-) -> Iterator[tuple[int, bytes, Page]]:
+def _wanted_pages(name: str, stream: IO[bytes], wanted: Collection[bytes]) -> Iterator[tuple[int, bytes, Page]]:
     """Yield the requested pages of one file: line number, title, sentences."""
     for line, content in enumerate(iter(lambda: stream.readline(_LONGEST_LINE), b""), start=1):
         if len(content) == _LONGEST_LINE:
@@ -167,7 +164,7 @@ def _wanted_pages(
             if not isinstance(title_text, str):
                 raise bad_line(name, line, "the page has no title: expected a text in the field 'id'.")
             title = title_text.encode("utf-8", "surrogatepass")
-        if normalise and not title.isascii():
+        if not title.isascii():
             title = normal_title(title.decode("utf-8", "replace")).encode()
         if title in wanted:
             sentences = parse_object(text, name, line).get("lines")
@@ -179,8 +176,6 @@ def _wanted_pages(
 
 
 # The task.
-
-Truncate = Literal["evidence", "first"]
 
 _FILES = {"train": "train.jsonl", "validation": "paper_dev.jsonl", "test": "paper_test.jsonl"}
 _SITE = "https://fever.ai/download/fever/"
@@ -195,12 +190,8 @@ class Fever:
         raw: folder with train.jsonl, paper_dev.jsonl, paper_test.jsonl and the dump: wiki-pages.zip, or its
             unpacked folder wiki-pages.
         train_per_label: number of train claims per label and round; 0 for all.
-        max_bag: maximum number of sentences per bag; longer bags are truncated.
-        truncate: what to keep: 'evidence' keeps the evidence and fills up in page order,
-            so that a label stays true; 'first' takes the first sentences and may lose the evidence, as the
-            released code does.
-        normalise_titles: whether titles match in any Unicode form; if false, they must match byte by
-            byte, as the released code does.
+        max_bag: maximum number of sentences per bag; a longer bag keeps the evidence, so that a label stays true,
+            and other sentences in page order.
         shared_pages: how to treat train claims that share a page with a validation or test claim: 'keep'
             them, as in the official split, or 'drop' them.
         round: index of the random draw of train claims; validation and test are always complete.
@@ -210,8 +201,6 @@ class Fever:
     raw: Path = Path("data/fever")
     train_per_label: int = 16_500
     max_bag: int = 47
-    truncate: Truncate = "evidence"
-    normalise_titles: bool = True
     shared_pages: Literal["keep", "drop"] = "keep"
     round: int = 0
     seed: int = 0
@@ -226,7 +215,7 @@ class Fever:
         dump = _find_dump(raw)
         claims = {split: read_claims(raw / name) for split, name in _FILES.items()}
         titles = {page for rows in claims.values() for claim in rows for page in claim.evidence}
-        pages = read_pages(dump, titles, progress, normalise=self.normalise_titles)
+        pages = read_pages(dump, titles, progress)
         claims = {split: _with_evidence(split, rows, pages) for split, rows in claims.items()}
         claims["train"] = self._draw_train(self._without_shared_pages(claims))
         for split, rows in claims.items():
@@ -267,14 +256,13 @@ class Fever:
             ]
             bag = self._truncated(sentences)
             counts["are truncated"] += len(bag) < len(sentences)
-            counts["lose all of their evidence by truncation"] += not any(sentence.is_evidence for sentence in bag)
             yield ClaimBag(claim.text, next(iter(claim.evidence)), claim.supported, bag)
         _report(split, len(claims), counts)
 
     def _truncated(self, sentences: list[ClaimSentence]) -> list[ClaimSentence]:
         """At most ``max_bag`` sentences, in their order."""
-        if self.truncate == "first" or len(sentences) <= self.max_bag:
-            return sentences[: self.max_bag]
+        if len(sentences) <= self.max_bag:
+            return sentences
         evidence_first = sorted(range(len(sentences)), key=lambda place: not sentences[place].is_evidence)
         return [sentences[place] for place in sorted(evidence_first[: self.max_bag])]
 

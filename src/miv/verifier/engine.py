@@ -17,7 +17,7 @@ from miv.errors import MIVError, MIVWarning
 from miv.files.arrays import Floats
 from miv.runtime import Progress, SilentProgress, evaluating
 from miv.verifier.decisions import OperatingPoint, StatedRule
-from miv.verifier.explain import as_shares, check_method, contributions, explain_features
+from miv.verifier.explain import as_shares, check_method, explain_features
 from miv.verifier.network import Verifier
 from miv.verifier.out_of_distribution import OutOfDistribution
 from miv.verifier.reading import ErrorLocations
@@ -149,14 +149,6 @@ def explain_embedded(
     """Scores ``(T,)`` of all targets; method and options as in ``miv.verifier.explain.explain_features``."""
     scores = partial(explain_features, verifier, method=method, **options)
     return _joined(_in_batches(verifier, exemplars, scores, f"Explaining by {method}", progress))
-
-
-def contributions_embedded(
-    verifier: Verifier, exemplars: EmbeddedExemplars, progress: Progress | None = None
-) -> Floats | None:
-    """What each target adds to its bag's logit, ``(T,)``; ``None`` if the logit is no sum over attention."""
-    divided = partial(contributions, verifier)
-    return _joined_if_any(_in_batches(verifier, exemplars, divided, "Dividing the logits", progress))
 
 
 def _in_batches(

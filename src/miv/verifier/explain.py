@@ -109,44 +109,6 @@ def _check_cost(pooling: Pooling, method: str, bags: Bags) -> None:
         )
 
 
-def contributions(verifier: Verifier, query: Tensor | Bags, bags: Bags) -> Tensor | None:
-    r"""What each instance adds to the logit: queries ``(B, C)`` and bags of ``(T, C)`` to ``(T,)``.
-
-    With the attention :math:`a_{nj}` of instance :math:`n` in head :math:`j` and the logit :math:`z` of its bag
-
-    .. math:: c_n = \sum_j a_{nj} \frac{\partial z}{\partial a_{nj}}
-
-    If the bag vector is a sum weighted by attention, as in CAP and gated attention, the contributions add up to the
-    part of the logit that depends on the bag. Behind a norm of the sum, and with a similarity that also weighs
-    distances, they are a first-order estimate. Those of several references are weighted like their logits. ``None`` if
-    the logit is not a smooth function of the attention: without attention, or if the pooling chooses one instance.
-    """
-    if not verifier.pooling.has_attention:
-        return None
-    if isinstance(query, Bags):
-        pairs = Pairs.of(query, bags)
-        by_pair, logit = _of_pairs(verifier, pairs.query, pairs.bags)
-        share = pairs.shares(verifier.reference_rule, logit)
-        return None if by_pair is None else pairs.summed(pairs.bags.expand(share) * by_pair, bags)
-    return _of_pairs(verifier, query, bags)[0]
-
-
-def _of_pairs(verifier: Verifier, query: Tensor, bags: Bags) -> tuple[Tensor | None, Tensor]:
-    """Contributions ``(T,)`` and logits ``(B,)`` of single queries."""
-    with torch.inference_mode(mode=False), torch.enable_grad():
-        # Copies, because tensors made in inference mode cannot be part of a gradient.
-        query = query.clone().requires_grad_()
-        bags = Bags(bags.values.clone().requires_grad_(), bags.ptr.clone())
-        pooled = verifier.pooling(query, bags)
-        logit = verifier.pooling.similarity(pooled.query_vector, pooled.bag_vector)  # (B,)
-        attention = pooled.attention
-        if attention is None or not attention.requires_grad:
-            return None, logit.detach()
-        # Bags do not affect each other, so the gradient of the sum is that of each.
-        [slope] = torch.autograd.grad(logit.sum(), attention, allow_unused=True)  # (T, h)
-        return None if slope is None else (attention * slope).sum(dim=1).detach(), logit.detach()
-
-
 def attention_rollout(pooling: Pooling, query: Tensor, bags: Bags) -> Tensor:
     r"""The share ``(T,)`` of the bag vector that comes from each target; sums to 1 in each bag.
 

@@ -1,4 +1,4 @@
-"""The signature twin: the signature task with invented signers and forgers, generated on demand."""
+"""The signature twin: the signature task with invented signers and forgers; importing it registers the task."""
 
 from dataclasses import dataclass
 
