@@ -39,7 +39,6 @@ def test_the_command_and_the_function_do_the_same() -> None:
     assert {**json.loads(done.stdout), "run": "by-function"} == json.loads(json.dumps(run.document()))
     assert run.config.heads == 4
     assert run.reason.startswith("Chosen for 400 train exemplars")
-    assert Path("by-function/curves/roc.png").is_file()
     assert "nearest" in Path("by-function/verifier/README.md").read_text()
     assert "test: 400 exemplars" in run.text()
     evaluated = CliRunner().invoke(app, ["evaluate", "by-command", "data", "--split", "validation", "--json"])

@@ -14,7 +14,6 @@ from miv.errors import MIVError, needs_extra
 from miv.evaluation.calibration_fits import expected_calibration_error, reliability_points
 from miv.evaluation.metrics import auroc
 from miv.evaluation.predictions import Predictions
-from miv.evaluation.runs import RunFolder
 from miv.files.arrays import Floats, Labels, Mask
 from miv.files.atomic import whole_file
 
@@ -244,22 +243,3 @@ def write_curves(predictions: Predictions | Mapping[str, Predictions], folder: P
     with picture(folder / "precision_recall") as [axes]:
         draw_precision_recall(axes, plotted, "at probability 0.5")
     return [folder / name for name in CURVE_FILES]
-
-
-# The curves of a finished run, from the files in its folder.
-
-
-def check_drawing() -> None:
-    """Raise an error without matplotlib, so that training fails before its work, not after it."""
-    with needs_extra("train", "Drawing curves", "matplotlib"):
-        import matplotlib as matplotlib
-
-
-def draw_run(run: RunFolder) -> list[Path]:
-    """Plot ROC and precision-recall by split in ``curves/``, and return the paths.
-
-    A split with only one label has no ROC.
-    """
-    answers = {split: Predictions.load(run.predictions(split)) for split in run.read_evaluation()}
-    both = {split: part for split, part in answers.items() if 0 < part.label.sum() < len(part)}
-    return write_curves(both, run.curves) if both else []

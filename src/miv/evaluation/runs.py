@@ -7,7 +7,6 @@
 - ``verifier/``: the final verifier, from the best epoch overall.
 - ``predictions/<split>.parquet`` and ``evaluation.json``: its predictions and metrics.
 - ``reference.json``: scores of plain methods on the same features, from ``miv train``.
-- ``curves/``: plots of ROC and precision-recall, from ``miv train``.
 - ``.lock``: held while a training runs.
 """
 
@@ -75,7 +74,6 @@ class RunFolder:
     verifier = _Within(VERIFIER_NAME)
     evaluation = _Within("evaluation.json")
     reference = _Within("reference.json")
-    curves = _Within("curves")
 
     def checkpoints(self, stage: str) -> Path:
         return self.path / "checkpoints" / stage

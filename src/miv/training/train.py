@@ -144,11 +144,9 @@ def train(
         The run: its ``verifier``, ``evaluations``, ``reference``, ``config`` and ``folder``.
     """
     # Not before a training: they need the libraries of miv[train], and `from miv import *` does not.
-    from miv.evaluation.curves import check_drawing, draw_run
     from miv.training.machine import Machine, is_first_process, set_threads
     from miv.training.run import train as run_training
 
-    check_drawing()
     from_file, where = _as_settings(config)
     is_complete = from_file.keys() == {one.name for one in fields(TrainingConfig)}
     if "pooling" in settings and from_file.get("pooling", settings["pooling"]) != settings["pooling"]:
@@ -208,7 +206,6 @@ def train(
         run = RunFolder(folder)
         plain = None
         if is_first_process():
-            draw_run(run)
             if baselines:
                 plain = baselines_of_run(run, sets, machine.cache, machine.find_device(), progress)
             write_card(run.verifier, _pooling_of(run), evaluations, plain, run.read().get("recipes"))
