@@ -283,4 +283,5 @@ def test_a_verifier_of_trigrams_is_saved_and_loaded(tmp_path: Path) -> None:
     asked, bag = "PZ-5567 is out of order", ["Order 12 is late", "see PZ-5567"]
     verdict = loaded.verify(asked, bag)
     assert verdict.logit == verifier.verify(asked, bag).logit
+    assert verdict.attention is not None
     assert int(np.argmax(verdict.attention)) == 1

@@ -95,7 +95,7 @@ def test_codes_are_compared_by_trigrams_and_meanings_by_the_encoder(encoder_is_t
     texts += [f"{random.integers(1000)} {names[e // 2] if y else names[e // 2 - 1]}" for e, y in enumerate(label)]
     rows = np.arange(200)
     pool = InstancePool("text", np.array(texts, object))
-    train = ExemplarSet.from_lists(pool, rows, [[200 + e, 200 + (e + 37) % 200] for e in rows], label)
+    train = ExemplarSet.from_lists(pool, rows, [[200 + e, 200 + (e + 37) % 200] for e in range(200)], label)
     choice = choose({"train": train}, {})
     assert choice.config.backbone == "trigrams"
     assert "runs of three characters, which match better" in choice.reason
