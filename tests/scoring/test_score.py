@@ -1,6 +1,9 @@
 """Scoring in partitions: the verdicts of the whole table, files that appear whole, and resuming."""
 
 import json
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,8 @@ from miv import ExemplarSet, MIVError, Verifier
 from miv.data import InstancePool
 from miv.data.folder import save_splits
 from miv.scoring import score
+from miv.scoring.partitions import fingerprint_of
+from miv.verifier.out_of_distribution import OutOfDistributionLimit
 from tests.cli.running import run_command
 from tests.scoring.test_ray_connection import forget_tokens
 
@@ -116,6 +121,23 @@ def test_only_what_is_missing_damaged_or_changed_is_scored_again(folder: Path) -
     assert_alike(scored("out"), verified("pairs.jsonl"))
     assert score("verifier", "pairs.jsonl", "out", rows=5, say=said.append).reused == 4
     assert len(said) == 2
+
+
+def test_processes_agree_on_the_fingerprint_of_a_calibrated_verifier(folder: Path) -> None:
+    verifier = Verifier.from_pretrained("verifier")
+    ones = np.ones(4, np.float32)
+    verifier.unlike = OutOfDistributionLimit(ones, np.eye(2, 4, dtype=np.float32), np.ones(2), 1.0, 9.0, 0.05)
+    verifier.save_pretrained("calibrated")
+    program = (
+        "from miv import Verifier; from miv.scoring.partitions import fingerprint_of; "
+        "print(*{fingerprint_of(Verifier.from_pretrained('calibrated')) for _ in range(8)})"
+    )
+    run = [sys.executable, "-c", program]
+    fingerprints = {subprocess.run(run, capture_output=True, text=True, check=True).stdout for _ in range(2)}
+    assert len(fingerprints) == 1
+    assert len(fingerprints.pop().split()) == 1
+    verifier.unlike = replace(verifier.unlike, limit=8.0)
+    assert fingerprint_of(verifier) != fingerprint_of(Verifier.from_pretrained("calibrated"))
 
 
 def test_the_verdicts_of_another_table_are_not_replaced(folder: Path) -> None:

@@ -164,6 +164,8 @@ def test_random_damage_is_refused_or_harmless(
     except MIVError:
         return
     assert answer.logit.shape == (2,)
+    if name == "w":  # the checksum finds every other weight
+        assert torch.equal(answer.logit, Verifier.from_pretrained(saved)(*exemplar()).logit)
 
 
 @pytest.mark.parametrize("name", ["./no-such-folder", "not a name", "", "long" * 999])

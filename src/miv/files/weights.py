@@ -1,17 +1,18 @@
 """Read and validate a verifier's ``config.json`` and ``model.safetensors``."""
 
 import hashlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from miv.errors import MIVError
-from miv.files.atomic import bring_back, finish_replacing
+from miv.files.atomic import bring_back, finish_replacing, make_ordinary, sha256_of
 from miv.files.json import RUN_NAME, VERIFIER_NAME, read_json_object
 
 CONFIG_NAME = "config.json"
@@ -20,6 +21,7 @@ FORMAT = "miv-verifier"
 FORMAT_VERSION = 1
 _FLOATS = {torch.float64, torch.float32, torch.bfloat16, torch.float16}
 _MOST_UNSAVED_BYTES = 100_000_000
+_CHECKSUM = "sha256"  # in the metadata of the file
 
 
 def find_verifier(folder: Path) -> Path:
@@ -66,12 +68,37 @@ def read_weights(path: Path, outline: nn.Module) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in weights.items()}
 
 
+def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
+    """Write a safetensors file with a checksum of its tensors."""
+    contiguous = {name: tensor.contiguous() for name, tensor in weights.items()}
+    # The only entry: several would be written in another order by each process.
+    save_file(contiguous, path, metadata={_CHECKSUM: hash_of_weights(contiguous)})
+    make_ordinary(path)
+
+
 def load_weights(path: Path) -> dict[str, Tensor]:
-    """All tensors of a safetensors file."""
+    """All tensors of a safetensors file; other values than those that were saved are an error."""
     try:
-        return load_file(path)
+        with safe_open(path, framework="pt") as file:
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dictionary
+            checksum = (file.metadata() or {}).get(_CHECKSUM)
     except (SafetensorError, OSError, ValueError) as error:
         raise MIVError(f"{path} is not a complete safetensors file ({error}). Copy it again.") from error
+    if checksum is not None and checksum != hash_of_weights(weights):  # older files, and those of others, have none
+        raise MIVError(f"{path} is damaged: its checksum is of other weights. Copy it again, or train again.")
+    return weights
+
+
+def hash_of_file(path: Path) -> str:
+    """SHA-256 of a file; of a safetensors file, with its header sorted: its order differs between processes."""
+    if path.suffix != ".safetensors":
+        return sha256_of(path)
+    with path.open("rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()
 
 
 def hash_of_weights(weights: Mapping[str, Tensor]) -> str:

@@ -23,6 +23,7 @@ from miv.files.atomic import sha256_of
 from miv.files.images import Fit
 from miv.files.instances import is_file
 from miv.files.tables import TABLE_SUFFIXES, Record, RowStart, parse_id, read_records, read_records_from
+from miv.files.weights import hash_of_file
 from miv.runtime import Advance, Progress
 from miv.verifier.network import Verifier
 from miv.verifier.reading import ErrorLocations
@@ -263,7 +264,7 @@ def fingerprint_of(verifier: Verifier) -> str:
         verifier.save_pretrained(folder)
         for path in sorted(Path(folder).iterdir()):
             if path.suffix != ".md":
-                digest.update(f"{path.name} {sha256_of(path)} ".encode())
+                digest.update(f"{path.name} {hash_of_file(path)} ".encode())
     return digest.hexdigest()
 
 

@@ -15,7 +15,6 @@ from huggingface_hub.errors import (
     LocalEntryNotFoundError,
     RepositoryNotFoundError,
 )
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
@@ -23,10 +22,10 @@ from miv.backbones import Backbone, ModuleBackbone
 from miv.backbones.base import counting_modules
 from miv.backbones.names import name_of
 from miv.errors import MIVError, unknown_name
-from miv.files.atomic import files_together, make_ordinary
+from miv.files.atomic import files_together
 from miv.files.cache import folders_near, hub_answers
 from miv.files.instances import is_folder
-from miv.files.weights import CONFIG_NAME, WEIGHTS_NAME, find_verifier, read_config, read_weights
+from miv.files.weights import CONFIG_NAME, WEIGHTS_NAME, find_verifier, read_config, read_weights, save_weights
 from miv.poolings import POOLINGS, Pooling
 from miv.registry import options_of
 from miv.verifier.decisions import OPERATING_POINT_NAME, OperatingPoint
@@ -52,9 +51,7 @@ def saving_to(folder: Path, verifier: Verifier, options: dict[str, Any]) -> Iter
 
 def write_files(verifier: Verifier, folder: Path) -> None:
     """Write everything but ``config.json``: weights, files of the backbones, operating point and limit."""
-    weights = {name: tensor.contiguous() for name, tensor in verifier.state_dict().items()}
-    save_file(weights, folder / WEIGHTS_NAME, metadata={"format": "pt"})
-    make_ordinary(folder / WEIGHTS_NAME)
+    save_weights(folder / WEIGHTS_NAME, verifier.state_dict())
     verifier.backbone.save_files(folder)
     if verifier.operating_point != OperatingPoint.default():
         verifier.operating_point.save(folder)
