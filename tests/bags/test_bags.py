@@ -49,11 +49,6 @@ def test_padded_and_back() -> None:
     assert torch.equal(back.ptr, PTR)
 
 
-def test_from_csr_looks_instances_up() -> None:
-    bags = Bags.from_csr(VALUES[:3], torch.tensor([2, 0, 2]), torch.tensor([0, 1, 3]))
-    assert bags.values.tolist() == [[6, 0], [1, 10], [6, 0]]
-
-
 def test_shuffled_keeps_every_bag() -> None:
     torch.manual_seed(0)
     shuffled = SIX.shuffled()
@@ -175,9 +170,6 @@ def test_equal_maxima_share_the_gradient() -> None:
         (lambda: Bags.from_padded(VALUES[None], torch.ones(1, 5, dtype=torch.bool)), "a bool mask (B, N)"),
         (lambda: Bags.from_padded(VALUES[None], torch.ones(1, 6)), "a bool mask (B, N)"),
         (lambda: Bags.from_padded(VALUES[None], torch.zeros(1, 6, dtype=torch.bool)), "Bag 0 is empty"),
-        (lambda: Bags.from_csr(VALUES, torch.tensor([0, 6]), torch.tensor([0, 2])), "Expected 0 to 5"),
-        (lambda: Bags.from_csr(VALUES, torch.tensor([-1, 2]), torch.tensor([0, 2])), "go from -1 to 2"),
-        (lambda: Bags.from_csr(VALUES, torch.tensor([0.0]), torch.tensor([0, 1])), "Expected int64"),
         (lambda: Bags(VALUES.log(), PTR, check=True), "3 of 6 instances contain NaN or infinity"),
         (lambda: SIX.with_values(VALUES[:5]), "Expected 6 rows"),
     ],

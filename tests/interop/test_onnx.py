@@ -295,7 +295,6 @@ ONE_BAG_OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("cap_vema", {"heads": 3, "norm": "post"}),
     ("cap_dba_l1", {"co_excitation": False}),
     ("cap_dba_l2", {"gate_reads": "projected_query", "norm": "none"}),
-    ("cap_dba_l2", {"order": "position"}),
     ("mi_net", {"pool": "mean"}),
     ("mi_net", {"pool": "lse"}),
     ("pma", {"seeds": 1}),

@@ -32,7 +32,6 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("maxsim", {"width": 4}),
     ("cap_tokens", {"vector": 6, "width": 3}),
     ("cap_tokens", {"vector": 4, "width": 2, "heads": 2}),
-    *((name, {"order": "position"}) for name in ("cap_vema", "cap_dba_l1", "cap_dba_l2", "cap_ma")),
 ]
 STARTS: tuple[Start, ...] = ("paper", "similar")
 every_start = pytest.mark.parametrize("start", STARTS)

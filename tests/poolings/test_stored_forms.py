@@ -21,7 +21,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "norm of the sum": {"norm": "post"},
     "no norm": {"norm": "none"},
     "gate of the projected query": {"gate_reads": "projected_query", "heads": 3},
-    "positions": {"order": "position"},
 }
 OPTIONS: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in list_poolings()]
 CAP = [entry.name for entry in POOLINGS if issubclass(entry.make, CrossAttentionPooling)]

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from miv import Bags, MIVError, Verifier
-from miv.poolings import partial
 from miv.scoring import pool_giant
 
 QUERIES, TARGETS, CHANNELS = 3, 500, 8
@@ -57,13 +56,6 @@ def test_numbers_that_are_not_finite_are_named(bag: Path) -> None:
     for pooling in ("cap_vema", "cap_dba_l2"):
         with pytest.raises(MIVError, match="Instance 307 of the bag contains NaN"):
             pool_giant(verifier_of(pooling), queries(), bag, rows=70)
-
-
-def test_many_heads_are_named_in_a_second_pass(bag: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partial, "_MOST", 20)
-    monkeypatch.setattr(partial, "_PENDING", 8)
-    torch.manual_seed(0)
-    assert_whole(Verifier("cap_dba_l2", channels=CHANNELS, pooling_options={"heads": 8}).eval(), bag, workers=1)
 
 
 @pytest.mark.slow

@@ -105,18 +105,6 @@ class Bags:
         sizes = mask.sum(dim=1)
         return cls(padded[mask], borders_of(sizes, padded), check=check)
 
-    @classmethod
-    def from_csr(cls, instances: Tensor, indices: Tensor, ptr: Tensor, *, check: bool = False) -> "Bags":
-        """Look up the bag members ``indices`` ``(T,)`` in ``instances`` ``(U, ...)``."""
-        if indices.dtype != torch.int64 or indices.ndim != 1:
-            raise MIVError(f"indices is {describe(indices)}. Expected int64 of shape (T,).")
-        if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < len(instances):
-            raise MIVError(
-                f"indices go from {int(indices.min())} to {int(indices.max())}. "
-                f"Expected 0 to {len(instances) - 1}, the rows of instances."
-            )
-        return cls(instances[indices], ptr, check=check)
-
     def with_values(self, values: Tensor) -> "Bags":
         """Return bags with the same borders and other values ``(T, ...)``."""
         if len(values) != len(self.values):
@@ -188,10 +176,6 @@ class Bags:
     def owner(self) -> Tensor:
         """``(T,)`` the bag that each instance is in."""
         return self.borders.owner
-
-    def places(self) -> tuple[Tensor, Tensor]:
-        """Number of instances before and after each one in its bag, ``(T,)`` and ``(T,)`` int64."""
-        return self.borders.places
 
     def split(self, rows: Tensor) -> list[Tensor]:
         """Cut ``(T, ...)`` into a list of ``B`` tensors ``(N_b, ...)``."""

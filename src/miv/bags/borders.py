@@ -45,13 +45,6 @@ class Borders:
             return torch.repeat_interleave(self.sizes, output_size=self.rows)
 
     @cached_property
-    def places(self) -> tuple[Tensor, Tensor]:
-        """``(T,)`` and ``(T,)`` the number of rows before and after each one in its bag, int64."""
-        with torch.inference_mode(False):
-            rows = torch.arange(self.rows, device=self.ptr.device)
-            return rows - self.ptr[self.owner], self.ptr[self.owner + 1] - 1 - rows
-
-    @cached_property
     def blocks(self) -> list[InstanceBlock]:
         """All bags, in blocks of at most ``BLOCK_ROWS`` rows per thread or one larger bag; one block on a GPU."""
         if self.ptr.device.type != "cpu":

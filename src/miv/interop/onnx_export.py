@@ -137,10 +137,6 @@ class OneBag(Bags):
     def sizes(self) -> Tensor:
         return torch.ones_like(self.values[:, 0]).sum(0, keepdim=True)  # counted in the graph, not when it is made
 
-    def places(self) -> tuple[Tensor, Tensor]:
-        number = torch.ones_like(self.values[:, 0], dtype=torch.int64).cumsum(0)  # 1 … N
-        return number - 1, number.amax(0, keepdim=True) - number
-
     def split(self, rows: Tensor) -> list[Tensor]:
         return [rows]
 

@@ -107,13 +107,13 @@ class PartialBest(PartialBag):
         scores = self.queries.scores(rows)  # (N, R)
         greatest = scores.max(axis=0)  # (R,)
         for query, leading in enumerate(self.leading):
-            least = leading.floor[0] if leading.top else max(self.best[query], greatest[query])
+            least = leading.floor if leading.top else max(self.best[query], greatest[query])
             least -= self.queries.slack[query]
             if greatest[query] < least:
                 continue
             places = np.flatnonzero(scores[:, query] >= least)
             exact, logits = self.queries.exact_scores(rows[places], query)
-            leading.add(exact[:, None], first + places)
+            leading.add(exact, first + places)
             is_best = exact == exact.max()
             self._take_best(query, exact.max(), logits[is_best].max(), int(is_best.sum()))
         if self.scale is not None:

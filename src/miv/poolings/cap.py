@@ -1,7 +1,7 @@
 """Cross-attention pooling: the common part of the attention functions VEMA, DBA and plain multiplication."""
 
 from abc import abstractmethod
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,6 @@ from miv.bags import Bags
 from miv.errors import MIVError
 from miv.poolings.layers import Excitation, HeadNorm, identity_linear
 from miv.poolings.pooling_base import Pooling, PoolingOutput, check_choice, check_flag, check_heads
-from miv.poolings.positions import Order, PositionCode
 
 
 class CrossAttentionPooling(Pooling):
@@ -34,8 +33,6 @@ class CrossAttentionPooling(Pooling):
             ``post``: one over all ``C`` after it; ``none``.
         gate_reads: input of ``MHCE``: the query before the projection, as in the paper's models, or after
             it (``projected_query``), as in the third step of the authors' ablation ladder.
-        order: ``position`` lets attention depend on where an instance stands in its bag, by a learned code for bags of
-            any length (``PositionCode``; not in the paper); ``none``: the order of the instances does not matter.
     """
 
     starts_as_nearest = True  # with one head; each of several has a norm of its own, so one without meaning counts too
@@ -48,14 +45,12 @@ class CrossAttentionPooling(Pooling):
         co_excitation: bool = True,
         norm: Literal["pre", "post", "none"] = "pre",
         gate_reads: Literal["query", "projected_query"] = "query",
-        order: Order = "none",
     ) -> None:
         super().__init__(channels)
         check_flag("projection", projection)
         check_flag("co_excitation", co_excitation)
         check_choice("norm", norm, ("pre", "post", "none"))
         check_choice("gate_reads", gate_reads, ("query", "projected_query"))
-        check_choice("order", order, get_args(Order))
         if not projection and heads != 1:
             raise MIVError(f"projection is False and heads is {heads}. Without a projection, set heads=1.")
         self.heads = heads
@@ -65,7 +60,6 @@ class CrossAttentionPooling(Pooling):
         self.gate = Excitation(channels) if co_excitation else None  # MHCE
         self.pre_norm = HeadNorm(channels, heads) if norm == "pre" else None  # LN_j
         self.post_norm = nn.LayerNorm(channels, eps=1e-3) if norm == "post" else None
-        self.position = PositionCode(channels, heads) if order == "position" else None
         self.sharpness: nn.Parameter | None = None
         self.add_attention_weights()
 
@@ -101,7 +95,9 @@ class CrossAttentionPooling(Pooling):
         """
         projected_query = self.project(query)  # (B, C)
         keys = bags.with_values(self.project(bags.values))  # (T, C)
-        scores = self._placed_scores(projected_query, keys, bags, more)  # (T, h)
+        scores = self.scores(projected_query, keys, bags)  # (T, h)
+        if more is not None:
+            scores = scores + more
         sharp = scores if self.sharpness is None else scores * self.sharpness
         attention = bags.softmax(sharp).to(keys.values.dtype)  # (T, h)
 
@@ -120,13 +116,3 @@ class CrossAttentionPooling(Pooling):
         if self.post_norm is not None:
             return PoolingOutput(self.post_norm(query_value), self.post_norm(bag_value), attention), scores
         return PoolingOutput(query_value, bag_value, attention), scores
-
-    def _placed_scores(self, query: Tensor, keys: Bags, targets: Bags, more: Tensor | None) -> Tensor:
-        """Score the instances, with the code of their positions if ``order`` is ``position``."""
-        if self.position is None:
-            scores = self.scores(query, keys, targets)  # (T, h)
-        else:
-            on_key, on_score = self.position(targets)  # (T, C), (T, h)
-            placed = keys.with_values(keys.values + on_key)  # the values that are summed stay without it
-            scores = self.scores(query, placed, targets) + on_score  # (T, h)
-        return scores if more is None else scores + more

@@ -34,10 +34,7 @@ class DistancePooling(CrossAttentionPooling):
         distances = keys.distance(query, keys.values, self.distance_weight, self.power, self.heads)  # (T, h)
         return (c - distances) / s
 
-    def stored_form(self) -> StoredForm | None:
-        """With positions there is none, as a key then depends on its place."""
-        if self.position is not None:
-            return None
+    def stored_form(self) -> StoredForm:
         return CrossAttentionForm(self, self.distance_weight / self.constants(self.head_channels)[1], self.power)
 
 

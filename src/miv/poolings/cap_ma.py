@@ -19,5 +19,5 @@ class MultiplicativePooling(CrossAttentionPooling):
     def scores(self, query: Tensor, keys: Bags, targets: Bags) -> Tensor:
         return keys.dot(query, keys.values, self.heads) / math.sqrt(self.head_channels)  # (T, h)
 
-    def stored_form(self) -> StoredForm | None:
-        return CrossAttentionForm(self) if self.position is None else None
+    def stored_form(self) -> StoredForm:
+        return CrossAttentionForm(self)

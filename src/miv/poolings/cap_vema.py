@@ -29,5 +29,5 @@ class VarianceExcitedPooling(CrossAttentionPooling):
         delta = self.delta(targets.var(targets.values) - 1)  # (B, C)
         return keys.dot(query * delta, keys.values, self.heads) / math.sqrt(self.head_channels)  # (T, h)
 
-    def stored_form(self) -> StoredForm | None:
-        return CrossAttentionForm(self, delta=self.delta) if self.position is None else None
+    def stored_form(self) -> StoredForm:
+        return CrossAttentionForm(self, delta=self.delta)

@@ -89,7 +89,7 @@ def is_expressible(config: TrainingConfig) -> bool:
     has_one_head = bool(options.get("heads", config.heads) == 1)
     if not issubclass(make, CrossAttentionPooling):
         return has_one_head or not issubclass(make, CapTokensPooling)
-    is_plain = options.get("norm", "pre") == "none" and options.get("order", "none") == "none"
+    is_plain = options.get("norm", "pre") == "none"
     return is_plain and has_one_head and config.pooling != "cap_dba_l1"
 
 

@@ -37,7 +37,7 @@ class StreamingPass:
         log_sums: ``(h, R)``, from the ``log_sums`` of a first pass over the whole bag, if that ``needs_second_pass``.
 
     >>> from miv import Verifier
-    >>> verifier = Verifier("cap_dba_l2", channels=4).eval()
+    >>> verifier = Verifier("cap_dba_l2", channels=4, pooling_options={"heads": 1}).eval()
     >>> random = np.random.default_rng(0)
     >>> bag, query = (random.normal(size=(size, 4)).astype(np.float32) for size in (9, 1))
     >>> first, second = StreamingPass(verifier, query), StreamingPass(verifier, query)
@@ -107,8 +107,8 @@ class StreamingPass:
 
     @property
     def needs_second_pass(self) -> bool:
-        """Whether a second pass is needed to name the leading targets, as may be with many heads."""
-        return any(leading.is_lost for leading in self._pooled.leading)
+        """Whether a second pass is needed to name the leading targets, as with several heads."""
+        return self._pooled.needs_second_pass
 
     @property
     def log_sums(self) -> Floats:
@@ -119,13 +119,13 @@ class StreamingPass:
         """The verdicts for all queries."""
         if self.verifier is None:
             raise MIVError("An unpickled pass has no verifier. Merge it into one that has its verifier.")
-        if self.needs_second_pass:
-            raise MIVError(
-                "With this many heads, too many targets could be among the leading ones to name them in one pass. Use "
-                "top=0, or a second StreamingPass with the log_sums of this one."
-            )
         if not self.size:
             raise MIVError("The bag is empty. Expected at least one instance.")
+        if self.needs_second_pass:
+            raise MIVError(
+                "With several heads, the leading targets are known only after a second pass. Use a second "
+                "StreamingPass with the log_sums of this one, or top=0; a bag that can be read only once needs top=0."
+            )
         with torch.inference_mode(), evaluating(self.verifier):
             logit, places, shares = self._pooled.finish()
         if not np.isfinite(logit).all():
@@ -171,10 +171,9 @@ def _partial_bag(
     if partial is not None:
         return partial
     name = POOLINGS.name_of(type(pooling)) or type(pooling).__name__
-    order = " with order=position" if getattr(pooling, "position", None) is not None else ""
     raise MIVError(
-        f"The pooling {name}{order} needs the whole bag at once, so it cannot read one in chunks. Expected a verifier "
-        "with a pooling that can, such as cap_dba_l2 (without positions), nearest or gabmil."
+        f"The pooling {name} needs the whole bag at once, so it cannot read one in chunks. Expected a verifier "
+        "with a pooling that can, such as cap_dba_l2, nearest or gabmil."
     )
 
 
