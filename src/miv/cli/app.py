@@ -13,16 +13,18 @@ import typer
 from typer import Argument, Option
 
 from miv import __version__
+from miv.cli.help import ALL, Commands
 from miv.errors import MIVError, MIVWarning
 from miv.files.json import json_text
 from miv.runtime import CTRL_C, Terminated, raising_on_terminate
 
 app = typer.Typer(
     name="miv",
+    cls=Commands,
     help="Multiple instance verification: does a bag contain the query's class, and which instances show it?",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help", ALL]},
 )
 
 JsonOption = Annotated[bool, Option("--json", help="Print one JSON document instead of a table.")]

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from miv.cli.app import JsonOption, print_json, say
+from miv.cli.help import shortened
 from miv.runtime import Option, as_sentence
 
 if TYPE_CHECKING:  # imported only when needed, to keep `miv --help` fast
@@ -127,7 +128,10 @@ class DataGroup(TyperGroup):
 
         source: Any = {"from-folder": FromFolder, "from-table": FromTable}[cmd_name]
         options = options_of_class(source).values()
-        return building_command(cmd_name, _HELP[cmd_name], options, lambda **given: from_options(source, given))
+        make = partial(from_options, source)
+        return shortened(
+            f"data {cmd_name}", building_command(cmd_name, _HELP[cmd_name], options, lambda **given: make(given))
+        )
 
 
 class TaskGroup(TyperGroup):
@@ -142,7 +146,8 @@ class TaskGroup(TyperGroup):
         from miv.tasks import create_task, task_help, task_options
 
         options = [_stated(option) for option in task_options(cmd_name)]
-        return building_command(cmd_name, task_help(cmd_name), options, partial(create_task, cmd_name))
+        make = partial(create_task, cmd_name)
+        return shortened("data build", building_command(cmd_name, task_help(cmd_name), options, make))
 
 
 def _stated(option: Option) -> Option:
