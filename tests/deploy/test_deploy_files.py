@@ -54,3 +54,30 @@ def test_systemd_takes_the_unit_and_finds_it_hardened(tmp_path: Path) -> None:
     command = ["systemd-analyze", "security", "--offline=true", "--threshold=20", str(unit)]  # 2.0 of 10
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-500:]
+
+
+def test_the_github_action_fails_if_a_sentence_is_not_backed(tmp_path: Path) -> None:
+    """Its last step, run as GitHub does, with a stand-in for ``miv`` that prints its arguments."""
+    yaml = pytest.importorskip("yaml")
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    *_, install, check = action["runs"]["steps"]
+    assert "constraints.txt" in install["run"]
+    inputs = {"answer": "my answer.md", "sources": "docs/*.md\none $(touch pwned).txt\n", "html": "page.html"}
+    inputs = {name: str(entry.get("default", "")) for name, entry in action["inputs"].items()} | inputs
+    (tmp_path / "docs").mkdir()
+    for name in ("docs/a.md", "docs/b.md"):
+        (tmp_path / name).write_text("A source.")
+    fake = tmp_path / "miv"
+    fake.write_text('#!/bin/sh\nfor one in "$@"; do echo "$one"; done\nexit $FAKE_CODE\n')
+    fake.chmod(0o755)
+    for code, options in ((0, "--threshold=0.5\n--citations=1\n"), (1, "")):
+        given = inputs | {"options": options}
+        variables = {name: given[re.findall(r"inputs\.([\w-]+)", value)[0]] for name, value in check["env"].items()}
+        variables |= {"PATH": f"{tmp_path}:/usr/bin:/bin", "GITHUB_STEP_SUMMARY": "summary", "FAKE_CODE": str(code)}
+        command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", check["run"]]
+        done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
+        arguments = ["check", "--fail-unsupported", "--model=miv/evidence", "--html=page.html", *options.split(), "--"]
+        arguments += ["my answer.md", "docs/a.md", "docs/b.md", "one $(touch pwned).txt"]
+        assert (done.returncode, done.stdout.splitlines()) == (code, arguments)
+    assert not (tmp_path / "pwned").exists()
+    assert "my answer.md" in (tmp_path / "summary").read_text()

@@ -12,6 +12,7 @@ from miv.cli import (  # noqa: F401
     evaluate_command,
     export_command,
     gallery_command,
+    mcp_command,
     poolings_command,
     report_command,
     reproduce_command,

@@ -1,0 +1,201 @@
+"""Check answers in LangChain, LlamaIndex and Haystack, without a language model.
+
+``LangChainCheck``, ``LlamaIndexEvaluator`` and ``HaystackEvaluator`` are made when they are imported, which imports
+their library. All take the arguments of ``Checker``.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from miv.checking.answer_check import MOST_CITATIONS, VERIFIER, check_sentences
+from miv.checking.results import OUTCOMES, CheckedAnswer, CheckedSentence
+from miv.checking.sentences import Sentence, split_sentences
+from miv.checking.sources import MOST_PAIRS, read_answer, read_sources
+from miv.errors import MIVError, needs_extra
+from miv.verifier.network import Verifier
+
+SUPPORTED = OUTCOMES[0]
+
+
+class Checker:
+    """``miv.check`` for many answers: the verifier is loaded once, and no answer or context is an error.
+
+    Args:
+        verifier: a verifier of texts, or its folder or name.
+        citations: maximum number of source sentences listed per sentence.
+        threshold: one threshold from 0 to 1 instead of the calibrated ones.
+    """
+
+    def __init__(
+        self,
+        verifier: Verifier | str | Path = VERIFIER,
+        citations: int = MOST_CITATIONS,
+        threshold: float | None = None,
+    ) -> None:
+        self.verifier, self.citations, self.threshold = verifier, citations, threshold
+
+    @cached_property
+    def loaded(self) -> Verifier:
+        """The verifier, loaded on first use."""
+        return self.verifier if isinstance(self.verifier, Verifier) else Verifier.from_pretrained(self.verifier)
+
+    def check(self, answer: str, contexts: Iterable[str] | Mapping[str, str] | None) -> CheckedAnswer:
+        """Check an answer against contexts; without any text in them, its sentences are not in the sources."""
+        if not isinstance(answer, str) or isinstance(contexts, str):
+            got = f"an answer of type {type(answer).__name__} and contexts of type {type(contexts).__name__}"
+            raise MIVError(f"Got {got}. Expected a text and a list of texts.")
+        if not isinstance(contexts, Mapping):
+            contexts = {f"source {number}": text for number, text in enumerate(contexts or (), 1)}
+        sources = {name: text for name, text in contexts.items() if any(s.is_evidence for s in split_sentences(text))}
+        sentences = read_answer(answer) if split_sentences(answer, code=True) else []
+        if sentences and sources:
+            options: dict[str, Any] = {"citations": self.citations, "threshold": self.threshold}
+            documents = read_sources(sources)
+            return check_sentences(sentences, documents, verifier=self.loaded, most_pairs=MOST_PAIRS, **options)
+        point, name = self.loaded.operating_point, self.loaded.loaded_from or "unsaved verifier"
+        lower = point.threshold if point.lower_threshold is None else point.lower_threshold
+        return CheckedAnswer(tuple(map(_absent, sentences)), (), (), name, point.goal, point.threshold, lower)
+
+
+def _absent(sentence: Sentence) -> CheckedSentence:
+    """The outcome of a sentence if there is no source."""
+    if not sentence.is_claim:
+        return CheckedSentence(sentence.text, sentence.paragraph, "not checked", None, item=sentence.mark)
+    return CheckedSentence(sentence.text, sentence.paragraph, "not in the sources", 0.0, item=sentence.mark)
+
+
+def statements(checked: CheckedAnswer) -> list[CheckedSentence]:
+    """The sentences that were checked."""
+    return [sentence for sentence in checked.sentences if sentence.probability is not None]
+
+
+def score(checked: CheckedAnswer) -> float:
+    """The share of the checked sentences that are supported; 0 if there is none."""
+    return checked.count(SUPPORTED) / max(1, len(statements(checked)))
+
+
+def summary(checked: CheckedAnswer) -> dict[str, Any]:
+    """``score``, ``passing``, and the check as text and as plain values, for JSON."""
+    return {"score": score(checked), "passing": bool(checked), "text": str(checked), **checked.document()}
+
+
+def _langchain() -> type:
+    with needs_extra("langchain", "LangChainCheck", "langchain-core"):
+        from langchain_core.runnables import Runnable
+
+    class LangChainCheck(Checker, Runnable[Mapping[str, Any], dict[str, Any]]):
+        """Checks what a retrieval chain returns: a dict with ``answer`` and ``context``, texts or Documents.
+
+        ``chain.assign(check=LangChainCheck())`` adds the check (see ``summary``) to the output of a chain.
+        """
+
+        def invoke(self, input: Mapping[str, Any], config: Any = None, **_: Any) -> dict[str, Any]:  # noqa: A002
+            """Check one answer."""
+            return self._call_with_config(self._checked, input, config)
+
+        def _checked(self, output: Mapping[str, Any]) -> dict[str, Any]:
+            if not {"answer", "context"} <= output.keys():
+                raise MIVError(f"The input has {', '.join(output) or 'no keys'}. Expected answer and context.")
+            context = output["context"]
+            texts = [getattr(one, "page_content", one) for one in ([context] if isinstance(context, str) else context)]
+            return summary(self.check(output["answer"], texts))
+
+    return LangChainCheck
+
+
+def _llamaindex() -> type:
+    with needs_extra("llamaindex", "LlamaIndexEvaluator", "llama-index-core"):
+        from llama_index.core.evaluation import BaseEvaluator, EvaluationResult
+
+    class LlamaIndexEvaluator(Checker, BaseEvaluator):
+        """Evaluates whether a response is backed by its contexts, in the place of ``FaithfulnessEvaluator``.
+
+        ``score`` is the share of the checked sentences that are supported, ``feedback`` the answer with citations.
+        """
+
+        def evaluate(
+            self, query: str | None = None, response: str | None = None, contexts: Any = None, **_: Any
+        ) -> EvaluationResult:
+            """Check one response."""
+            checked = self.check(response or "", contexts)
+            empty = not statements(checked)
+            return EvaluationResult(
+                query=query,
+                response=response,
+                contexts=None if contexts is None else list(contexts),
+                passing=bool(checked),
+                score=score(checked),
+                feedback=str(checked),
+                invalid_result=empty,
+                invalid_reason="The response has no sentence to check." if empty else None,
+            )
+
+        async def aevaluate(
+            self, query: str | None = None, response: str | None = None, contexts: Any = None, **_: Any
+        ) -> EvaluationResult:
+            """Check one response in a thread."""
+            return await asyncio.to_thread(self.evaluate, query, response, contexts)
+
+        def _get_prompts(self) -> dict[str, Any]:
+            return {}
+
+        def _update_prompts(self, prompts_dict: Any) -> None: ...
+
+    return LlamaIndexEvaluator
+
+
+def _haystack() -> type:
+    with needs_extra("haystack", "HaystackEvaluator", "haystack-ai"):
+        from haystack import component
+
+    @component
+    class HaystackEvaluator(Checker):
+        """Evaluates answers with the inputs and outputs of ``FaithfulnessEvaluator``.
+
+        Each of ``results`` also has the ``outcomes`` of its statements and the ``check`` as plain values.
+        """
+
+        @component.output_types(score=float, individual_scores=list[float], results=list[dict[str, Any]])
+        def run(self, questions: list[str], contexts: list[list[str]], predicted_answers: list[str]) -> dict[str, Any]:
+            """Check each answer against its contexts."""
+            if not len(questions) == len(contexts) == len(predicted_answers):
+                raise MIVError(
+                    f"There are {len(questions)} questions, {len(contexts)} contexts and {len(predicted_answers)} "
+                    "predicted_answers. Expected as many of each."
+                )
+            results = [_result(self.check(*pair)) for pair in zip(predicted_answers, contexts, strict=True)]
+            scores = [result["score"] for result in results]
+            return {"score": sum(scores) / max(1, len(scores)), "individual_scores": scores, "results": results}
+
+    return HaystackEvaluator
+
+
+def _result(checked: CheckedAnswer) -> dict[str, Any]:
+    sentences = statements(checked)
+    return {
+        "statements": [sentence.text for sentence in sentences],
+        "statement_scores": [int(sentence.outcome == SUPPORTED) for sentence in sentences],
+        "outcomes": [sentence.outcome for sentence in sentences],
+        "score": score(checked),
+        "status": "evaluated",
+        "check": checked.document(),
+    }
+
+
+_CLASSES: dict[str, Callable[[], type]] = {
+    "LangChainCheck": _langchain,
+    "LlamaIndexEvaluator": _llamaindex,
+    "HaystackEvaluator": _haystack,
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Make an adapter on first use, and keep it as if it were written at the top of this file."""
+    if name not in _CLASSES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = adapter = _CLASSES[name]()
+    adapter.__qualname__ = name  # for pickle
+    return adapter
