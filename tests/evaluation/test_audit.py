@@ -10,7 +10,7 @@ import torch
 
 from miv import Verifier
 from miv.data import ExemplarSet, InstancePool, save_splits
-from miv.errors import MIVError
+from miv.errors import MIVError, collect_warnings
 from miv.evaluation import Predictions, audit, audit_models
 from miv.evaluation.verifier_audit import reasons
 from miv.files.weights import hash_of_weights
@@ -88,6 +88,21 @@ def test_the_four_cells_by_eye() -> None:
     assert found["right_reason"]["of"] == 3
     assert found["right_reason_chance"] == 0.5
     assert found["negatives_right"]["share"] == 0
+
+
+@pytest.mark.parametrize("leaks", [False, True])
+def test_a_label_that_the_query_tells_is_warned_of(leaks: bool) -> None:
+    random, labels = np.random.default_rng(0), [0, 1] * 100
+    queries = random.normal(size=(200, 8)) + 2 * leaks * np.array(labels)[:, None]
+    values = np.concatenate([queries, random.normal(size=(400, 8))]).astype(np.float32)
+    bags, witnesses = [[200 + e, 400 + e] for e in range(200)], [[bool(label), False] for label in labels]
+    pool = InstancePool("features", values)
+    exemplars = ExemplarSet.from_lists(pool, list(range(200)), bags, labels, witnesses=witnesses)
+    with collect_warnings() as warned:
+        controls = audit(perfect_verifier(), exemplars)["controls"]
+    assert controls["query_only"] == pytest.approx(1.0 if leaks else 0.5, abs=0.12)
+    assert controls["bag_only"] == pytest.approx(0.5, abs=0.12)
+    assert ["query_only" in text for text in warned] == [True] * leaks
 
 
 def test_it_needs_witnesses(exemplars: ExemplarSet) -> None:

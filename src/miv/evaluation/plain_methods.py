@@ -101,6 +101,7 @@ def blend_inputs(near: Cosines, match: Floats, ptr: Integers) -> Vectors:
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)  # values of C: small ones keep the weights near 0
 FOLDS = 5
 _MOST_FOR_CHOOSING = 4000  # exemplars: more would not help to choose between factors of ten
+_FEWEST_FOR_CONTROLS = 100
 _STEPS = 200
 
 
@@ -300,18 +301,36 @@ def _alone(control: str, exemplars: ExemplarSet, features: Vectors) -> Vectors:
     return means
 
 
+def score_controls(exemplars: ExemplarSet, features: Vectors) -> dict[str, float | None]:
+    """The AUROC of each control on one set, by cross-validation over queries; ``None`` with too few exemplars."""
+    folds = _folds(exemplars.label, exemplars.query) if len(exemplars) >= _FEWEST_FOR_CONTROLS else []
+    areas: dict[str, float | None] = {}
+    for name in CONTROLS:
+        inputs, found = _alone(name, exemplars, features), []
+        for fitted, held in folds:
+            model = fit_logistic(exemplars.subset(fitted), inputs[fitted], (0.01,))
+            if model is not None:
+                found.append(auroc(exemplars.label[held], model[0].decision_function(inputs[held])))
+        areas[name] = float(np.mean(found)) if found else None
+    return areas
+
+
 def _warn_of_leaks(sets: Mapping[str, ExemplarSet], rows: Mapping[str, Mapping[str, _Row]]) -> None:
-    """Warn if the label can be predicted without the bag, or without the query, on the first split that is scored."""
+    """Warn of leaks on the first split that is scored."""
     split = next(iter(rows))
+    warn_of_leaks({name: rows[split][name][0].auroc for name in CONTROLS if name in rows[split]}, sets[split], split)
+
+
+def warn_of_leaks(areas: Mapping[str, float | None], exemplars: ExemplarSet, where: str) -> None:
+    """Warn if the label can be predicted without the bag, or without the query; ``areas`` by control."""
     for control, words in (
         ("query_only", "query alone, without its bag"),
         ("bag_only", "bag alone, without its query"),
     ):
-        figures = rows[split].get(control)
-        area = None if figures is None else figures[0].auroc
-        if area is not None and area > LEAK and area > auroc_within_chance(sets[split].label):
+        area = areas.get(control)
+        if area is not None and area > LEAK and area > auroc_within_chance(exemplars.label):
             warn(
-                f"The label can be predicted from the {words}: {control} has an AUROC of {area:.3f} on {split}. Part "
+                f"The label can be predicted from the {words}: {control} has an AUROC of {area:.3f} on {where}. Part "
                 "of what a verifier learns may be this. Check how the labels were made."
             )
 
