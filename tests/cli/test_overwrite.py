@@ -14,8 +14,7 @@ from tests.training.tiny import tiny_sets
 REPORT = ["reproduce", "qmnist", "per_digit", "--tier", "smoke", "--report-only", "--results", "results"]
 COMMANDS = {
     "sheet.html": ["data", "inspect", "data/test", "--exemplars", "2", "--sheet", "sheet.html"],
-    "answers.parquet": ["evaluate", "model", "data", "--predictions", "answers.parquet"],
-    "curves/precision_recall.svg": ["evaluate", "model", "data", "--plots", "curves"],
+    "new/answers.parquet": ["evaluate", "model", "data", "--predictions", "new/answers.parquet"],
     "report.md": [*REPORT, "--out", "report.md"],
 }
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from miv import Verifier
 from miv.data import ExemplarSet, InstancePool, save_splits
@@ -48,7 +47,6 @@ def test_a_perfect_verifier_is_right_for_the_right_reason(exemplars: ExemplarSet
     assert found["delete_others"]["turned_to_no"]["share"] == 0
     assert abs(found["delete_others"]["logit_change"]) < 1e-5
     assert found["swap_query"]["turned_to_no"]["share"] == 1
-    assert found["distractors"]["auroc"] == 1
 
 
 def test_a_verifier_that_always_says_yes_follows_nothing(exemplars: ExemplarSet) -> None:
@@ -60,8 +58,6 @@ def test_a_verifier_that_always_says_yes_follows_nothing(exemplars: ExemplarSet)
     assert table["negatives_right"]["share"] == 0
     for change in ("delete_witnesses", "delete_others", "swap_query"):
         assert found[change]["turned_to_no"]["share"] == 0
-    assert found["distractors"]["auroc"] == 0.5
-    assert found["distractors"]["yes_negatives"]["share"] == 1
 
 
 def test_the_verdict_is_that_of_the_operating_point(exemplars: ExemplarSet) -> None:
@@ -121,7 +117,7 @@ def without_classes(exemplars: ExemplarSet) -> ExemplarSet:
 def test_what_is_not_known_of_the_classes_is_not_said(exemplars: ExemplarSet, known: bool) -> None:
     given = exemplars if known else without_classes(exemplars)
     page = audit_models({"good": perfect_verifier()}, given, {"data": "tiny", "split": "test"}).text()
-    assert ("with a query of another class" in page, "never of the query's class" in page) == (known, known)
+    assert ("with a query of another class" in page) == known
     assert ("with another query (whose class is not known)" in page) == (not known)
 
 
@@ -132,28 +128,7 @@ def test_a_set_of_positives_alone_can_be_audited(exemplars: ExemplarSet) -> None
     document = report.document()
     assert document["models"]["good"]["metrics"]["auroc"] is None
     assert document["models"]["good"]["metrics"]["accuracy"] == 1
-    assert document["models"]["good"]["distractors"] is None  # no negative bag to take distractors from
     assert re.search(r"good +–  ", report.text())
-
-
-def test_grown_bags_are_compared_with_the_same_exemplars_as_given() -> None:
-    """Distractors come from negative bags of the same group, of which group b has none; there the verifier errs."""
-    values = np.eye(4, dtype=np.float32)[[0, 0, 1, 2, 3, 3]]
-    pool = InstancePool("features", values, np.array(list("aabcdd"), object))
-    queries, bags = [0, 0, 2, 4, 4], [[1, 2], [2, 3], [3, 4], [2, 3], [5, 2]]
-    witnesses = [[True, False], [False] * 2, [False] * 2, [True, False], [True, False]]  # the fourth is not alike
-    labels, groups = [1, 0, 0, 1, 1], ["a", "a", "a", "b", "b"]
-    exemplars = ExemplarSet.from_lists(pool, queries, bags, labels, witnesses, groups)
-    verifier = Verifier("baseline", channels=4)
-    verifier.pooling.similarity.weight.data = torch.ones(4)
-    found = audit(verifier.eval(), exemplars)
-    grown = found["distractors"]
-    assert (grown["exemplars"], found["exemplars"]) == (2, 5)  # the third has all that there is in its bag
-    assert found["metrics"]["auroc"] < 1
-    assert grown["before"]["auroc"] == 1  # of the first two alone
-    assert grown["auroc"] == 1
-    report = audit_models({"one": verifier}, exemplars, {"data": "tiny", "split": "test"})
-    assert "1.0000 (1.0000)" in report.text()
 
 
 def test_a_report_of_two_models(exemplars: ExemplarSet) -> None:

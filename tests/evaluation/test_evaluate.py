@@ -5,7 +5,6 @@ import numpy as np
 from miv.evaluation import (
     Predictions,
     classification_metrics,
-    entropy_metrics,
     evaluate,
     group_table,
     witness_metrics,
@@ -23,15 +22,14 @@ def test_it_holds_what_the_functions_say() -> None:
     assert p.witness is not None
     assert p.group is not None
     assert found.witnesses == witness_metrics(p.ptr, p.witness, p.attention, p.label)
-    assert found.entropy == entropy_metrics(p.ptr, p.attention, p.label)
     assert found.groups == group_table(p.label, p.probability, p.group)
-    first, second = ["auroc", "accuracy", "precision", "recall", "f1"], ["i_auroc", "i_ap", "i_mrr", "i_top1"]
+    first, second = ["auroc", "accuracy", "precision", "recall", "f1"], ["i_auroc", "i_ap", "i_top1"]
     assert list(found.metrics) == first + second
 
 
 def test_parts_that_cannot_be_measured_are_left_out() -> None:
     found = evaluate(Predictions([1.0, -1.0], [1, 0], [0, 2, 3]))
-    assert (found.witnesses, found.entropy, found.groups) == (None, None, None)
+    assert (found.witnesses, found.groups) == (None, None)
     assert list(found.metrics) == ["auroc", "accuracy", "precision", "recall", "f1"]
     assert "attention" not in found.text()
 
@@ -46,7 +44,7 @@ def test_what_is_undefined_is_null_in_json_and_a_dash_in_the_table() -> None:
     document = found.document()
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     assert document["classification"]["auroc"] is None
-    names = ("i_auroc", "i_ap", "i_mrr", "i_top1", "i_ap_chance", "i_mrr_chance", "i_top1_chance")
+    names = ("i_auroc", "i_ap", "i_top1", "i_ap_chance", "i_top1_chance")
     assert document["witnesses"] == {**dict.fromkeys(names), "exemplars": 0, "undefined": 1}
     assert "nan" not in found.text()
 

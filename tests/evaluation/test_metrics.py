@@ -1,8 +1,6 @@
-"""Metrics of bags, of attention and by group, against naive counts."""
+"""Metrics of bags and by group, against naive counts."""
 
-import math
 import warnings
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,14 +12,12 @@ from miv import MIVError
 from miv.evaluation import (
     GroupRow,
     Predictions,
-    attention_entropy,
     auroc,
     classification_metrics,
-    entropy_metrics,
     group_table,
 )
 from miv.verifier.decisions import OperatingPoint
-from tests.evaluation.examples import ragged, scores
+from tests.evaluation.examples import scores
 
 
 def naive_auroc(label: Any, score: Any) -> float:
@@ -91,45 +87,6 @@ def test_a_class_that_neither_occurs_nor_is_answered_is_left_out() -> None:
 def test_wrong_input_is_refused(call: Any, message: str) -> None:
     with pytest.raises(MIVError, match=message):
         call()
-
-
-def test_entropy_by_eye() -> None:
-    found = attention_entropy([0, 1, 5, 8], [1.0, 0.25, 0.25, 0.25, 0.25, 0.0, 1.0, 0.0])
-    assert found.tolist() == pytest.approx([0.0, math.log(4), 0.0])
-
-
-@given(ragged())
-def test_agrees_with_a_sum_and_lies_between_0_and_log_n(bags: Any) -> None:
-    ptr, _, attention, _ = bags
-    weight = attention + 0.01  # no bag of nothing but zeros
-    found = attention_entropy(ptr, weight)
-    for bag, (first, last) in enumerate(pairwise(ptr)):
-        total = math.fsum(weight[first:last])
-        shares = [float(w) / total for w in weight[first:last]]
-        assert found[bag] == pytest.approx(-math.fsum(s * math.log(s) for s in shares), abs=1e-9)
-        assert 0 <= found[bag] <= math.log(last - first) + 1e-9
-
-
-def test_means_by_label_leave_out_bags_of_one() -> None:
-    found = entropy_metrics([0, 2, 4, 5], [1.0, 0.0, 0.5, 0.5, 1.0], label=[1, 0, 0])
-    assert found["positive"] == {"entropy": 0.0, "log_n": pytest.approx(math.log(2)), "evenness": 0.0, "exemplars": 1}
-    assert found["negative"]["evenness"] == pytest.approx(1.0)
-    assert found["all"]["evenness"] == pytest.approx(0.5)
-    assert found["all"]["exemplars"] == 2
-
-
-def test_entropy_without_exemplars() -> None:
-    found = entropy_metrics([0, 1], [1.0], label=[1])
-    assert np.isnan(found["all"]["entropy"])
-    assert found["all"]["exemplars"] == 0
-
-
-@pytest.mark.parametrize(
-    ("attention", "message"), [([-0.5, 1.5], r"attention\[0\] is -0.5"), ([0.0, 0.0], "0 everywhere")]
-)
-def test_what_is_no_attention_is_refused(attention: list[float], message: str) -> None:
-    with pytest.raises(MIVError, match=message):
-        attention_entropy([0, 2], attention)
 
 
 def test_groups_by_eye() -> None:

@@ -17,6 +17,7 @@ from PIL import Image
 
 from miv.data import ExemplarSet, InstancePool
 from miv.evaluation import Predictions, ReportModel, ReportSource, write_report
+from miv.evaluation.report import calibration, curves, results
 from miv.evaluation.report_data import (
     SHOWN_MEMBERS,
     choose_exemplars,
@@ -24,7 +25,6 @@ from miv.evaluation.report_data import (
     gallery,
     shown_members,
 )
-from miv.evaluation.report_sections import calibration, curves, results
 from miv.evaluation.verifier_audit import reasons
 from miv.verifier.decisions import OperatingPoint
 from tests.evaluation.report_examples import HOSTILE, source
@@ -87,7 +87,7 @@ def test_every_part_can_be_reached_and_has_a_name(tmp_path: Path) -> None:
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
     links = {a["href"] or "" for tag, a in page.tags if tag == "a"}
-    assert links == {"#results", "#exemplars", "#reasons", "#curves", "#calibration", "#runs"}
+    assert links == {"#results", "#exemplars", "#curves", "#calibration", "#recipes"}
     assert {link[1:] for link in links} <= set(ids)
     assert next(a for tag, a in page.tags if tag == "html")["lang"] == "en"
     assert all(a.get("alt") for tag, a in page.tags if tag == "img")
@@ -163,7 +163,7 @@ def test_a_page_that_cannot_show_all_witnesses_still_knows_them_and_where_each_m
     assert [model["looked_right"] for model in data["models"]] == [[0], [0]]
 
 
-def test_the_gallery_judges_reasons_as_the_table_does() -> None:
+def test_the_gallery_judges_reasons_as_the_audit_does() -> None:
     """Bags of twenty have attentions that are equal in thousandths, and differ."""
     random = np.random.default_rng(0)
     exemplars = 100
@@ -239,7 +239,7 @@ def test_ten_models_have_different_lines_in_every_chart() -> None:
     page = curves(ReportSource("data", "test", given.exemplars, models))
     style = files("miv.evaluation").joinpath("page_files", "report.css").read_text(encoding="utf-8")
     charts = [base64.b64decode(drawn).decode() for drawn in re.findall('src="data:image/svg.xml;base64,(.*?)"', page)]
-    assert len(charts) == 3
+    assert len(charts) == 2
     for chart in charts:
         assert len({colour for colour in re.findall(r"--m\d: (#\w+);", style) if f"stroke: {colour};" in chart}) == 10
         assert all(f">{letter}  " in chart for letter in "ABCDEFGHIJKL")

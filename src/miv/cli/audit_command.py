@@ -33,8 +33,7 @@ def audit(
 ) -> None:
     """Check whether a model is right for the right reason. Several models are compared in the same tables.
 
-    Where did it look? Does the verdict change when the witnesses are deleted, the query is swapped, or distractors are
-    added?
+    Where did it look? Does the verdict change when the witnesses are deleted, or the query is swapped?
 
     Example: miv audit runs/cap runs/baseline twin
     """

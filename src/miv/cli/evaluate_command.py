@@ -15,11 +15,10 @@ def evaluate(
     data: Annotated[Path, Argument(help="A folder of splits or a single set.")],
     split: Annotated[str, Option(help="The split to evaluate on.")] = "test",
     predictions: Annotated[Path | None, Option(help="Also write the predictions to this .parquet file.")] = None,
-    plots: Annotated[Path | None, Option(help="Also draw ROC and precision-recall curves in this folder.")] = None,
     witnesses: Annotated[
         str | None,
         Option(
-            help="How to rank instances for i-AUROC, i-AP, i-MRR and i-top1: attention, alone, leave_one_out, "
+            help="How to rank instances for i-AUROC, i-AP and i-top1: attention, alone, leave_one_out, "
             "shapley, or rollout (msa only). alone, leave_one_out and shapley work with any pooling.",
             show_default="attention, if the pooling has it",
         ),
@@ -37,9 +36,7 @@ def evaluate(
     from miv.evaluation.workflows import evaluate as evaluate_verifier
 
     start = partial(evaluate_verifier, cache=cache, overwrite=overwrite, verbose=True)
-    evaluation = start(model, data, split=split, predictions=predictions, plots=plots, witnesses=witnesses)
+    evaluation = start(model, data, split=split, predictions=predictions, witnesses=witnesses)
     if predictions is not None:
         say(f"Wrote {predictions}.")
-    if plots is not None:
-        say(f"Drew {plots}/roc and {plots}/precision_recall, each as .png and .svg.")
     print_result(evaluation, json)

@@ -87,17 +87,17 @@ def check_borders(ptr: NDArray[np.int64], members: int, name: str = "bag") -> No
     if int(ptr[0]) != 0 or int(ptr[-1]) != members:
         raise MIVError(f"{name}_ptr runs from {int(ptr[0])} to {int(ptr[-1])}. Expected 0 to {members}.")
     sizes = np.diff(ptr)
-    if sizes.min() < 0:
+    if sizes.min(initial=1) < 0:
         raise MIVError(f"{name}_ptr decreases at exemplar {int((sizes < 0).argmax())}. Expected increasing borders.")
-    if sizes.min() == 0:
+    if sizes.min(initial=1) == 0:
         first = int((sizes == 0).argmax())
         lack = "an empty bag" if name == "bag" else "no reference"
         raise MIVError(f"Exemplar {first} has {lack}. Expected at least one instance; remove the exemplar.")
 
 
-def as_labels(label: object, length: int) -> NDArray[np.int8]:
+def as_labels(label: object, length: int | None = None) -> NDArray[np.int8]:
     """Return labels 0 and 1 as int8; anything else is an error."""
-    column = as_column("label", label, "iub", "int8", length)
+    column = as_column("label", label, "iubf", "labels 0 and 1", length)
     _check_all((column == 0) | (column == 1), "label", column, "0 or 1")
     return column.astype(np.int8, copy=False)
 

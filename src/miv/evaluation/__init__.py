@@ -10,15 +10,12 @@ if TYPE_CHECKING:
     from miv.evaluation.calibration import Calibration as Calibration
     from miv.evaluation.calibration import calibrate as calibrate
     from miv.evaluation.calibration_fits import expected_calibration_error as expected_calibration_error
-    from miv.evaluation.curves import write_curves as write_curves
     from miv.evaluation.evaluation import Evaluation as Evaluation
     from miv.evaluation.evaluation import evaluate as evaluate
     from miv.evaluation.goals import parse_goal as parse_goal
     from miv.evaluation.metrics import GroupRow as GroupRow
-    from miv.evaluation.metrics import attention_entropy as attention_entropy
     from miv.evaluation.metrics import auroc as auroc
     from miv.evaluation.metrics import classification_metrics as classification_metrics
-    from miv.evaluation.metrics import entropy_metrics as entropy_metrics
     from miv.evaluation.metrics import group_table as group_table
     from miv.evaluation.plain_methods import METHODS as METHODS
     from miv.evaluation.plain_methods import score_baselines as score_baselines
@@ -42,10 +39,9 @@ _NAMES = {
     "baselines": "Baselines Figures",
     "calibration": "Calibration calibrate",
     "calibration_fits": "expected_calibration_error",
-    "curves": "write_curves",
     "evaluation": "Evaluation evaluate",
     "goals": "parse_goal",
-    "metrics": "GroupRow attention_entropy auroc classification_metrics entropy_metrics group_table",
+    "metrics": "GroupRow auroc classification_metrics group_table",
     "plain_methods": "METHODS score_baselines",
     "predicting": "explain predict",
     "predictions": "Predictions",

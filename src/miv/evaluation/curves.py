@@ -1,4 +1,4 @@
-"""Pictures: ROC, precision–recall, error trade-off and reliability of models."""
+"""Pictures: ROC, precision–recall and reliability of models."""
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from miv.errors import MIVError, needs_extra
+from miv.errors import needs_extra
 from miv.evaluation.calibration_fits import expected_calibration_error, reliability_points
 from miv.evaluation.metrics import auroc
-from miv.evaluation.predictions import Predictions
 from miv.files.arrays import Floats, Labels, Mask
 from miv.files.atomic import whole_file
 
@@ -96,7 +95,7 @@ def svg_of(figure: "Figure") -> bytes:
     return file.getvalue()
 
 
-# What a threshold does: ROC, precision–recall and error trade-off, with a dot at the threshold of each model.
+# What a threshold does: ROC and precision–recall, with a dot at the threshold of each model.
 
 
 Point = tuple[float, float]
@@ -164,39 +163,6 @@ def _finish(axes: "Axes", dot: str, place: Any) -> None:
     axes.legend(loc=place)
 
 
-_SHARES = (0.0001, 0.001, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)  # ticks of the error trade-off
-
-
-def draw_trade_off(axes: "Axes", models: Sequence[PlottedModel], dot: str) -> None:
-    """Draw false rejects against false accepts; ``dot`` says in the legend what the dots mark.
-
-    Both axes show quantiles of the normal distribution: normally distributed scores give a straight line (DET).
-    """
-    from scipy.special import ndtri
-    from sklearn.metrics import det_curve
-
-    seen = [0.01, 0.4]
-    for model in models:
-        accepts, rejects, _ = det_curve(model.label, model.score)
-        equal = int(np.abs(accepts - rejects).argmin())
-        label = f"{model.name or 'equal errors'}  {(accepts[equal] + rejects[equal]) / 2:.3f}"
-        here = model.yes[model.label == 0].mean(), 1 - model.yes[model.label == 1].mean()
-        place = (float(ndtri(here[0])), float(ndtri(here[1]))) if all(0 < rate < 1 for rate in here) else None
-        inside = (accepts > 0) & (rejects > 0) & (accepts < 1) & (rejects < 1)  # 0 and 1 are infinitely far away
-        model.draw(axes, ndtri(accepts[inside]), ndtri(rejects[inside]), label, place)
-        seen += [*accepts[inside], *rejects[inside]]
-    ends = ndtri(np.array([_SHARES[0], _SHARES[-1]]))
-    axes.plot(ends, ends, color=QUIET, linewidth=1, linestyle=":")
-    axes.plot([], [], "o", color=QUIET, markersize=7, label=dot)
-    ticks = [share for share in _SHARES if min(seen) / 2 <= share <= max(seen)]
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_ticks(ndtri(np.array(ticks)), [f"{share:.4g}" for share in ticks])
-    reach = (ndtri(ticks[0]) - 0.2, ndtri(ticks[-1]) + 0.2)
-    axes.set(xlim=reach, ylim=reach, aspect="equal", xlabel="false-accept rate", ylabel="false-reject rate")
-    axes.set_title("Detection error trade-off")
-    axes.legend(loc="upper right")
-
-
 Reliability = Mapping[str, tuple[Floats, dict[str, Any]]]  # by name, the probabilities (E,) and the look of their line
 
 
@@ -210,36 +176,3 @@ def draw_reliability(axes: "Axes", title: str, label: Labels, lines: Reliability
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="probability", ylabel="share of positives")
     axes.set_title(f"{title} ({len(label):,})")
     axes.legend(loc="upper left")
-
-
-CURVE_FILES = tuple(f"{name}.{suffix}" for name in ("roc", "precision_recall") for suffix in ("png", "svg"))
-
-
-def write_curves(predictions: Predictions | Mapping[str, Predictions], folder: Path | str) -> list[Path]:
-    """Write ``roc`` and ``precision_recall``, each as PNG and SVG, and return the paths.
-
-    Args:
-        predictions: answers of one model, or of several by name, drawn together.
-        folder: output folder; created if missing.
-
-    A curve needs positives and negatives; predictions with only one label are an error. The dot is the operating
-    point at probability 0.5.
-    """
-    models = {"": predictions} if isinstance(predictions, Predictions) else dict(predictions)
-    if not models:
-        raise MIVError("There are no predictions. Expected those of at least one model.")
-    for name, answers in models.items():
-        if not 0 < answers.label.sum() < len(answers):
-            of = f" of {name!r}" if name else ""
-            raise MIVError(f"The {len(answers)} labels{of} are all the same. A curve needs positives and negatives.")
-    folder = Path(folder)
-    styles = line_styles(len(models))
-    plotted = [
-        PlottedModel(name, answers.label, answers.logit, answers.yes, style)
-        for (name, answers), style in zip(models.items(), styles, strict=True)
-    ]
-    with picture(folder / "roc") as [axes]:
-        draw_roc(axes, plotted, "at probability 0.5")
-    with picture(folder / "precision_recall") as [axes]:
-        draw_precision_recall(axes, plotted, "at probability 0.5")
-    return [folder / name for name in CURVE_FILES]

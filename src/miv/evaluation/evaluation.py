@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miv.evaluation.error_curve import chosen_clusters, cluster_words, clusters_of, rate_interval
-from miv.evaluation.metrics import GroupRow, classification_metrics, entropy_metrics, group_table
+from miv.evaluation.metrics import GroupRow, classification_metrics, group_table
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.witnesses import RANKED_BY, WITNESS_METRICS, witness_metrics, witness_rankings
 from miv.files.arrays import Mask
@@ -76,7 +76,6 @@ TITLES = {
     "f1": "F1",
     "i_auroc": "i-AUROC",
     "i_ap": "i-AP",
-    "i_mrr": "i-MRR",
     "i_top1": "i-top1",
     "i_auroc_by_score": "own-score i-AUROC",
     "i_ap_by_score": "own-score i-AP",
@@ -86,7 +85,7 @@ TITLES = {
 
 
 def evaluation_text(evaluation: "Evaluation") -> str:
-    """Return the main figures, then attention, then groups, if available."""
+    """Return the main figures, then other rankings of the witnesses, then groups, if available."""
     share, metrics = evaluation.positives / evaluation.exemplars, evaluation.metrics
     blocks = [f"{evaluation.exemplars:,} exemplars, {evaluation.positives:,} positive ({share:.1%})"]
     blocks.append(aligned_table([TITLES[name] for name in metrics], [list(map(_figure, metrics.values()))], left=()))
@@ -98,12 +97,6 @@ def evaluation_text(evaluation: "Evaluation") -> str:
         heads = ["witnesses ranked by", *(TITLES[name] for name in WITNESS_METRICS)]
         ranked = evaluation.rankings.items()
         blocks.append(aligned_table(heads, [[RANKED_BY[by], *_figures(row, WITNESS_METRICS)] for by, row in ranked]))
-    if evaluation.entropy is not None:
-        rows = [
-            [name, f"{means['exemplars']:,}", *_figures(means, ("entropy", "log_n", "evenness"))]
-            for name, means in evaluation.entropy.items()
-        ]
-        blocks.append(aligned_table(["attention", "exemplars", "entropy", "log N", "evenness"], rows))
     if evaluation.groups is not None:
         rows = [
             [row.group, *(f"{n:,}" for n in (row.exemplars, row.tp, row.tn, row.fp, row.fn)), _figure(row.accuracy)]
@@ -139,8 +132,8 @@ def _at_operating_point(figures: dict[str, Any]) -> str:
 def _witness_notes(witnesses: dict[str, float]) -> str:
     chance = _figures(witnesses, [f"{name}_chance" for name in WITNESS_METRICS[1:]])
     note = (
-        f"i-AUROC, i-AP, i-MRR and i-top1 over {witnesses['exemplars']:,} positive exemplars; "
-        f"a random order gives 0.5000, {chance[0]}, {chance[1]} and {chance[2]}."
+        f"i-AUROC, i-AP and i-top1 over {witnesses['exemplars']:,} positive exemplars; "
+        f"a random order gives 0.5000, {chance[0]} and {chance[1]}."
     )
     missing = witnesses["undefined"]
     return note + (f"\n{missing:,} more have no witness or only witnesses." if missing else "")
@@ -167,14 +160,13 @@ class Evaluation:
     positives: int
     classification: dict[str, float]  # of classification_metrics
     witnesses: dict[str, float] | None  # of witness_metrics; needs witnesses, and attention or other scores
-    entropy: dict[str, dict[str, float]] | None  # of entropy_metrics; needs attention
     groups: list[GroupRow] | None  # of group_table; needs groups
     operating_point: dict[str, Any] | None = None
     rankings: dict[str, dict[str, float]] | None = None  # of witness_rankings: the witnesses ranked in other ways
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The main figures by name: those of the paper's tables, i-MRR and i-top1, if available."""
+        """The main figures by name: those of the paper's tables, and i-top1, if available."""
         witnesses = self.witnesses or {}
         return self.classification | {name: witnesses[name] for name in WITNESS_METRICS if name in witnesses}
 
@@ -224,7 +216,6 @@ def evaluate(
         int(p.label.sum()),
         classification,
         None if ranked_by is None or p.witness is None else witness_metrics(p.ptr, p.witness, ranked_by, p.label),
-        None if p.attention is None else entropy_metrics(p.ptr, p.attention, p.label),
         None if p.group is None else group_table(p.label, p.logit, p.group, threshold=0.0),
         _operating_point_figures(p, point, withheld) if point is not None and is_measured else None,
         witness_rankings(p),

@@ -1,4 +1,4 @@
-"""Metrics of bags: AUROC (also weighted, and its error), accuracy, precision, recall, F1, attention entropy, groups."""
+"""Metrics of bags: AUROC (also weighted, and its error), accuracy, precision, recall, F1, groups."""
 
 import math
 from typing import Any, NamedTuple
@@ -7,17 +7,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import precision_recall_fscore_support, roc_auc_score
 
-from miv.data import csr
-from miv.data.columns import as_strings, check_length, describe
+from miv.data import columns
+from miv.data.columns import as_column, as_strings
 from miv.errors import MIVError
 from miv.files.arrays import Floats
 
-# Checks of metric inputs; each error says what was given and what was expected.
+# Checks of metric inputs, which may be lists.
 
 
 def as_scores(name: str, values: ArrayLike, length: int | None = None) -> Floats:
     """Return finite numbers as float64, in which every float32 keeps its exact value."""
-    array = _one_dimensional(name, values, "iubf", "numbers", length)
+    array = as_column(name, _array(values, np.float64), "iubf", "numbers", length)
     bad = ~np.isfinite(array)
     if bad.any():
         first = int(bad.argmax())
@@ -36,41 +36,27 @@ def as_attention(values: ArrayLike, length: int) -> Floats:
 
 def as_labels(values: ArrayLike, length: int | None = None) -> NDArray[np.int8]:
     """Return labels 0 and 1, of any kind of number, as int8."""
-    array = _one_dimensional("label", values, "iubf", "labels 0 and 1", length)
-    bad = (array != 0) & (array != 1)
-    if bad.any():
-        first = int(bad.argmax())
-        raise MIVError(f"The label of exemplar {first} is {array[first]}. Expected 0 or 1.")
-    return array.astype(np.int8, copy=False)
+    return columns.as_labels(_array(values, np.int8), length)
 
 
 def as_witnesses(values: ArrayLike, length: int) -> NDArray[np.bool_]:
     """Return one bool per bag member."""
-    return _one_dimensional("witness", values, "b", "True and False", length)
+    return as_column("witness", _array(values, np.bool_), "b", "True and False", length)
 
 
 def as_borders(values: ArrayLike, exemplars: int | None = None) -> NDArray[np.int64]:
     """Return borders ``(E + 1,)`` that start at 0 and increase, so that no bag is empty."""
-    length = None if exemplars is None else exemplars + 1
-    ptr = _one_dimensional("ptr", values, "iu", "whole numbers", length).astype(np.int64, copy=False)
-    if len(ptr) == 0 or ptr[0] != 0:
-        raise MIVError(f"ptr starts with {ptr[:1].tolist()}. Expected [0], the border before the first bag.")
-    sizes = np.diff(ptr)
-    if (sizes < 1).any():
-        first = int((sizes < 1).argmax())
-        raise MIVError(f"ptr gives exemplar {first} a bag of {sizes[first]}. Expected increasing borders.")
+    ptr = columns.as_integers("ptr", _array(values, np.int64), None if exemplars is None else exemplars + 1)
+    if len(ptr) == 0:
+        raise MIVError("ptr is empty. Expected 0, the border before the first bag, and one border per bag.")
+    columns.check_borders(ptr, int(ptr[-1]))
     return ptr
 
 
-def _one_dimensional(name: str, values: ArrayLike, kinds: str, expected: str, length: int | None) -> NDArray[Any]:
+def _array(values: ArrayLike, of_empty: Any) -> NDArray[Any]:
+    """An array; an empty list fits every kind."""
     array = np.asarray(values)
-    if array.ndim == 1 and array.size == 0:
-        array = array.astype(bool if kinds == "b" else np.int64)  # an empty list fits every kind
-    if array.ndim != 1 or array.dtype.kind not in kinds:
-        shape = "(N,)" if length is None else f"({length},)"
-        raise MIVError(f"{name} is {describe(array)}. Expected {expected} of shape {shape}.")
-    check_length(name, array, length)
-    return array
+    return array.astype(of_empty) if array.ndim == 1 and array.size == 0 else array
 
 
 def auroc(label: ArrayLike, score: ArrayLike) -> float:
@@ -124,52 +110,6 @@ def classification_metrics(label: ArrayLike, probability: ArrayLike, *, threshol
         "recall": float(recall),
         "f1": float(f1),
     }
-
-
-# Entropy of attention compared with log N, the entropy of even attention (the paper's Section 3.4).
-
-
-def attention_entropy(ptr: ArrayLike, attention: ArrayLike) -> Floats:
-    r"""Return the entropy of each bag's attention, in nats: ``(E + 1,)`` and ``(T,)`` to ``(E,)``.
-
-    .. math:: H = - \sum_n a_n \ln a_n, \qquad 0 \le H \le \ln N
-
-    0 means that one instance has all the attention, :math:`\ln N` that all ``N`` have the same.
-
-    >>> attention_entropy([0, 1, 3], [1.0, 0.5, 0.5]).round(3).tolist()
-    [0.0, 0.693]
-    """
-    ptr = as_borders(ptr)
-    weight = as_attention(attention, int(ptr[-1]))
-    totals = csr.bag_sums(weight, ptr)
-    if (totals == 0).any():
-        raise MIVError(f"The attention of exemplar {int((totals == 0).argmax())} is 0 everywhere. Expected a sum of 1.")
-    weight = weight / csr.to_rows(totals, ptr)  # removes rounding errors, so that a bag sums to 1
-    logarithm = np.log(weight, out=np.zeros_like(weight), where=weight > 0)  # 0 log 0 is 0
-    return np.maximum(-csr.bag_sums(weight * logarithm, ptr), 0.0)
-
-
-def entropy_metrics(ptr: ArrayLike, attention: ArrayLike, label: ArrayLike) -> dict[str, dict[str, float]]:
-    """Return the means over ``all``, ``positive`` and ``negative`` exemplars.
-
-    Each has ``entropy``; ``log_n``, the entropy of even attention; ``evenness``, the mean of their quotient, from 0
-    (one instance has it all) to 1 (all the same); and ``exemplars``. Bags of one are excluded; the means are NaN if no
-    exemplar is left.
-
-    >>> entropy_metrics([0, 2, 4], [1.0, 0.0, 0.5, 0.5], label=[1, 0])["positive"]["evenness"]
-    0.0
-    """
-    entropy = attention_entropy(ptr, attention)
-    sizes = np.diff(as_borders(ptr))
-    label = as_labels(label, len(entropy))
-    means = {}
-    for name, of in (("all", label >= 0), ("positive", label == 1), ("negative", label == 0)):
-        chosen = of & (sizes > 1)
-        of_bags, even = entropy[chosen], np.log(sizes[chosen])
-        columns = {"entropy": of_bags, "log_n": even, "evenness": of_bags / even}
-        means[name] = {key: float(values.mean()) if len(values) else math.nan for key, values in columns.items()}
-        means[name]["exemplars"] = int(chosen.sum())
-    return means
 
 
 # AUROC with exemplar weights.

@@ -18,6 +18,7 @@ from miv.files.atomic import whole_file
 # How far the attention of a bag may be from summing to 1; bfloat16 keeps two to three digits.
 _ATTENTION_TOLERANCE = 0.02
 _OF_INSTANCES = ("attention", "witness", "score")
+_TEXTS = ("group", "query_class", "query_id")
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,9 +106,9 @@ class Predictions:
         return Predictions(**self._columns() | _queries(exemplars))
 
     @classmethod
-    def load(cls, path: Path | str, content: bytes | None = None) -> "Predictions":
-        """Read the output of ``save``, or its ``content``, and check it."""
-        columns = _read_columns(Path(path), content)
+    def load(cls, path: Path | str) -> "Predictions":
+        """Read the output of ``save``, and check it."""
+        columns = _columns_of(Path(path))
         try:
             return cls(**columns)
         except MIVError as error:
@@ -115,23 +116,19 @@ class Predictions:
 
     def save(self, path: Path | str) -> None:
         """Write a Parquet file with one row per exemplar, atomically."""
-        from miv.files.parquet import pa, pq  # a plain install lacks pyarrow
+        from miv.data.set_tables import text_column, write_columns
+        from miv.files.parquet import pa  # a plain install lacks pyarrow
 
-        columns, kinds = {**vars(self), "bag_size": self.bag_sizes}, _kinds()
+        known = {name: column for name, column in self._columns().items() if column is not None}
+        known["bag_size"] = self.bag_sizes
         data = {}
-        for name, kind in kinds.items():
-            column = columns[name]
-            if column is None:
-                continue
-            try:
-                array = pa.array(column, pa.string() if column.dtype == object else None)
-            except UnicodeEncodeError as error:
-                title = "class" if name == "query_class" else name
-                raise MIVError(f"A {title} has half a surrogate pair: {error}. Expected valid Unicode text.") from error
-            is_list = pa.types.is_large_list(kind)
-            data[name] = pa.LargeListArray.from_arrays(pa.array(self.ptr), array) if is_list else array
+        for name, column in known.items():
+            if name in _OF_INSTANCES:
+                data[name] = pa.LargeListArray.from_arrays(pa.array(self.ptr), pa.array(column))
+            elif name != "ptr":
+                data[name] = text_column(name, column) if name in _TEXTS else pa.array(column)
         with whole_file(Path(path)) as temporary:
-            pq.write_table(pa.table(data), temporary, compression="zstd", write_page_checksum=True)
+            write_columns(data, temporary)
 
     def __len__(self) -> int:
         return len(self.logit)
@@ -173,67 +170,28 @@ def _queries(exemplars: ExemplarSet) -> dict[str, Any]:
 
 # Predictions as a Parquet file: one row per exemplar, its bag as lists.
 
-_REQUIRED = ("logit", "label", "bag_size")
 
+def _columns_of(path: Path) -> dict[str, Any]:
+    """Read the arguments of ``Predictions``; the size of a bag is a column, because all lists may be absent."""
+    from miv.data.set_tables import read_lists, read_numbers, read_texts, readable
+    from miv.files.parquet import check_unpacked_size, pa, pq  # a plain install lacks pyarrow
 
-def _kinds() -> dict[str, Any]:
-    """The type of each column; the size of a bag is one of them, because all lists may be absent."""
-    from miv.files.parquet import pa
-
-    numbers, text = pa.large_list(pa.float64()), pa.string()
-    kinds = {"logit": pa.float64(), "label": pa.int8(), "bag_size": pa.int64(), "attention": numbers}
-    kinds |= {"witness": pa.large_list(pa.bool_()), "group": text, "query": pa.int64(), "score": numbers}
-    return kinds | {"query_class": text, "query_id": text}
-
-
-def _read_columns(path: Path, content: bytes | None) -> dict[str, Any]:
-    """Read and check the arguments of ``Predictions``; ``content`` is the content of the file, if already read."""
-    from miv.files.parquet import check_unpacked_size, pa, pq
-
-    if content is None and not path.is_file():
+    if not path.is_file():
         raise MIVError(f"There is no file {path}. Expected predictions written by `miv evaluate`.")
-    try:
-        check_unpacked_size(path, content)
-        source = path if content is None else pa.BufferReader(content)
-        table = pq.read_table(source, page_checksum_verification=True).combine_chunks()
-        table.validate(full=True)
-    except MIVError:
-        raise
-    except Exception as error:  # pyarrow raises many types for a damaged file
-        raise MIVError(f"{path} cannot be read as Parquet: {error}. Evaluate again.") from error
-    if "contribution" in table.column_names:  # of earlier versions
-        table = table.drop_columns("contribution")
-    kinds = _kinds()
-    types = {field.name: field.type for field in table.schema}
-    wrong = [name for name, kind in types.items() if kinds.get(name) != kind]
-    if wrong or not set(_REQUIRED) <= set(types) or len(types) != len(table.schema):
-        listing = ", ".join(f"{field.name} ({field.type})" for field in table.schema)
-        expected = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
-        raise MIVError(f"{path} has the columns {listing}. Expected {expected}, those after bag_size if known.")
-    columns = {name: _as_array(path, name, table.column(name)) for name in table.column_names}
-    sizes = columns.pop("bag_size")[0]
-    arguments: dict[str, Any] = {"ptr": csr.borders(sizes)}
-    for name, (values, lengths) in columns.items():
-        if lengths is not None and not np.array_equal(lengths, sizes):
-            row = int((lengths != sizes).argmax())
-            raise MIVError(f"{path}, row {row}: {name!r} has {lengths[row]} entries, but bag_size is {sizes[row]}.")
-        arguments[name] = values
-    return arguments
-
-
-def _as_array(path: Path, name: str, column: Any) -> tuple[Any, Any]:
-    """Return the entries of all rows and, for lists, the length of each row."""
-    from miv.files.parquet import pa
-
-    # One array even where the file has no row.
-    array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-    lengths = None
-    nulls = array.null_count
-    if pa.types.is_large_list(array.type) and not nulls:
-        borders = array.offsets.to_numpy()
-        lengths = np.diff(borders)
-        array = array.values[int(borders[0]) : int(borders[-1])]
-        nulls = array.null_count
-    if nulls:
-        raise MIVError(f"{path} has {nulls} empty cells in {name!r}. Expected none.")
-    return array.to_numpy(zero_copy_only=False), lengths
+    with readable(path), pq.ParquetFile(path) as file:
+        check_unpacked_size(path)
+        rows, names = file.metadata.num_rows, file.schema_arrow.names
+    columns: dict[str, Any] = {
+        "logit": read_numbers(path, "logit", pa.float64(), rows, np.float64),
+        "label": read_numbers(path, "label", pa.int8(), rows, np.int8),
+        "ptr": csr.borders(read_numbers(path, "bag_size", pa.int64(), rows, np.int64)),
+    }
+    for name in set(names) & set(_OF_INSTANCES):
+        kind, dtype = (pa.bool_(), np.bool_) if name == "witness" else (pa.float64(), np.float64)
+        borders, columns[name] = read_lists(path, name, kind, rows, int(columns["ptr"][-1]), dtype)
+        if not np.array_equal(borders, columns["ptr"]):
+            row = int((borders != columns["ptr"]).argmax()) - 1
+            raise MIVError(f"{path}, row {row}: the length of {name!r} is not bag_size.")
+    if "query" in names:
+        columns["query"] = read_numbers(path, "query", pa.int64(), rows, np.int64)
+    return columns | {name: read_texts(path, name, rows) for name in _TEXTS if name in names}

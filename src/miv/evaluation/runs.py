@@ -320,7 +320,7 @@ def _figure(value: float | None) -> str:
 
 # Tables that compare runs.
 
-METRICS = ("auroc", "accuracy", "f1", "i_auroc", "i_ap", "i_mrr", "i_top1")  # older runs lack the last two
+METRICS = ("auroc", "accuracy", "f1", "i_auroc", "i_ap", "i_top1")  # older runs lack the last
 Summary = dict[str, Any]
 
 

@@ -1,6 +1,6 @@
 """Is a verifier right for the right reason? Its answers for exemplars, and for the same exemplars changed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ from miv.backbones.cache import embed_exemplars
 from miv.data import ExemplarSet, csr
 from miv.errors import MIVError
 from miv.evaluation.evaluation import evaluate
-from miv.evaluation.metrics import auroc
 from miv.evaluation.plain_methods import score_controls, warn_of_leaks
 from miv.evaluation.predicting import explain, predict
 from miv.evaluation.predictions import Predictions
@@ -24,7 +23,7 @@ from miv.verifier.network import Verifier
 Document = dict[str, Any]
 Random = np.random.Generator
 
-# Change exemplars so that the right answer is known: remove or add members, or swap the query.
+# Change exemplars so that the right answer is known: remove members, or swap the query.
 
 
 def keep_members(exemplars: ExemplarSet, mask: Mask) -> ExemplarSet:
@@ -32,17 +31,6 @@ def keep_members(exemplars: ExemplarSet, mask: Mask) -> ExemplarSet:
     witness = None if exemplars.witness is None else exemplars.witness[mask]
     ptr = csr.borders(csr.bag_sums(mask, exemplars.bag_ptr))
     return replace(exemplars, bag_ptr=ptr, bag_index=exemplars.bag_index[mask], witness=witness)
-
-
-def add_members(exemplars: ExemplarSet, added: Sequence[Integers]) -> ExemplarSet:
-    """Append instances that are no witnesses to each bag."""
-    ptr = csr.borders([len(instances) for instances in added])
-    order = np.argsort(np.concatenate([exemplars.owner, csr.owners(ptr)]), kind="stable")
-    witness = exemplars.witness
-    if witness is not None:
-        witness = np.concatenate([witness, np.zeros(ptr[-1], bool)])[order]
-    index = np.concatenate([exemplars.bag_index, *added])[order]
-    return replace(exemplars, bag_ptr=exemplars.bag_ptr + ptr, bag_index=index, witness=witness)
 
 
 def delete_as_many_others(exemplars: ExemplarSet, witness: Mask, random: Random) -> ExemplarSet:
@@ -75,29 +63,6 @@ def swap_queries(exemplars: ExemplarSet, chosen: Integers, random: Random) -> Ex
     bags = exemplars.subset(np.array(receivers))
     changes: Document = {"bag_ptr": bags.bag_ptr, "bag_index": bags.bag_index, "witness": None, "group": bags.group}
     return replace(exemplars.subset(np.array(donors)), label=np.zeros(len(receivers), np.int8), **changes)
-
-
-def add_distractors(exemplars: ExemplarSet, times: int, random: Random) -> tuple[ExemplarSet, Integers] | None:
-    """Enlarge each bag by a factor with members of negative bags of its group.
-
-    They are never of the query's class, if classes are known, and never already in the bag. Exemplars without
-    candidates are dropped: the second result ``(E',)`` has the numbers of the others. ``None`` if none is left.
-    """
-    group, identity = _groups(exemplars), _identities(exemplars)
-    negative = exemplars.label[exemplars.owner] == 0
-    by_group = {
-        name: np.unique(exemplars.bag_index[negative & (group[exemplars.owner] == name)]) for name in np.unique(group)
-    }
-    numbers, added = [], []
-    for exemplar in range(len(exemplars)):
-        candidates, own = by_group[group[exemplar]], exemplars.references(exemplar)
-        allowed = ~np.isin(candidates, exemplars.bag(exemplar)) & ~np.isin(identity[candidates], identity[own])
-        candidates = candidates[allowed]
-        count = int(exemplars.bag_sizes[exemplar]) * (times - 1)
-        if len(candidates):
-            numbers.append(exemplar)
-            added.append(random.choice(candidates, count, replace=count > len(candidates)))
-    return (add_members(exemplars.subset(np.array(numbers)), added), np.array(numbers)) if numbers else None
 
 
 def _identities(exemplars: ExemplarSet) -> NDArray[Any]:
@@ -158,9 +123,6 @@ def _share(hits: Mask) -> Document | None:
     return {"share": count / len(hits), "count": count, "of": len(hits), "low": low, "high": high}
 
 
-_TIMES = 4  # how much larger distractors make a bag
-
-
 @dataclass(frozen=True)
 class _Subject:
     """A verifier, its exemplars, and the features of their pool."""
@@ -187,8 +149,8 @@ def audit(
 ) -> Document:
     """Audit one verifier on exemplars with known witnesses; the arguments are those of ``miv.audit``.
 
-    Returns plain values for JSON: ``metrics``, ``controls``, ``reasons``, ``delete_witnesses``, ``delete_others``,
-    ``swap_query`` and ``distractors``. A part that the exemplars do not support is ``None``.
+    Returns plain values for JSON: ``metrics``, ``controls``, ``reasons``, ``delete_witnesses``, ``delete_others`` and
+    ``swap_query``. A part that the exemplars do not support is ``None``.
     """
     if exemplars.witness is None:
         raise MIVError("The witnesses of these exemplars are unknown. An audit needs a set with known witnesses.")
@@ -204,7 +166,7 @@ def audit(
     controls = score_controls(exemplars, features[:, : verifier.backbone.vector_channels])
     warn_of_leaks(controls, exemplars, "these exemplars")
     positives = np.flatnonzero((exemplars.label == 1) & yes)
-    with progress.step("Changing exemplars", total=4) as advance:
+    with progress.step("Changing exemplars", total=3) as advance:
         document: Document = {
             "exemplars": len(exemplars),
             "positives": int(exemplars.label.sum()),
@@ -219,8 +181,6 @@ def audit(
         advance(2)
         swapped = swap_queries(exemplars, positives, random) if len(positives) else None
         document["swap_query"] = None if swapped is None else {"turned_to_no": _share(~subject.answers(swapped)[1])}
-        advance(1)
-        document["distractors"] = _grow(subject, answers, yes, random)
         advance(1)
     return document
 
@@ -242,21 +202,6 @@ def _delete(subject: _Subject, answers: Predictions, positives: Integers, random
         change = float((now.logit - answers.logit[chosen]).mean())
         document[name] = {"turned_to_no": _share(~yes), "logit_change": change}
     return document
-
-
-def _grow(subject: _Subject, before: Predictions, yes: Mask, random: Random) -> Document | None:
-    """The figures with distractors in the bags, and ``before``, those of the same exemplars as they are."""
-    grown = add_distractors(subject.exemplars, _TIMES, random)
-    if grown is None:
-        return None
-    larger, numbers = grown
-    counts = {"times": _TIMES, "exemplars": len(numbers)}
-    return {**counts, **_figures(*subject.answers(larger)), "before": _figures(before.take(numbers), yes[numbers])}
-
-
-def _figures(answers: Predictions, yes: Mask) -> Document:
-    shares = {name: _share(yes[answers.label == value]) for name, value in (("yes_positives", 1), ("yes_negatives", 0))}
-    return {"auroc": _number(auroc(answers.label, answers.logit)), **shares}
 
 
 def _number(value: float) -> float | None:
@@ -333,7 +278,6 @@ def _tables(models: Models) -> list[tuple[str, str, list[Row]]]:
 
     known = all(model["classes_known"] for model in models.values())
     query = "with a query of another class" if known else "with another query (whose class is not known)"
-    source = "never of the query's class" if known else "and may be of the query's class, as classes are not known"
     return [
         (
             "Right for the right reason",
@@ -346,9 +290,7 @@ def _tables(models: Models) -> list[tuple[str, str, list[Row]]]:
         (
             "Does the verdict follow?",
             "Share of the true positives that become a no, with a 95% interval, and the mean change of the logit. "
-            f"Without its witnesses, or {query}, a bag should get a no; without as many others, still a yes. "
-            f"Distractors come from negative bags of the same group, {source}: AUROC should not fall, nor the share of "
-            "yeses to negatives rise (in brackets, the figures of the same exemplars as they are).",
+            f"Without its witnesses, or {query}, a bag should get a no; without as many others, still a yes.",
             rows(_follow_row),
         ),
     ]
@@ -381,13 +323,6 @@ def _follow_row(model: Document) -> Row:
         row[f"{title}: no"] = share and f"{_percent(share)} [{100 * share['low']:.0f}, {100 * share['high']:.0f}]"
         if "logit_change" in change:
             row[f"{title}: logit"] = f"{change['logit_change']:+.2f}"
-    grown = model["distractors"]
-    title = f"bags ×{_TIMES} by distractors"
-    if grown is None:
-        return row | {f"{title}: AUROC": None, f"{title}: yes to negatives": None}
-    before, areas = grown["before"], [part["auroc"] for part in (grown, grown["before"])]
-    row[f"{title}: AUROC"] = None if None in areas else f"{areas[0]:.4f} ({areas[1]:.4f})"
-    row[f"{title}: yes to negatives"] = f"{_percent(grown['yes_negatives'])} ({_percent(before['yes_negatives'])})"
     return row
 
 

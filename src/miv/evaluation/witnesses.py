@@ -1,4 +1,4 @@
-"""Witness metrics i-AUROC, i-AP, i-MRR and i-top1: how well a score ranks a bag's witnesses above the rest."""
+"""Witness metrics i-AUROC, i-AP and i-top1: how well a score ranks a bag's witnesses above the rest."""
 
 import math
 from collections.abc import Mapping
@@ -12,33 +12,6 @@ from miv.errors import MIVError
 from miv.evaluation.metrics import as_borders, as_labels, as_scores, as_witnesses, auroc_influence, centred
 from miv.evaluation.predictions import Predictions
 from miv.files.arrays import Floats, Integers
-
-# What a random order of instances gives in the mean: the rank of the first witness, and average precision.
-
-
-def expected_reciprocal_rank(before: Integers, tied: Integers, witnesses: Integers) -> Floats:
-    r"""Return ``(E,)``, the mean of 1 / rank of the first witness when tied instances are in random order.
-
-    Of a bag, ``before`` :math:`b` instances without a witness come first, then :math:`m` ``tied`` ones of which
-    :math:`k \ge 1` are ``witnesses``, all three ``(E,)``. With :math:`h_j = k / (m - j + 1)`, the probability that the
-    :math:`j`-th of them is a witness where none before it was:
-
-    .. math:: \sum_{j=1}^{m-k+1} \frac{h_j}{b + j} \prod_{i < j} (1 - h_i)
-
-    >>> expected_reciprocal_rank(np.array([0, 1]), np.array([2, 1]), np.array([1, 1])).tolist()
-    [0.75, 0.5]
-    """
-    found = np.zeros(len(before))
-    left = np.arange(len(before))  # bags that may have no witness so far
-    none_yet = np.ones(len(before))  # the probability of that
-    place = 1
-    while len(left):
-        hit = witnesses[left] / (tied[left] - place + 1)
-        found[left] += none_yet * hit / (before[left] + place)
-        open_still = hit < 1
-        none_yet, left = (none_yet * (1 - hit))[open_still], left[open_still]
-        place += 1
-    return found
 
 
 def expected_average_precision(sizes: Integers, witnesses: Integers) -> Floats:
@@ -59,7 +32,7 @@ def expected_average_precision(sizes: Integers, witnesses: Integers) -> Floats:
     return np.asarray((harmonic + others * (sizes - harmonic)) / sizes)
 
 
-WITNESS_METRICS = ("i_auroc", "i_ap", "i_mrr", "i_top1")
+WITNESS_METRICS = ("i_auroc", "i_ap", "i_top1")
 
 
 @dataclass(frozen=True)
@@ -68,11 +41,9 @@ class WitnessScores:
 
     i_auroc: Floats  # how often a witness gets more attention than another instance; ties count half
     i_ap: Floats  # average precision of the instances, from the most attention to the least
-    i_mrr: Floats  # 1 / rank of the first witness, averaged over all orders of tied instances
-    i_top1: Floats  # whether the first instance is a witness, averaged in the same way
+    i_top1: Floats  # whether the first instance is a witness, averaged over all orders of tied instances
     witness_share: Floats  # witnesses divided by instances: i-top1 of a random order
     ap_by_chance: Floats  # expected i-AP of a random order; that of even attention is lower, as it is one tie
-    mrr_by_chance: Floats  # expected i-MRR of a random order
 
     @property
     def defined(self) -> NDArray[np.bool_]:
@@ -91,11 +62,8 @@ def witness_scores(ptr: ArrayLike, witness: ArrayLike, attention: ArrayLike) -> 
         \text{i-AP} = \sum_s \frac{k_s}{K} \frac{K_s}{K_s + O_s}
 
     scikit-learn gives the same numbers, including ties, but takes one bag per call and a thousand times as long. The
-    mean of i-AP over bags is MAP in retrieval. i-MRR and i-top1 are means over all orders within the steps, so even
-    attention gets the value of chance:
-
-    .. math:: \text{i-top1} = k_1 / (k_1 + o_1), \qquad
-              \text{i-MRR} = \mathbb{E} [ 1 / \text{rank of the first witness} ]
+    mean of i-AP over bags is MAP in retrieval. i-top1 is a mean over all orders within the first step, so even
+    attention gets the value of chance: :math:`\text{i-top1} = k_1 / (k_1 + o_1)`.
     """
     ptr = as_borders(ptr)
     members, exemplars = int(ptr[-1]), len(ptr) - 1
@@ -123,24 +91,14 @@ def witness_scores(ptr: ArrayLike, witness: ArrayLike, attention: ArrayLike) -> 
     pairs_won = np.bincount(bag, in_step * (others_below + others_in_step / 2), exemplars)
     precision = np.bincount(bag, in_step * (witnesses_seen / seen), exemplars)
     defined = (witnesses > 0) & (others > 0)
-    size_of_step = in_step + others_in_step  # (S,)
     top = np.unique(bag, return_index=True)[1]  # (E,) the first step of each bag
-    hits = np.flatnonzero(in_step)
-    first = hits[np.unique(bag[hits], return_index=True)[1]]  # of each bag with a witness, its first step with one
-    first = first[defined[bag[first]]]
     nothing = np.full(exemplars, np.nan)
-    reciprocal, by_chance = nothing.copy(), nothing.copy()
-    before = seen[first] - size_of_step[first]
-    reciprocal[defined] = expected_reciprocal_rank(before, size_of_step[first], in_step[first])
-    by_chance[defined] = expected_reciprocal_rank(np.zeros_like(before), sizes[defined], witnesses[defined])
     return WitnessScores(
         i_auroc=np.divide(pairs_won, witnesses * others, out=nothing.copy(), where=defined),
         i_ap=np.divide(precision, witnesses, out=nothing.copy(), where=defined),
-        i_mrr=reciprocal,
-        i_top1=np.divide(in_step[top], size_of_step[top], out=nothing.copy(), where=defined),
+        i_top1=np.divide(in_step[top], seen[top], out=nothing.copy(), where=defined),
         witness_share=np.divide(witnesses, sizes, out=nothing, where=defined),
         ap_by_chance=np.where(defined, expected_average_precision(sizes, witnesses), np.nan),
-        mrr_by_chance=by_chance,
     )
 
 
@@ -154,9 +112,9 @@ def witness_metrics(ptr: ArrayLike, witness: ArrayLike, attention: ArrayLike, la
         label: ``(E,)``, 0 or 1; negative exemplars are ignored.
 
     Returns:
-        ``i_auroc``, ``i_ap``, ``i_mrr`` and ``i_top1``, NaN if no exemplar is left; ``i_ap_chance``,
-        ``i_mrr_chance`` and ``i_top1_chance``, what a random order gives in the mean (its i-AUROC is 0.5); the numbers
-        of ``exemplars`` and of ``undefined`` ones, with no witness or only witnesses.
+        ``i_auroc``, ``i_ap`` and ``i_top1``, NaN if no exemplar is left; ``i_ap_chance`` and ``i_top1_chance``, what a
+        random order gives in the mean (its i-AUROC is 0.5); the numbers of ``exemplars`` and of ``undefined`` ones,
+        with no witness or only witnesses.
 
     >>> witness_metrics([0, 3], [True, False, False], [0.5, 0.3, 0.2], label=[1])["i_ap"]
     1.0
@@ -165,8 +123,7 @@ def witness_metrics(ptr: ArrayLike, witness: ArrayLike, attention: ArrayLike, la
     positive = as_labels(label, len(scores.i_auroc)) == 1
     counted = positive & scores.defined
     by_bag = {name: getattr(scores, name) for name in WITNESS_METRICS}
-    by_bag |= {"i_ap_chance": scores.ap_by_chance, "i_mrr_chance": scores.mrr_by_chance}
-    by_bag |= {"i_top1_chance": scores.witness_share}
+    by_bag |= {"i_ap_chance": scores.ap_by_chance, "i_top1_chance": scores.witness_share}
     return {
         **{name: float(values[counted].mean()) if counted.any() else math.nan for name, values in by_bag.items()},
         "exemplars": int(counted.sum()),

@@ -15,7 +15,6 @@ from miv.data.folder import is_set
 from miv.errors import MIVError, MIVWarning, unknown_name
 from miv.evaluation.calibration import Calibration, check_point_card, write_point_card
 from miv.evaluation.calibration import calibrate as fit_operating_point
-from miv.evaluation.curves import CURVE_FILES, write_curves
 from miv.evaluation.error_curve import ClusterBy
 from miv.evaluation.evaluation import Evaluation
 from miv.evaluation.evaluation import evaluate as evaluate_predictions
@@ -27,7 +26,7 @@ from miv.evaluation.report import check_report, write_report
 from miv.evaluation.report_data import open_runs
 from miv.evaluation.runs import RunFolder, refuse_unfinished
 from miv.evaluation.verifier_audit import AuditReport, audit_models
-from miv.files.atomic import refuse_existing, refuse_existing_in
+from miv.files.atomic import refuse_existing
 from miv.files.cache import cache_folder, feature_folder
 from miv.files.instances import is_folder
 from miv.files.weights import find_verifier
@@ -47,7 +46,6 @@ def evaluate(
     *,
     split: str = "test",
     predictions: StrPath | None = None,
-    plots: StrPath | None = None,
     witnesses: str | None = None,
     cache: StrPath | None = None,
     overwrite: bool = False,
@@ -60,19 +58,16 @@ def evaluate(
         exemplars: an ``ExemplarSet``, a dict of them by split, a folder of splits, or the folder of one set.
         split: the split to use if there are several.
         predictions: ``.parquet`` file for the answers; optional.
-        plots: folder for ROC and precision-recall curves; optional.
         witnesses: how to rank instances for the witness metrics: ``attention``, ``alone``, ``leave_one_out``,
             ``shapley`` or ``rollout``. By default attention, if the pooling has it.
         cache: folder of cached features, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
-        overwrite: whether to replace existing predictions and curves; otherwise they are an error.
+        overwrite: whether to replace an existing file of predictions; otherwise it is an error.
         verbose: whether to show progress on standard error.
     """
     if witnesses is not None and witnesses not in METHODS:
         raise unknown_name("method of explaining", witnesses, METHODS)
     if predictions is not None:
         refuse_existing(Path(predictions), overwrite=overwrite)
-    if plots is not None:
-        refuse_existing_in(Path(plots), CURVE_FILES, overwrite=overwrite)
     chosen = open_one(exemplars, split)
     if isinstance(model, Verifier):
         verifier = model
@@ -86,8 +81,6 @@ def evaluate(
     score = None if witnesses is None else explain(verifier, chosen, witnesses, features=features, progress=progress)
     if predictions is not None:
         answers.save(Path(predictions))
-    if plots is not None:
-        write_curves(answers, Path(plots))
     unlike = withheld(verifier, chosen, features, progress)
     return evaluate_predictions(answers, score=score, point=verifier.operating_point, withheld=unlike)
 
