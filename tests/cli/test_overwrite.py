@@ -14,7 +14,7 @@ from tests.training.tiny import tiny_sets
 REPORT = ["reproduce", "qmnist", "per_digit", "--tier", "smoke", "--report-only", "--results", "results"]
 COMMANDS = {
     "sheet.html": ["data", "inspect", "data/test", "--exemplars", "2", "--sheet", "sheet.html"],
-    "new/answers.parquet": ["evaluate", "model", "data", "--predictions", "new/answers.parquet"],
+    "answers.parquet": ["evaluate", "model", "data", "--predictions", "answers.parquet"],
     "report.md": [*REPORT, "--out", "report.md"],
 }
 
@@ -32,7 +32,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_file_is_replaced_only_when_asked(folder: Path, name: str) -> None:
     path = folder / name
-    path.parent.mkdir(exist_ok=True)
     path.write_text("mine")
     before = sorted(folder.rglob("*"))
     with pytest.raises(MIVError, match=f"{name} already exists. Choose another name, or use --overwrite"):
@@ -41,11 +40,3 @@ def test_a_file_is_replaced_only_when_asked(folder: Path, name: str) -> None:
     assert sorted(folder.rglob("*")) == before  # nor was anything else written
     run_command(*COMMANDS[name], "--overwrite")
     assert path.read_bytes() != b"mine"
-
-
-@pytest.mark.parametrize("name", [name for name in COMMANDS if "/" in name])
-def test_a_file_in_place_of_a_folder_is_named(folder: Path, name: str) -> None:
-    Path(name).parent.write_text("mine")
-    for more in ([], ["--overwrite"]):
-        with pytest.raises(MIVError, match=f"{Path(name).parent} is a file. Expected a folder"):
-            run_command(*COMMANDS[name], *more)
