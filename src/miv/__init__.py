@@ -22,6 +22,7 @@ _NAMES = {
     "miv.training.train": ("TrainingRun", "train"),
     "miv.verifier.network": ("Verification", "Verifier"),
     "miv.verifier.verdict": ("Verdict", "Verdicts"),
+    "miv.verifier.zero_shot": ("verify",),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from miv.verifier.network import Verifier as Verifier
     from miv.verifier.verdict import Verdict as Verdict
     from miv.verifier.verdict import Verdicts as Verdicts
+    from miv.verifier.zero_shot import verify as verify
 
 __all__ = ["__version__", *sorted(_HOMES)]
 __getattr__, __dir__ = lazy_exports(__name__, {**_HOMES, "__version__": __name__})

@@ -2,11 +2,13 @@
 
 import io
 import math
+import os
 import pickle
 import tempfile
 import warnings
 import zipfile
 from functools import cache
+from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -21,8 +23,9 @@ from torch import Tensor, nn
 
 from miv.backbones.hf_files import first_line
 from miv.errors import MIVError
+from miv.files.arrays import Floats
 from miv.files.atomic import make_ordinary, refuse_existing, whole_file
-from miv.files.cache import RemoteFile, fetch
+from miv.files.cache import RemoteFile, cache_folder, fetch
 from miv.files.weights import read_weights
 from miv.runtime import Progress, SilentProgress
 
@@ -82,6 +85,16 @@ class SpeakerEncoder(nn.Module):
         encoder.load_state_dict(read_weights(Path(path), encoder), assign=True)
         return encoder.float().eval().requires_grad_(False)
 
+    @classmethod
+    def pretrained(cls, progress: Progress) -> "SpeakerEncoder":
+        """Load the weights of the installed package Resemblyzer, or of its wheel; converted in the cache, once."""
+        path, spec = cache_folder() / "speaker.safetensors", find_spec("resemblyzer")
+        if not path.is_file():
+            installed = None if spec is None or spec.origin is None else Path(spec.origin).with_name("pretrained.pt")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_speaker_weights(path, installed, progress)
+        return cls.load(path)
+
     def forward(self, mels: Tensor) -> Tensor:
         """Embed mel spectrograms of one length: ``(N, F, 40)`` to ``(N, 256)``, rows of length 1."""
         _, (states, _) = self.lstm(mels)  # (3, N, 256)
@@ -93,6 +106,10 @@ class SpeakerEncoder(nn.Module):
 
         Returns ``(N, 256)``, rows of length 1.
         """
+        return self.timed_windows(sound)[1]
+
+    def timed_windows(self, sound: Sound) -> tuple[Floats, NDArray[np.float32]]:
+        """Embed windows likewise; return the second ``(N,)`` in which each starts, too."""
         samples = _samples_of(sound)
         loudness = float(np.sqrt(np.mean(samples.astype(np.float64) ** 2)))
         samples = samples * np.float32(max(1.0, _LEAST_LOUDNESS / loudness))
@@ -105,7 +122,7 @@ class SpeakerEncoder(nn.Module):
         frames = torch.from_numpy(np.stack([mel[start : start + _WINDOW_FRAMES] for start in spoken]))
         with torch.inference_mode():
             vectors: NDArray[np.float32] = torch.cat([self(batch) for batch in frames.split(_BATCH)]).numpy()
-        return vectors
+        return spoken * (_STEP / RATE), vectors
 
     def whole(self, sound: Sound) -> NDArray[np.float32]:
         """Embed a recording as one vector ``(256,)`` of length 1, the mean direction of its windows."""
@@ -189,11 +206,8 @@ def embed_recordings(
         progress: reports the recordings done.
     """
     if source.is_dir():
-        inside = ((path, path.relative_to(source)) for path in sorted(source.rglob("*.[wW][aA][vV]")) if path.is_file())
-        visible = ((path, name) for path, name in inside if not any(part.startswith(".") for part in name.parts))
-        pairs = [(path, (out / name).with_suffix(".npy")) for path, name in visible]
-        if not pairs:
-            raise MIVError(f"The folder {source} contains no .wav files.")
+        files = recordings_in(source)
+        pairs = [(path, (out / path.relative_to(source)).with_suffix(".npy")) for path in files]
     elif out.suffix != ".npy":
         raise MIVError(f"--out is {out}. Expected the name of a .npy file, because {source} is not a folder.")
     else:
@@ -207,6 +221,22 @@ def embed_recordings(
                 np.save(file, vectors)
             advance(1)
     return [target for _, target in pairs]
+
+
+def recordings_in(folder: Path) -> list[Path]:
+    """The wav files below a folder, also behind links to folders, sorted by name; hidden ones are ignored."""
+    files, seen = [], set()
+    for place, below, names in os.walk(folder, followlinks=True):
+        seen.add(os.path.realpath(place))
+        below[:] = [
+            name
+            for name in below
+            if name[0] != "." and os.path.realpath(Path(place, name)) not in seen  # no circles
+        ]
+        files += [Path(place, name) for name in names if name[0] != "." and name.lower().endswith(".wav")]
+    if not (found := sorted(path for path in files if path.is_file())):
+        raise MIVError(f"The folder {folder} contains no .wav files.")
+    return found
 
 
 def write_speaker_weights(out: Path, source: Path | None, progress: Progress) -> None:

@@ -43,7 +43,13 @@ def weights(
 def embed(
     source: Annotated[Path, Argument(help="A wav file, or a folder of them.")],
     out: Annotated[Path, Option(help="The .npy file to write; for a folder, the folder to write to.")],
-    weights: Annotated[Path, Option(help="The file that miv audio weights wrote.")] = Path("speaker.safetensors"),
+    weights: Annotated[
+        Path | None,
+        Option(
+            help="The file that miv audio weights wrote.",
+            show_default="speaker.safetensors, else those of Resemblyzer, downloaded once",
+        ),
+    ] = None,
     whole: Annotated[
         bool, Option("--whole", help="Write one vector per recording, for queries, instead of its windows.")
     ] = False,
@@ -57,6 +63,8 @@ def embed(
     """
     from miv.backbones.audio import SpeakerEncoder, embed_recordings
 
-    encoder = SpeakerEncoder.load(weights)
+    if weights is None and Path("speaker.safetensors").is_file():
+        weights = Path("speaker.safetensors")
+    encoder = SpeakerEncoder.pretrained(RichProgress()) if weights is None else SpeakerEncoder.load(weights)
     written = embed_recordings(encoder, source, out, whole=whole, overwrite=overwrite, progress=RichProgress())
     print(f"Wrote {len(written)} file{'s' * (len(written) != 1)} to {out}.")

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from miv.cli.app import JsonOption, ModelArgument, ResizeOption, WitnessesOption, app, print_json, printable, say
+from miv.cli.app import (
+    JsonOption,
+    ModelArgument,
+    OverwriteOption,
+    ResizeOption,
+    WitnessesOption,
+    app,
+    print_json,
+    printable,
+    say,
+)
 from miv.errors import MIVError
 
 if TYPE_CHECKING:
@@ -106,18 +116,30 @@ def search(
     top: Annotated[int, Option(help="Number of bags to show.", min=1)] = 10,
     resize: ResizeOption = None,
     witnesses: WitnessesOption = None,
+    html: Annotated[
+        Path | None, Option(help="Also write a page with pictures of the hits, from the files that were added.")
+    ] = None,
+    overwrite: OverwriteOption = False,
     json: JsonOption = False,
 ) -> None:
     """Find the bags that most likely hold something of the query's class.
 
     Example: miv gallery search archive --query anna.png
     """
+    from miv.files.atomic import refuse_existing
+    from miv.verifier.display import check_page, write_page
     from miv.verifier.table_reading import named_query
 
+    if html is not None:
+        check_page(html)
+        refuse_existing(html, overwrite=overwrite)
     gallery = _open(folder)
     references = [named_query(reference, gallery.verifier.backbone.kind) for reference in query]
     hits = gallery.search(references, top, witnesses=witnesses, resize=resize)
     print_json({"query": query, **hits.document()}) if json else print(printable(str(hits)))
+    if html is not None:
+        write_page(html, f"Search of {folder}", hits.pieces(query))
+        say(f"Wrote {html}.")
 
 
 @gallery_app.command("info")

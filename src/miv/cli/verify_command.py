@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Argument, Option
 from typer.core import TyperCommand
 
-from miv.cli.app import JsonOption, ModelArgument, OverwriteOption, ResizeOption, app, print_json, say
+from miv.cli.app import JsonOption, OverwriteOption, ResizeOption, app, print_json, say
 from miv.errors import MIVError
 
 if TYPE_CHECKING:
     from miv.verifier.decisions import OperatingPoint
     from miv.verifier.network import Verifier
     from miv.verifier.table_writing import Scored
+    from miv.verifier.zero_shot import ZeroShot
 
 
 class _VerifyCommand(TyperCommand):
@@ -30,7 +31,7 @@ class _VerifyCommand(TyperCommand):
 
 def _refuse_second_value(args: list[str], flags: set[str]) -> None:
     option = query = ""
-    has_model = False  # the first word that belongs to no option
+    has_model = any(word.split("=")[0] == "--backbone" for word in args)  # else the first word that is no option's
     words = iter(args)
     for word in words:
         if word.startswith("-") and word not in ("-", "--"):
@@ -49,7 +50,9 @@ def _refuse_second_value(args: list[str], flags: set[str]) -> None:
 
 @app.command("verify", cls=_VerifyCommand)
 def verify(
-    model: ModelArgument,
+    model: Annotated[
+        str | None, Argument(help="A run, a verifier folder, or a name on the hub. Omit it with --backbone.")
+    ] = None,
     more: Annotated[
         list[str] | None,
         Argument(metavar="[FILE]...", help="More instances of the bag, as when a shell expands --bag *.png."),
@@ -66,6 +69,13 @@ def verify(
         Option(
             help="A folder, an instance, a table with one path, text or vector per row, or, for texts, one .txt file "
             "with one text per line; repeatable."
+        ),
+    ] = None,
+    backbone: Annotated[
+        str | None,
+        Option(
+            help="Answer without a trained verifier, not calibrated: efficientnet (photographs), hog, minilm or tokens "
+            "(texts), voice (wav), features, any other backbone, or auto."
         ),
     ] = None,
     bags: Annotated[
@@ -100,19 +110,24 @@ def verify(
     top: Annotated[
         int | None, Option(min=0, help="With --stream: number of instances to name per query. Default: 10.")
     ] = None,
+    html: Annotated[Path | None, Option(help="Also write a page with the query and the bag, witnesses framed.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Decide whether a bag contains something of the query's class, and which instances show it.
 
     Example: miv verify runs/dba --query anna.png --bag letters/
+    Example: miv verify --backbone auto --query anna.jpg --bag album/ --html answer.html
     Example: miv verify runs/dba --query anna1.png --query anna2.png --bag letters/
     Example: miv verify runs/dba --bags pairs.csv --out verdicts.parquet
     Example: miv verify runs/dba --query anna.npy --bag archive.npy --stream
     """
-    names = [*(bag or []), *(more or [])]
+    if (model is None) == (backbone is None) and not (bag and backbone):
+        raise MIVError("Give a verifier, such as runs/dba, or --backbone for an answer without one.")
+    # With --backbone, all words are of the bag.
+    names = [*(bag or []), *([model] if backbone and model else []), *(more or [])]
     if (bags is None) == (not query and not names) or (bags is None and not (query and names)):
         raise MIVError("Give either --query and --bag, or --bags with a table of queries and bags.")
-    if bags is None and (out is not None or instances is not None or by_instance or overwrite):
+    if bags is None and (out is not None or instances is not None or by_instance or (overwrite and html is None)):
         raise MIVError("--out, --overwrite, --instances and --by-instance need --bags, a table of queries and bags.")
     if stream and (bags is not None or len(names) != 1):
         raise MIVError("--stream reads one bag. Give --query and a single --bag, and not --bags.")
@@ -120,6 +135,8 @@ def verify(
         raise MIVError(f"Got --stream and --witnesses {witnesses}. Leave out --witnesses; --top 0 names no witnesses.")
     if top is not None and not stream:
         raise MIVError("--top needs --stream, which names the leading instances of one bag that is read in chunks.")
+    if (bags is not None or stream) and (html is not None or backbone is not None):
+        raise MIVError("--html and --backbone are for a single --query and --bag, not for --bags or --stream.")
 
     from miv.evaluation.runs import refuse_unfinished
     from miv.verifier.network import Verifier
@@ -129,15 +146,29 @@ def verify(
         if out is None:
             raise MIVError("--out is missing. Give a file for the verdicts, such as --out verdicts.parquet.")
         check_output(out, overwrite=overwrite)
-    refuse_unfinished(Path(model))
-    verifier, queries = Verifier.from_pretrained(model), query or []
+    if html is not None:
+        from miv.files.atomic import refuse_existing
+        from miv.verifier.display import check_page
+
+        check_page(html)
+        refuse_existing(html, overwrite=overwrite)
+    queries, zero = query or [], None
+    if model is None or backbone is not None:
+        from miv.runtime import RichProgress
+        from miv.verifier.zero_shot import ZeroShot
+
+        zero = ZeroShot(backbone or "auto", queries[0], RichProgress())
+        verifier = zero.verifier
+    else:
+        refuse_unfinished(Path(model))
+        verifier = Verifier.from_pretrained(model)
     if bags is not None and out is not None:
         options = {"instances": instances, "by_instance": by_instance, "resize": resize, "witnesses": witnesses}
         _verify_table(verifier, bags, out, json, **options)
     elif stream:
         _verify_stream(verifier, queries, names[0], json, top=10 if top is None else top, resize=resize)
     else:
-        _verify_bag(verifier, queries, names, json, resize=resize, witnesses=witnesses)
+        _verify_bag(zero or verifier, queries, names, json, html, resize=resize, witnesses=witnesses)
 
 
 def _verify_table(verifier: "Verifier", bags: Path, out: Path, json: bool, **options: Any) -> None:
@@ -173,16 +204,22 @@ def _verify_stream(verifier: "Verifier", queries: list[str], bag: str, json: boo
         print(f"{name}: {verdict}" if len(queries) > 1 else str(verdict))
 
 
-def _verify_bag(verifier: "Verifier", queries: list[str], names: list[str], json: bool, **options: Any) -> None:
+def _verify_bag(
+    source: "Verifier | ZeroShot", queries: list[str], names: list[str], json: bool, html: Path | None, **options: Any
+) -> None:
     from miv.files.instances import is_file, is_folder, is_text_file
-    from miv.verifier.display import as_text, in_a_line
+    from miv.verifier.display import as_html, as_text, in_a_line, write_page
     from miv.verifier.table_reading import named_bag, named_query
+    from miv.verifier.zero_shot import ZeroShot
 
+    verifier = source.verifier if isinstance(source, ZeroShot) else source
     kind = verifier.backbone.kind
-    references = [named_query(name, kind) for name in queries]
-    members = named_bag(names, kind)
+    if isinstance(source, ZeroShot):
+        references, members = list(map(source.query, queries)), source.bag(names)
+    else:
+        references, members = [named_query(name, kind) for name in queries], named_bag(names, kind)
     asked = references[0] if len(references) == 1 else references
-    verdict = verifier.verify(asked, [member.instance for member in members], **options)
+    verdict = source.verify(asked, [member.instance for member in members], **options)
     if kind == "text":
         if len(names) == 1 and len(members) > 1 and is_text_file(names[0]):
             say(f"Reading {names[0]} as a bag of {len(members)} texts, one per line.")
@@ -194,7 +231,14 @@ def _verify_bag(verifier: "Verifier", queries: list[str], names: list[str], json
         print_json({"query": asked_by, "bag": [member.name for member in members], **verdict.document()})
     else:
         print(as_text(verdict, [in_a_line(member.name) if member.in_place else member.name for member in members]))
-    if verdict.verdict and not verdict.witnesses and options["witnesses"] != "none":
+    if html is not None:
+        write_page(
+            html,
+            f"Query: {', '.join(map(in_a_line, queries))}",
+            [as_html(verdict, [member.name for member in members])],
+        )
+        say(f"Wrote {html}.")
+    if verdict.verdict and not verdict.witnesses and options["witnesses"] != "none" and verdict.zero_shot is None:
         _hint_to_calibrate(verifier.operating_point.for_witnesses_by(verdict.witnesses_by), "In this accepted bag,")
 
 

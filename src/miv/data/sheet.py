@@ -63,12 +63,17 @@ def pictures(pool: InstancePool) -> Callable[[int], str]:
             grey = np.zeros(side * side)
             grey[: len(pixels)] = (pixels.astype(np.float64) - low) / ((high - low) or 1.0)
             pixels = (grey.clip(0, 1) * 255).astype(np.uint8).reshape(side, side)
-        image, file = Image.fromarray(np.ascontiguousarray(pixels)), io.BytesIO()
-        image.thumbnail((LARGEST_SIDE, LARGEST_SIDE))
-        image.save(file, "PNG")
-        return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
+        return picture_of(pixels)
 
     return picture
+
+
+def picture_of(pixels: NDArray[np.uint8]) -> str:
+    """An image ``(H, W)`` or ``(H, W, 3)``, made small, as a data URI."""
+    image, file = Image.fromarray(np.ascontiguousarray(pixels)), io.BytesIO()
+    image.thumbnail((LARGEST_SIDE, LARGEST_SIDE))
+    image.save(file, "PNG")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
 
 
 def _exemplar(exemplars: ExemplarSet, exemplar: int, picture: Callable[[int], str] | None) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.backbones import Backbone, create_backbone
+from miv.backbones import Backbone, create_backbone, efficientnet
 from miv.backbones.cache import embed_pool
 from miv.backbones.descriptors import Features, unlike_scales
 from miv.data import ExemplarSet, csr
@@ -111,6 +111,7 @@ def candidates_for(train: ExemplarSet) -> Candidates:
     if train.pool.kind == "image":
         # Of two that are as good, the one that sees shapes and colours: the recipes weigh its channels.
         names = ["hog"] if values.ndim == 3 else ["hog", "hog_colour", "colour"]
+        names = ["efficientnet", *names] if efficientnet.suits(values.shape[1:]) else names
         return {name: {"backbone": name} for name in names}
     some = _sample(train)
     is_table = values.shape[1] < FEW_CHANNELS or unlike_scales(some.pool.values[some.used]) > UNLIKE_SCALES

@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from html import escape
+from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
@@ -11,17 +13,22 @@ import torch
 from numpy.typing import NDArray
 
 from miv.data import csr
+from miv.data.sheet import picture_of
 from miv.errors import MIVError
+from miv.files.images import IMAGE_SUFFIXES, read_image
+from miv.files.instances import is_file
 from miv.files.json import NUMBER, check_shape
 from miv.gallery.snapshot import Snapshot
 from miv.poolings import StoredForm, StoredQueries
 from miv.runtime import evaluating
 from miv.verifier.decisions import Decision, OperatingPoint
-from miv.verifier.display import headline, in_a_line, witness_word
+from miv.verifier.display import headline, in_a_line, places_to_show, witness_word
 from miv.verifier.engine import EmbeddedExemplars, decide
 from miv.verifier.network import Verifier
 from miv.verifier.verdict import Verdict, WitnessMethod
 from miv.verifier.verifying import Rows
+
+_SHOWN = 8  # instances of a hit on a page
 
 
 class Chance:
@@ -104,6 +111,7 @@ class Hit:
     witnesses: tuple[HitWitness, ...]
     chance: float | None
     answer: Verdict = field(repr=False)
+    instance_names: Sequence[str] = field(default=(), repr=False)
 
     @property
     def verdict(self) -> bool:
@@ -183,6 +191,22 @@ class Hits(Sequence[Hit]):
         ]
         return "\n".join([*lines, *self.notes()])
 
+    def pieces(self, query: Sequence[str]) -> list[str]:
+        """Pieces of HTML: the query and the hits, with the pictures of instances whose files are still there."""
+        asked = " ".join(_shown(name, "query", "#2f6fd0") for name in query)
+        pieces = [f"<p>{asked}</p>", *(f"<p>{escape(note)}</p>" for note in self.notes())]
+        for place, hit in enumerate(self, start=1):
+            witnesses = {witness.index for witness in hit.witnesses}
+            words = f"<b>{place}. {escape(hit.name)}</b> {escape(headline(hit.answer))}"
+            members = [
+                _shown(hit.instance_names[index] or f"instance {index}", witness_word(hit.answer), frame)
+                for index in places_to_show(hit.answer, _SHOWN).tolist()
+                for frame in ["#d97706" if index in witnesses else "transparent"]
+            ]
+            more = f"<small>and {hit.size - len(members)} more</small>" if hit.size > len(members) else ""
+            pieces.append(f"<section><p>{words}</p>{' '.join(members)} {more}</section>")
+        return pieces
+
     def notes(self) -> list[str]:
         """What a reader must know about the hits."""
         return [Chance(self.point).words(self.hits[0].probability if self.hits else None, self.bags)]
@@ -199,6 +223,18 @@ class Hits(Sequence[Hit]):
             "notes": self.notes(),
             "hits": [hit.document() for hit in self],
         }
+
+
+def _shown(name: str, word: str, frame: str) -> str:
+    """A picture in its frame, or the name if there is no such image file."""
+    style, title = f"border:3px solid {frame};border-radius:4px", escape(name, quote=True)
+    title += "" if frame == "transparent" else f" ({word})"
+    if Path(name).suffix.lower() in IMAGE_SUFFIXES and is_file(name):
+        with suppress(MIVError):  # damaged since
+            pixels = read_image(name, colour=None)
+            source = picture_of(pixels)
+            return f'<img alt="{title}" title="{title}" src="{source}" style="{style};height:96px">'
+    return f'<span style="{style};display:inline-block;padding:0 4px">{title}</span>'
 
 
 def _witness_words(hit: Hit) -> str:
@@ -237,7 +273,7 @@ def search(
         verdict, bag = verdicts[place], int(best[place])  # type: ignore[index]
         names = snapshot.instance_names(bag)
         witnesses = tuple(HitWitness(w.index, w.score, names[w.index]) for w in verdict.witnesses)
-        hits.append(Hit(snapshot.name(bag), witnesses, chance.of(verdict.probability, len(bags)), verdict))
+        hits.append(Hit(snapshot.name(bag), witnesses, chance.of(verdict.probability, len(bags)), verdict, names))
     return Hits(tuple(hits), len(bags), verifier.operating_point, len(references))
 
 

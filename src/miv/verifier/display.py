@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from miv.data.kinds import KINDS
 from miv.data.sheet import pictures
+from miv.errors import MIVError
+from miv.files.atomic import whole_file
 from miv.verifier.decisions import threshold_words
 from miv.verifier.verdict import Verdict
 
@@ -27,7 +29,8 @@ def headline(verdict: Verdict) -> str:
     if verdict.withheld is not None:
         return f"Unsure: {verdict.withheld} (probability {verdict.probability:.3f}, {words})."
     between = "between the " if verdict.decision == "unsure" else ""
-    return f"{verdict.decision.capitalize()}: probability {verdict.probability:.3f}, {between}{words}."
+    decision = verdict.decision.capitalize() + ("" if verdict.zero_shot is None else " (not calibrated)")
+    return f"{decision}: probability {verdict.probability:.3f}, {between}{words}."
 
 
 def witness_count(verdict: Verdict) -> str:
@@ -55,6 +58,8 @@ def notes(verdict: Verdict) -> str:
         words.append(f"These sets hold {verdict.nearly_whole_sets:.0%} of a bag on average, so they say little.")
     if verdict.unlike is not None and verdict.unlike.note:
         words.append(verdict.unlike.note)
+    if verdict.zero_shot is not None:
+        words.append(f"Nearest first by {verdict.zero_shot}, without training: trust the order, not the threshold.")
     return " ".join(words)
 
 
@@ -64,10 +69,14 @@ def share_word(verdict: Verdict) -> str:
 
 
 def places_to_show(verdict: Verdict, most: int) -> NDArray[np.int64]:
-    """All places of the bag in order; for a long bag those with the largest shares, or the first ones."""
+    """All places of the bag in order; for a long bag those with the largest shares, or the first ones.
+
+    An answer without training ranks them by their shares.
+    """
     if verdict.shares is None:
         return np.arange(min(verdict.size, most))
-    return np.sort(np.argsort(-verdict.shares, kind="stable")[:most])
+    ranked = np.argsort(-verdict.shares, kind="stable")[:most]
+    return np.sort(ranked) if verdict.zero_shot is None else ranked
 
 
 def as_text(verdict: Verdict, names: Sequence[str] = ()) -> str:
@@ -143,13 +152,13 @@ _LONGEST_TEXT = 400  # characters shown of a text
 _QUERY, _WITNESS = "#2f6fd0", "#d97706"  # each has a contrast of at least 3 on white and on black
 
 
-def as_html(verdict: Verdict) -> str:
-    """Return a self-contained piece of HTML."""
+def as_html(verdict: Verdict, names: Sequence[str] = ()) -> str:
+    """Return a self-contained piece of HTML; ``names`` are of vectors, which have no other."""
     if verdict.is_streamed:
         return f"<pre>{escape(_leading_text(verdict))}</pre>"
     witnesses = {witness.index for witness in verdict.witnesses}
     places = places_to_show(verdict, _MOST).tolist()
-    names = () if verdict.shown is None else verdict.shown.bag_names
+    names = names if verdict.shown is None else verdict.shown.bag_names
     titles = _without_common_folders([names[place] if names else "" for place in places])
     members = [_member(verdict, place, place in witnesses, name) for place, name in zip(places, titles, strict=True)]
     if verdict.size > len(places):
@@ -162,6 +171,30 @@ def as_html(verdict: Verdict) -> str:
         f"<p style='margin:.3em 0'><b>{escape(headline(verdict))}</b> {escape(summary)}</p>"
         f'{_query(verdict)}<div style="display:flex;gap:6px;{layout}">{"".join(members)}</div></div>'
     )
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<meta name="color-scheme" content="light dark"><title>{title}</title></head>
+<body style="max-width:76rem;margin:1.5rem auto;padding:0 1rem;font:15px/1.45 system-ui,sans-serif">
+<h1 style="font-size:1.3rem">{title}</h1>
+{pieces}
+</body></html>
+"""
+
+
+def check_page(out: Path) -> None:
+    """Raise an error for a page whose name a browser would not show as one."""
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise MIVError(f"The page {out} ends in {out.suffix!r}. Expected a name that ends in .html.")
+
+
+def write_page(out: Path, title: str, pieces: Sequence[str]) -> None:
+    """Write pieces of HTML to one file that makes no network requests."""
+    text = _PAGE.format(title=escape(title), pieces="\n".join(pieces))
+    with whole_file(out) as temporary:
+        temporary.write_text(text, encoding="utf-8", errors="replace")
 
 
 def _query(verdict: Verdict) -> str:

@@ -116,6 +116,7 @@ class Verdict:
         is_streamed: whether the bag was read in chunks, which keeps no shares of all targets.
         leading: the targets with the largest shares of a bag in chunks, largest first.
         withheld: why a bag in chunks gets no yes or no: what is out of distribution; else ``None``.
+        zero_shot: the encoder of an answer without training, which is not calibrated; else ``None``.
 
     A verdict of yes is truthy, so ``if verifier.verify(query, bag):`` works as expected. ``verdict`` is false for no
     and for unsure; ``decision`` tells them apart.
@@ -139,6 +140,7 @@ class Verdict:
     is_streamed: bool = field(default=False, repr=False)
     leading: tuple[Witness, ...] = field(default=(), repr=False)
     withheld: str | None = field(default=None, repr=False)
+    zero_shot: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.unlike is not None:
@@ -219,6 +221,7 @@ class Verdict:
             **({} if matches is None else {"matches": matches.tolist(), "matched_by": list(self.matched_by or ())}),
             "reason": self.reason,
             "unlike": None if self.unlike is None else self.unlike.document(),
+            **({} if self.zero_shot is None else {"zero_shot": self.zero_shot, "calibrated": False}),
         }
 
 
