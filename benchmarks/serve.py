@@ -1,6 +1,6 @@
 """What the service costs beyond the calls it makes. The last line of the output is one JSON object.
 
-    python benchmarks/serve.py [--quick] [--only ready,latency,batching,load]
+    python benchmarks/serve.py [--quick] [--only ready,latency,batching,load,attacks]
 
 Everything runs on this machine: ``miv serve`` in processes of its own, clients over loopback in this one.
 
@@ -14,6 +14,9 @@ service and of the client), which other work on the machine changes least.
 ``failed_requests`` and ``memory_growth``: 32 clients for 60 seconds on two workers, with images, kept bags, new kept
 bags and searches of a gallery. Answers of 503 with Retry-After are honoured and not counted as failed. The growth is
 the greatest change of the resident memory of all processes from second 20 to 60, as a share of that at second 20.
+``attacks``: small requests of four clients (a bag of 12 images) to a model that eight other clients attack, either by
+searches with 50 references and Shapley values in a gallery with a bag of 1,500, or by images of 5000 × 5000 pixels,
+nine per request. Seconds of the median and of the slowest twentieth of the small requests, and how many got 503.
 """
 
 import argparse
@@ -23,6 +26,7 @@ import json
 import os
 import statistics
 import sys
+import threading
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,24 +34,29 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 
 from miv import Verifier
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.serve_load import put_under_load
+from benchmarks.serve_load import Load, put_under_load
 from benchmarks.serve_process import Service, processor_seconds, serving
 from benchmarks.serve_requests import RawClient, request_bytes
 
 CHANNELS, SIZE = 512, 50
 
 
-def image(seed: int) -> dict[str, str]:
-    pixels = np.random.default_rng(seed).integers(0, 256, (28, 28), np.uint8)
+def png(pixels: NDArray[np.uint8]) -> bytes:
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, "PNG")
-    return {"image": base64.b64encode(file.getvalue()).decode()}
+    return file.getvalue()
+
+
+def image(seed: int) -> dict[str, str]:
+    pixels = np.random.default_rng(seed).integers(0, 256, (28, 28), np.uint8)
+    return {"image": base64.b64encode(png(pixels)).decode()}
 
 
 def verify_bytes(query: Any, bag: Any, **more: Any) -> bytes:
@@ -172,6 +181,50 @@ def load(seconds: int, folder: Path) -> dict[str, Any]:
     }
 
 
+def attacks(seconds: int, folder: Path) -> dict[str, Any]:
+    figures: dict[str, Any] = {}
+    arguments = ["miv/digits", "--keep", str(folder / "attack"), "--galleries", str(folder / "attacked")]
+    with serving(*arguments, "--threads", "1") as service:
+        with RawClient(service.host, service.port) as client:
+            client.answered(request_bytes("POST", "/v1/galleries", {"name": "large"}))
+            bag = {"bag": [image(number) for number in range(1_500)]}
+            client.answered(request_bytes("PUT", "/v1/galleries/large/bags/1", bag))
+        references = {"query": [image(number) for number in range(50)], "top": 3, "witnesses": "shapley"}
+        black = {"image": base64.b64encode(png(np.zeros((5000, 5000), np.uint8))).decode()}
+        attacking = {
+            "none": None,
+            "search": request_bytes("POST", "/v1/galleries/large/search", references),
+            "images": verify_bytes(black, [black] * 8, resize="stretch"),
+        }
+        small = [verify_bytes(image(200 + n), [image(300 + 20 * n + place) for place in range(12)]) for n in range(12)]
+        for name, attack in attacking.items():
+            found: dict[str, Load] = {}
+            clients = [(8, [attack], "attack")] if attack is not None else []
+            threads = [
+                threading.Thread(target=lambda c, r, key: found.update({key: send(service, c, seconds, r)}), args=args)  # noqa: B023
+                for args in [*clients, (4, small, "small")]
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            times = sorted(found["small"].seconds)
+            figures[f"attack_{name}"] = {
+                "p50_s": round(times[len(times) // 2], 3) if times else None,
+                "p95_s": round(times[int(0.95 * len(times))], 3) if times else None,
+                "answered": len(times),
+                "busy": found["small"].refused,
+                "failed": found["small"].failed,
+                "problems": found["small"].problems,
+                "attacker": vars(found["attack"]) | {"seconds": None} if attack is not None else None,
+            }
+    return figures
+
+
+def send(service: Service, clients: int, seconds: float, requests: list[bytes]) -> Load:
+    return put_under_load(service, clients, seconds, lambda client, number: requests[(client + number) % len(requests)])
+
+
 def prepared(service: Service) -> list[bytes]:
     """A mixture of requests, most of them verdicts."""
     with RawClient(service.host, service.port) as client:
@@ -191,7 +244,7 @@ def prepared(service: Service) -> list[bytes]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a tenth of the time, for a look")
-    parser.add_argument("--only", default="ready,latency,batching,load")
+    parser.add_argument("--only", default="ready,latency,batching,load,attacks")
     given = parser.parse_args()
     quick, chosen = given.quick, given.only.split(",")
     figures: dict[str, Any] = {}
@@ -202,6 +255,7 @@ def main() -> None:
             "latency": lambda: latency(100 if quick else 300, folder),
             "batching": lambda: batching(2 if quick else 6, folder),
             "load": lambda: load(6 if quick else 60, folder),
+            "attacks": lambda: attacks(15 if quick else 60, folder),
         }
         for step, measure in steps.items():
             if step in chosen:

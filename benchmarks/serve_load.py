@@ -18,12 +18,14 @@ class Load:
         refused: answers of 503 with Retry-After, which the clients honoured.
         failed: everything else, such as lost connections.
         problems: the first failures in words.
+        seconds: of each answered request.
     """
 
     answered: int = 0
     refused: int = 0
     failed: int = 0
     problems: list[str] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
 
 
 def put_under_load(
@@ -55,6 +57,7 @@ def put_under_load(
     def work(number: int) -> None:
         client, sent = RawClient(service.host, service.port), 0
         while time.monotonic() < until:
+            start = time.perf_counter()
             try:
                 status, head, body = client.send(requests(number, sent))
             except OSError as error:
@@ -68,6 +71,7 @@ def put_under_load(
                 time.sleep(min(1.0, max(0.0, until - time.monotonic())))
             elif 200 <= status < 300:
                 count("answered")
+                load.seconds.append(time.perf_counter() - start)
             else:
                 count("failed", f"{status} {body[:200]!r}")
 

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cache
 from inspect import cleandoc
@@ -73,6 +74,26 @@ class RichProgress:
             if total is None:  # now known; a step without units was one
                 done = bars.tasks[0].completed or 1
                 bars.update(task, total=done, completed=done)
+
+
+# Pauses: a service stops long work between its steps, or does short work there.
+
+_PAUSE: ContextVar[Callable[[], None]] = ContextVar("pause", default=lambda: None)
+
+
+def pause() -> None:
+    """Do what ``pausing`` asks for; long work calls this between steps of some hundredths of a second."""
+    _PAUSE.get()()
+
+
+@contextmanager
+def pausing(action: Callable[[], None]) -> Iterator[None]:
+    """Call a function between the steps of long work in this block; it may raise an error to end the work."""
+    before = _PAUSE.set(action)
+    try:
+        yield
+    finally:
+        _PAUSE.reset(before)
 
 
 # Ctrl-C and SIGTERM: the exit codes they lead to, and an exception for SIGTERM.

@@ -14,6 +14,7 @@ from fastapi.testclient import TestClient
 
 from miv import Gallery, Verifier
 from miv.gallery import GalleryManifest, Snapshot, store
+from miv.service import Limits
 from miv.service.storage import bytes_below
 from tests.service.serving import ready_client
 from tests.service.serving import vector_lists as vectors
@@ -65,6 +66,18 @@ def test_bags_are_added_replaced_found_and_removed(client: TestClient, registry:
     gallery.add("other", vectors(2, 7))  # what other processes add is found without a restart
     found = search(client, "letters", vectors(3, 9)).json()
     assert (found["references"], found["bags"]) == (3, 2)
+
+
+def test_costly_witnesses_give_way_to_cheap_ones_with_a_note(model: str, tmp_path: Path) -> None:
+    with ready_client(model, galleries=tmp_path, limits=Limits(pooled=2_000)) as client:
+        create(client, "costly")
+        put(client, "costly", "large", vectors(100, 1))
+        cheap = search(client, "costly", vectors(1, 9)[0], witnesses="attention").json()
+        costly = search(client, "costly", vectors(1, 9)[0], witnesses="shapley").json()
+        assert costly["hits"] == cheap["hits"]
+        assert "would pool 161,800 instances: they are by attention" in costly["notes"][-1]
+        refused = search(client, "costly", vectors(20, 9), witnesses="attention")
+        assert (refused.status_code, "2,100 instances" in message(refused)) == (413, True)
 
 
 def test_a_name_with_a_line_break_is_refused(client: TestClient) -> None:

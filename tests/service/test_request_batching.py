@@ -11,7 +11,7 @@ import torch
 
 from miv.data import InstancePool
 from miv.errors import MIVError
-from miv.runtime import Progress
+from miv.runtime import pause
 from miv.service import Limits
 from miv.service.batching import ReadExemplar, ReadRequest, RequestBatcher, verify_batch
 from miv.service.errors import RefusedRequest
@@ -36,21 +36,20 @@ class Recorded:
         limits = Limits(**{"waiting_requests": 100, "waiting_bytes": 1_000, "together": 100, **options})
         self.batcher = RequestBatcher(self.verify, "test", limits)
 
-    def verify(self, requests: Sequence[ReadRequest], progress: Progress) -> list[int]:
+    def verify(self, requests: Sequence[ReadRequest]) -> list[int]:
         numbers = [int(one.pool.values[0, 0]) for one in requests]
         self.may_run.wait(10)
-        with progress.step("Verifying") as advance:
-            advance(1)
+        pause()
         self.batches.append(numbers)
         if min(numbers) < 0:
             raise self.error("A number is negative.")
         return numbers
 
-    async def start(self, *works: Any, size: int = 1) -> list["asyncio.Task[Any]"]:
+    async def start(self, *works: Any, size: int = 1, is_long: bool = False) -> list["asyncio.Task[Any]"]:
         """Start the first work alone, so that the others wait behind it."""
         tasks = []
         for work in works:
-            tasks.append(asyncio.create_task(self.batcher.run(work, size)))
+            tasks.append(asyncio.create_task(self.batcher.run(work, size, is_long=is_long)))
             await asyncio.sleep(0.05 if len(tasks) == 1 else 0)
         return tasks
 
@@ -105,6 +104,42 @@ async def test_work_of_clients_that_left_ends_or_is_dropped() -> None:
     recorded.may_run.set()
     assert await tasks[2] == 2
     assert recorded.batches == [[2]]
+
+
+async def test_short_requests_are_answered_between_the_steps_of_long_work() -> None:
+    recorded = Recorded()
+    recorded.may_run.set()
+    done: list[str] = []
+    go_on = [threading.Event() for _ in range(2)]
+
+    def long_work() -> str:
+        for event in go_on:
+            event.wait(10)
+            pause()
+        done.append("long")
+        return "long"
+
+    [task, second, third] = await recorded.start(long_work, long_work, lambda: "third", is_long=True)
+    short = [asyncio.create_task(recorded.batcher.run(asked(number))) for number in range(3)]
+    await asyncio.sleep(0.05)
+    go_on[0].set()
+    assert await asyncio.gather(*short) == [0, 1, 2]
+    assert (done, recorded.batches) == ([], [[0, 1, 2]])  # the first goes on, and the second waits
+    task.cancel()
+    await asyncio.sleep(0)
+    go_on[1].set()
+    assert (await second, await third) == ("long", "third")
+    assert done == ["long"]  # the first ended at its next step
+
+
+async def test_long_work_leaves_room_for_short_requests() -> None:
+    recorded = Recorded(waiting_requests=4)  # one of them long
+    tasks = await recorded.start(asked(0), lambda: "first", is_long=True)
+    with pytest.raises(RefusedRequest, match="busy"):
+        await recorded.batcher.run(lambda: "second", is_long=True)
+    short = await recorded.start(asked(1), asked(2))
+    recorded.may_run.set()
+    assert await asyncio.gather(*tasks, *short) == [0, "first", 1, 2]
 
 
 def test_together_means_the_same_as_alone() -> None:

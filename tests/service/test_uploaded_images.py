@@ -4,10 +4,13 @@ import base64
 import io
 import struct
 import tempfile
+import threading
 import zipfile
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 from miv.service import Limits
+from miv.service.uploads import image_of_bytes
 from miv.verifier.network import Verifier
 from tests.service.serving import ready_client
 
@@ -68,6 +72,26 @@ def test_moving_images_and_large_photos_are_read(client: TestClient) -> None:
     file = io.BytesIO()
     Image.open(io.BytesIO(drawn())).convert("RGB").save(file, "JPEG", progressive=True, comment=b"\xff\xd9" * 999)
     assert status_of(client, file.getvalue() + b"what a camera adds") == (200, "")
+
+
+def test_small_images_do_not_wait_for_large_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_go_on, decoded = threading.Event(), []
+
+    def slow(content: bytes, *options: Any) -> Any:
+        if len(content) == len(large):
+            decoded.append(may_go_on.wait(20))
+        return image_of_bytes(content, *options)
+
+    large = drawn(size=(1000, 1100))
+    monkeypatch.setattr("miv.service.reading.image_of_bytes", slow)
+    monkeypatch.setattr("miv.service.reading._LARGE_PIXELS", 1_000_000)
+    with ready_client("miv/digits") as client, ThreadPoolExecutor(6) as pool:
+        waiting = [pool.submit(status_of, client, large) for _ in range(6)]  # more than there are threads
+        assert status_of(client, drawn())[0] == 200
+        assert not any(one.done() for one in waiting)
+        may_go_on.set()
+        assert {one.result()[0] for one in waiting} == {422}  # the model takes small images
+    assert all(decoded)
 
 
 def zipped() -> bytes:

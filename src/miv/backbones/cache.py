@@ -24,7 +24,7 @@ from miv.data.kinds import KINDS
 from miv.errors import MIVError, warn
 from miv.files.atomic import whole_file
 from miv.files.cache import discard, ignoring_cache_errors
-from miv.runtime import Progress, SilentProgress, evaluating
+from miv.runtime import Progress, SilentProgress, evaluating, pause
 
 # Warn about texts that are too long for the encoder, once per set of texts.
 
@@ -140,6 +140,7 @@ def embed_instances(
         numbers = backbone.prepare(pool.values[:1]).numel()  # of one instance
         together = min(_MOST_ROWS, 1 << max(1, _MOST_NUMBERS // numbers).bit_length() - 1)
         for start in range(0, len(chosen), together):
+            pause()
             rows = chosen[start : start + together]
             # The next power of two; texts are divided by length anyway, so padding would only cost time.
             bucket = 1 << (len(rows) - 1).bit_length() if KINDS[backbone.kind].is_array else 1

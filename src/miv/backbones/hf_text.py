@@ -17,6 +17,7 @@ from miv.backbones.precision import precision_of
 from miv.data.columns import as_strings
 from miv.errors import MIVError
 from miv.files.instances import InstanceKind
+from miv.runtime import pause
 
 Span = tuple[int, int]  # first character, and the one after the last
 
@@ -190,7 +191,10 @@ def by_length(instances: Tensor, embed: Callable[[Tensor], Tensor]) -> Tensor:
     """Apply ``embed`` to ``(u, 2, L)`` texts of similar length, and return its rows in order of ``(U, 2, max)``."""
     lengths = token_counts(instances)
     rows = chunks_by_length(lengths)
-    features = [embed(instances[some, :, : int(lengths[some[0]])]) for some in rows]
+    features = []
+    for some in rows:
+        pause()
+        features.append(embed(instances[some, :, : int(lengths[some[0]])]))
     return torch.cat(features)[torch.cat(rows).argsort()]
 
 

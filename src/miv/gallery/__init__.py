@@ -2,7 +2,7 @@
 
 from miv.gallery.files import MANIFEST_NAME, GalleryManifest, require_arrow
 from miv.gallery.gallery import Gallery
-from miv.gallery.search import Chance, Hit, Hits, HitWitness
+from miv.gallery.search import Chance, Hit, Hits, HitWitness, TooManyPooled
 from miv.gallery.snapshot import Snapshot
 from miv.gallery.store import GalleryBusy, GalleryReplaced
 
@@ -17,5 +17,6 @@ __all__ = [
     "HitWitness",
     "Hits",
     "Snapshot",
+    "TooManyPooled",
     "require_arrow",
 ]

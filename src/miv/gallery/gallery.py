@@ -152,18 +152,25 @@ class Gallery:
             self._store.commit(self._store.manifest.changed(removed=removed))
 
     def search(
-        self, query: Any, top: int = 10, *, witnesses: WitnessMethod | None = None, resize: Fit | None = None
+        self,
+        query: Any,
+        top: int = 10,
+        *,
+        witnesses: WitnessMethod | None = None,
+        resize: Fit | None = None,
+        most_pooled: int | None = None,
     ) -> Hits:
         """Find the ``top`` bags that most likely hold something of the query's class.
 
         The other arguments are those of ``Verifier.verify``; a list of queries is several references of one class.
+        If witnesses would pool more than ``most_pooled`` instances, a cheaper method chooses them, and a note says so.
         """
         if not isinstance(top, int) or isinstance(top, bool) or top < 1:
             raise MIVError(f"top is {top!r}. Expected a whole number of at least 1.")
         by = witnesses_by(self.verifier, witnesses)
         references, _, places = single_instances([query], self.verifier.backbone.kind, ALONE)
         features = query_features(self.verifier, references, places, resize)
-        return search(self.verifier, self._form, self._store.refresh(), features, top, by)
+        return search(self.verifier, self._form, self._store.refresh(), features, top, by, most_pooled)
 
     def compact(self) -> None:
         """Free the space of removed bags and of instances that no bag uses, and merge small files."""

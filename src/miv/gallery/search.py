@@ -20,11 +20,12 @@ from miv.files.instances import is_file
 from miv.files.json import NUMBER, check_shape
 from miv.gallery.snapshot import Snapshot
 from miv.poolings import StoredForm, StoredQueries
-from miv.runtime import evaluating
+from miv.runtime import evaluating, pause
 from miv.verifier.decisions import Decision, OperatingPoint
 from miv.verifier.display import headline, in_a_line, places_to_show, witness_word
 from miv.verifier.engine import EmbeddedExemplars, decide
 from miv.verifier.network import Verifier
+from miv.verifier.subsets import instances_pooled
 from miv.verifier.verdict import Verdict, WitnessMethod
 from miv.verifier.verifying import Rows
 
@@ -159,6 +160,8 @@ class Hits(Sequence[Hit]):
     bags: int  # in the gallery
     point: OperatingPoint  # of the verifier
     references: int  # of the query
+    by: WitnessMethod = "attention"  # how witnesses were to be chosen
+    pooled: int = 0  # instances that this would have pooled, if it was too many
 
     @property
     def threshold(self) -> float:
@@ -209,7 +212,11 @@ class Hits(Sequence[Hit]):
 
     def notes(self) -> list[str]:
         """What a reader must know about the hits."""
-        return [Chance(self.point).words(self.hits[0].probability if self.hits else None, self.bags)]
+        chance = Chance(self.point).words(self.hits[0].probability if self.hits else None, self.bags)
+        if not self.pooled:
+            return [chance]
+        used = f"{self.hits[0].answer.witnesses_by} instead. Ask for fewer bags or with fewer references"
+        return [chance, f"Witnesses by {self.by} would pool {self.pooled:,} instances: they are by {used}."]
 
     def document(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -247,8 +254,18 @@ def _witness_words(hit: Hit) -> str:
     return f" {word}{plural if len(hit.witnesses) > 1 else ''}: {', '.join(shown)}{more}."
 
 
+class TooManyPooled(MIVError):  # noqa: N818 - named after what is wrong
+    """A search whose verdicts alone cost more than allowed."""
+
+
 def search(
-    verifier: Verifier, form: StoredForm, snapshot: Snapshot, references: Rows, top: int, by: WitnessMethod
+    verifier: Verifier,
+    form: StoredForm,
+    snapshot: Snapshot,
+    references: Rows,
+    top: int,
+    asked: WitnessMethod,
+    most_pooled: int | None = None,
 ) -> Hits:
     """Find the ``top`` best bags for the features ``(R, C)`` of the references of one query."""
     rule = verifier.reference_rule
@@ -262,8 +279,9 @@ def search(
             raise MIVError(f"The verifier's logit for the bag {name!r} is NaN or infinite. {causes}")
         best = bags[np.argsort(-logits, kind="stable")[:top]]  # of equal ones, the first added bag first
         ptr, rows = csr.take_bags(snapshot.ptr, best)
-        features = snapshot.features.take(snapshot.members[rows])
         count = len(references)
+        by, pooled = _affordable(verifier, asked, np.diff(ptr).tolist(), count, most_pooled)
+        features = snapshot.features.take(snapshot.members[rows])
         members, query = np.arange(len(features)) + count, np.tile(np.arange(count), len(best))
         borders = None if count == 1 else csr.borders([count] * len(best))
         exemplars = EmbeddedExemplars.among(np.concatenate([references, features]), query, members, ptr, borders)
@@ -274,14 +292,39 @@ def search(
         names = snapshot.instance_names(bag)
         witnesses = tuple(HitWitness(w.index, w.score, names[w.index]) for w in verdict.witnesses)
         hits.append(Hit(snapshot.name(bag), witnesses, chance.of(verdict.probability, len(bags)), verdict, names))
-    return Hits(tuple(hits), len(bags), verifier.operating_point, len(references))
+    return Hits(tuple(hits), len(bags), verifier.operating_point, count, asked, pooled)
+
+
+def _affordable(
+    verifier: Verifier, asked: WitnessMethod, sizes: list[int], references: int, most: int | None
+) -> tuple[WitnessMethod, int]:
+    """The method for witnesses, and what the one that was asked for would pool if that is too much."""
+
+    def pooled(method: WitnessMethod) -> int:
+        return sum(instances_pooled(method, size, references) for size in sizes)
+
+    if most is None or pooled(asked) <= most:
+        return asked, 0
+    cheaper: tuple[WitnessMethod, ...] = ("attention",) if verifier.pooling.has_attention else ("alone", "none")
+    for method in cheaper:
+        if method != asked and pooled(method) <= most:
+            return method, pooled(asked)
+    raise TooManyPooled(
+        f"The verdicts of {len(sizes):,} bags for {references} references would pool {pooled('none'):,} instances. "
+        f"Expected at most {most:,}: ask for fewer bags (top), or with fewer references."
+    )
+
+
+_FEW = 8  # queries for which a step over all rows of a batch is short
 
 
 def exact_logits(prepared: StoredQueries, snapshot: Snapshot) -> NDArray[np.float32]:
     """Logits ``(R, B)`` of all bags, removed ones included, in one pass over the kept rows."""
     parts = []
     ptr = snapshot.ptr if snapshot.per != "bag" else np.arange(snapshot.bags + 1)
-    for first, last in csr.batches(ptr, prepared.rows_together):
+    together = max(1, _FEW * prepared.rows_together // max(_FEW, prepared.count))
+    for first, last in csr.batches(ptr, together):
+        pause()
         rows = snapshot.kept_between(first, last)
         parts.append(prepared.logits(rows, snapshot.ptr[first : last + 1] - snapshot.ptr[first]))
     return np.concatenate(parts, axis=1) if parts else np.zeros((1, 0), np.float32)

@@ -51,7 +51,7 @@ class OpenGallery:
     """The current snapshot, and commits by the one writer; ``per`` is what a kept row belongs to."""
 
     def __init__(self, folder: Path, per: str) -> None:
-        self.folder, self._per = folder, per
+        self.folder, self._per, self._is_writing = folder, per, False
         self._stamp = self._stamp_now()
         self.snapshot = Snapshot.open(folder, per)
 
@@ -61,7 +61,10 @@ class OpenGallery:
         return self.snapshot.manifest
 
     def refresh(self) -> Snapshot:
-        """See what other processes have committed since."""
+        """See what other processes have committed since; a writer between two steps sees its own commits only."""
+        return self.snapshot if self._is_writing else self._read()
+
+    def _read(self) -> Snapshot:
         stamp = self._stamp_now()
         if stamp != self._stamp:
             self.snapshot = Snapshot.open(self.folder, self._per, self.snapshot.segments)
@@ -81,8 +84,12 @@ class OpenGallery:
                 raise GalleryBusy(f"Another process is writing to the gallery {self.folder}. {remedy}") from None
         with lock:
             remove_unlisted(self.folder, GalleryManifest.load(self.folder))
-            self.refresh()
-            yield
+            self._read()
+            self._is_writing = True
+            try:
+                yield
+            finally:
+                self._is_writing = False
 
     def require_same(self) -> None:
         """Raise an error if the gallery is no longer the one that this writer locked: its lock protects no other."""
@@ -112,7 +119,7 @@ class OpenGallery:
         """Replace the manifest, which lists new files."""
         self.require_same()
         manifest.save(self.folder)
-        self.refresh()
+        self._read()
         self.require_same()
         remove_unlisted(self.folder, manifest)
 

@@ -1,11 +1,11 @@
-"""One thread per model: requests that wait while it works are batched."""
+"""One thread per model: requests that wait while it works are batched, and short ones do not wait for long ones."""
 
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from miv.backbones.cache import embed_instances
 from miv.data import InstancePool, csr
-from miv.runtime import Advance, Progress
+from miv.runtime import pausing
 from miv.service.errors import RefusedRequest
 from miv.service.settings import Limits
 from miv.verifier.engine import EmbeddedExemplars, attention_by_head, decide
@@ -47,6 +47,7 @@ class ReadRequest:
     exemplars: Sequence[ReadExemplar]
     by: WitnessMethod
     heads: bool = False
+    is_long: bool = False  # whether it takes more than some tenths of a second
 
     def __len__(self) -> int:
         return sum(map(len, self.exemplars))
@@ -63,19 +64,17 @@ def bytes_of(pool: InstancePool) -> int:
     return int(sum(map(len, pool.values)) if pool.kind == "text" else pool.values.nbytes)
 
 
-def embedded(verifier: Verifier, pools: Sequence[InstancePool], progress: Progress | None = None) -> list[Features]:
+def embedded(verifier: Verifier, pools: Sequence[InstancePool]) -> list[Features]:
     """The features of each pool, computed in one batch."""
     pool = InstancePool(pools[0].kind, np.concatenate([pool.values for pool in pools]))
     is_identity = verifier.backbone.is_identity
-    features = pool.values if is_identity else embed_instances(verifier.backbone, pool, np.arange(len(pool)), progress)
+    features = pool.values if is_identity else embed_instances(verifier.backbone, pool, np.arange(len(pool)))
     return [features[first:last] for first, last in pairwise(csr.borders([len(pool) for pool in pools]))]
 
 
-def verify_batch(
-    verifier: Verifier, requests: Sequence[ReadRequest], progress: Progress | None = None
-) -> list[list[dict[str, Any]]]:
-    """The documents of the verdicts, one list per request; ``progress`` may raise to end the work early."""
-    features = embedded(verifier, [request.pool for request in requests], progress)
+def verify_batch(verifier: Verifier, requests: Sequence[ReadRequest]) -> list[list[dict[str, Any]]]:
+    """The documents of the verdicts, one list per request."""
+    features = embedded(verifier, [request.pool for request in requests])
     answers: list[list[dict[str, Any]]] = [[{} for _ in request.exemplars] for request in requests]
     locations = ALONE if len(requests) == 1 and len(requests[0].exemplars) == 1 else ErrorLocations()
     groups: dict[tuple[WitnessMethod, bool], list[tuple[int, int]]] = {}  # what can be decided in one call
@@ -86,7 +85,7 @@ def verify_batch(
         chosen = [(requests[number].exemplars[place], features[number]) for number, place in members]
         bags: list[Any] = [one.bag if one.bag.ndim == 2 else pool[one.bag] for one, pool in chosen]
         exemplars = _joined([pool[one.query] for one, pool in chosen], bags, several)
-        verdicts = decide(verifier, exemplars, by, progress, places=locations)
+        verdicts = decide(verifier, exemplars, by, places=locations)
         if by != "none":
             _ = verdicts.scores  # computed at once for all
         for (number, place), verdict in zip(members, verdicts, strict=True):
@@ -107,6 +106,7 @@ def _joined(queries: list[Features], bags: list[Features], several: bool) -> Emb
 
 
 Work = ReadRequest | Callable[[], Any]
+_LONG_SHARE = 4  # of the waiting requests, one in so many may be long
 
 
 @dataclass(eq=False)
@@ -123,8 +123,44 @@ class _Job:
                 self.future.set_result(answer)
 
 
+class _Queue:
+    """Jobs that wait: at most so many, with so many bytes; ``together`` instances make a batch, or 0 for one job."""
+
+    def __init__(self, most: int, most_bytes: int, together: int) -> None:
+        self.jobs: deque[_Job] = deque()
+        self.most, self.most_bytes, self.together, self.bytes = most, most_bytes, together, 0
+
+    def add(self, job: _Job) -> None:
+        if job.size > self.most_bytes:
+            most = f"Expected at most {self.most_bytes:,}"
+            raise RefusedRequest(413, f"The request needs {job.size:,} bytes of memory. {most}.")
+        if len(self.jobs) >= self.most or self.bytes + job.size > self.most_bytes:
+            raise RefusedRequest(503, f"The service is busy: {len(self.jobs)} requests wait. Try again later.")
+        self.jobs.append(job)
+        self.bytes += job.size
+
+    def next_batch(self) -> list[_Job]:
+        """The first job, and the requests behind it as long as they fit; jobs whose callers are gone are dropped."""
+        batch: list[_Job] = []
+        instances = 0
+        while self.jobs:
+            job = self.jobs[0]
+            if not job.future.cancelled():
+                size = len(job.work) if isinstance(job.work, ReadRequest) else self.together
+                if batch and (instances + size > self.together or not self.together):
+                    break
+                batch.append(job)
+                instances += size
+            self.jobs.popleft()
+            self.bytes -= job.size
+        return batch
+
+
 class RequestBatcher:
-    """Runs the work of one model, in the order of arrival, in one thread; the limits are those of ``Limits``.
+    """Runs the work of one model in one thread; the limits are those of ``Limits``.
+
+    Short work runs in the order of arrival, batched. Long work runs one by one; short work that waits is done between
+    its steps, so that one request cannot stop the others. Work that nobody waits for any more ends at its next step.
 
     ``verify`` answers the requests of a batch. ``start`` is called first in the thread, ``waits`` with the number of
     waiting requests whenever it changes, and ``taken`` with the number of requests of each batch.
@@ -132,7 +168,7 @@ class RequestBatcher:
 
     def __init__(
         self,
-        verify: Callable[[Sequence[ReadRequest], Progress], list[Any]],
+        verify: Callable[[Sequence[ReadRequest]], list[Any]],
         name: str,
         limits: Limits,
         start: Callable[[], None] = lambda: None,
@@ -140,28 +176,25 @@ class RequestBatcher:
         taken: Callable[[int], None] = lambda count: None,
     ) -> None:
         self._verify, self._start, self._waits, self._taken = verify, start, waits, taken
-        self._most, self._most_bytes, self._together = limits.waiting_requests, limits.waiting_bytes, limits.together
-        self._jobs: deque[_Job] = deque()
-        self._bytes = 0
+        most, most_bytes = limits.waiting_requests, limits.waiting_bytes
+        self._short = _Queue(most, most_bytes, limits.together)
+        self._long = _Queue(max(1, most // _LONG_SHARE), most_bytes, 0)
         self._changed = threading.Condition()
         self._stopped = False
         self._thread = threading.Thread(target=self._work, name=f"model {name}", daemon=True)
         self._thread.start()
 
-    async def run(self, work: Work, size: int = 0) -> Any:
-        """Run work of ``size`` bytes in the model's thread: a request, perhaps with others, or a function alone."""
+    async def run(self, work: Work, size: int = 0, *, is_long: bool = False) -> Any:
+        """Run work of ``size`` bytes in the model's thread: a request, perhaps with others, or a function alone.
+
+        A function that writes is long: it must not run between the steps of another.
+        """
         job = _Job(work, size)
         with self._changed:
             if self._stopped:
                 raise RefusedRequest(503, "The service is stopping. Try again later.")
-            if size > self._most_bytes:
-                most = self._most_bytes
-                raise RefusedRequest(413, f"The request needs {size:,} bytes of memory. Expected at most {most:,}.")
-            if len(self._jobs) >= self._most or self._bytes + size > self._most_bytes:
-                raise RefusedRequest(503, f"The service is busy: {len(self._jobs)} requests wait. Try again later.")
-            self._jobs.append(job)
-            self._bytes += size
-            self._waits(len(self._jobs))
+            (self._long if is_long or (isinstance(work, ReadRequest) and work.is_long) else self._short).add(job)
+            self._count_waiting()
             self._changed.notify()
         return await asyncio.wrap_future(job.future)
 
@@ -176,36 +209,37 @@ class RequestBatcher:
         self._start()
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._jobs or self._stopped)
-                if not self._jobs:
+                self._changed.wait_for(lambda: self._short.jobs or self._long.jobs or self._stopped)
+                if not (self._short.jobs or self._long.jobs):
                     return
-                batch = self._next_batch()
-                self._waits(len(self._jobs))
-            if batch:
-                self._answer(batch)
+            for queue in (self._short, self._long):  # in turn, so that neither waits for ever
+                self._answer(self._next_batch(queue), is_long=queue is self._long)
 
-    def _next_batch(self) -> list[_Job]:
-        """The first job, and the requests behind it as long as they fit; jobs whose callers are gone are dropped."""
-        batch: list[_Job] = []
-        instances = 0
-        while self._jobs:
-            job = self._jobs[0]
-            if not job.future.cancelled():
-                size = len(job.work) if isinstance(job.work, ReadRequest) else self._together
-                if batch and instances + size > self._together:
-                    break
-                batch.append(job)
-                instances += size
-            self._jobs.popleft()
-            self._bytes -= job.size
+    def _count_waiting(self) -> None:
+        self._waits(len(self._short.jobs) + len(self._long.jobs))
+
+    def _next_batch(self, queue: _Queue) -> list[_Job]:
+        with self._changed:
+            batch = queue.next_batch()
+            self._count_waiting()
         return batch
 
-    def _answer(self, batch: list[_Job]) -> None:
+    def _answer(self, batch: list[_Job], *, is_long: bool = False) -> None:
+        if not batch:
+            return
         self._taken(len(batch))
+
+        def between_steps() -> None:
+            if all(job.future.cancelled() for job in batch):
+                raise _NobodyWaits
+            if is_long:
+                self._answer(self._next_batch(self._short))
+
         try:
             requests = [job.work for job in batch if isinstance(job.work, ReadRequest)]
             work = batch[0].work
-            answers = [work()] if callable(work) else self._verify(requests, _WhileClientsWait(batch))
+            with pausing(between_steps):
+                answers = [work()] if callable(work) else self._verify(requests)
         except _NobodyWaits:
             return
         except Exception as error:
@@ -220,19 +254,3 @@ class RequestBatcher:
 
 class _NobodyWaits(Exception):  # noqa: N818 - named after what happened
     """All clients of a batch have left."""
-
-
-class _WhileClientsWait:
-    """Progress that ends the work of a batch when no client waits for it any more."""
-
-    def __init__(self, batch: list[_Job]) -> None:
-        self._batch = batch
-
-    @contextmanager
-    def step(self, text: str, total: int | None = None) -> Iterator[Advance]:
-        """Check after every part of a step."""
-        yield self._check
-
-    def _check(self, units: int) -> None:
-        if all(job.future.cancelled() for job in self._batch):
-            raise _NobodyWaits

@@ -1,13 +1,16 @@
 """From the body of a request to instances that a verifier takes. Nothing in a request is ever opened as a file."""
 
-import asyncio
 import base64
 import binascii
+import io
+import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
 from fastapi import Request
+from PIL import Image
 from pydantic import BaseModel, ValidationError
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
@@ -16,14 +19,17 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from miv.data import InstancePool
 from miv.errors import MIVError
 from miv.files.images import Fit
+from miv.runtime import pause
 from miv.service.batching import Features, ReadExemplar, ReadRequest, Rows
 from miv.service.bodies import ImageInstance, Instance, TextInstance, VerifyForm
 from miv.service.errors import RefusedRequest, first_problem
+from miv.service.models import LoadedModel
 from miv.service.settings import Limits
 from miv.service.state import service_of
-from miv.service.uploads import image_of_bytes
+from miv.service.uploads import FORMATS, image_of_bytes
 from miv.verifier.engine import witnesses_by
 from miv.verifier.network import Verifier
+from miv.verifier.subsets import instances_pooled
 from miv.verifier.verdict import WitnessMethod
 from miv.verifier.verifying import bag_reader
 
@@ -49,6 +55,8 @@ def check_json_size(content: bytes, limits: Limits) -> None:
 
 
 Body = TypeVar("Body", bound=BaseModel)
+Result = TypeVar("Result")
+_LARGE_BODY, _LARGE_PIXELS = 1_000_000, 4_000_000  # bytes, and pixels of a request, that take some tenths of a second
 
 
 def media_type(request: Request) -> str:
@@ -60,13 +68,13 @@ async def read_json(request: Request, body: type[Body]) -> Body:
     """Read the body of a request as JSON; anything else is refused with a message."""
     if media_type(request) != "application/json":
         raise RefusedRequest(415, "The content type is not application/json. Send JSON with that content type.")
-    content, limits = await request.body(), service_of(request).limits
+    content, service = await request.body(), service_of(request)
 
     def parsed() -> Body:
-        check_json_size(content, limits)
+        check_json_size(content, service.limits)
         return _validated(lambda: body.model_validate_json(content))
 
-    return await asyncio.to_thread(parsed)
+    return await service.in_thread(parsed, is_large=len(content) > _LARGE_BODY)
 
 
 def _validated(validate: Callable[[], Body]) -> Body:
@@ -106,10 +114,38 @@ async def read_form(request: Request, limits: Limits) -> VerifyForm:
 
 
 _LONGEST_NAME = 80  # characters of a name in an error
-_ORDERS = 32  # of the instances, by which shapley adds them one by one
+_SHORT_POOLED, _SHORT_EMBEDDED = 50_000, 64  # instances per short request
 
 GivenInstance = Instance | bytes
 """An instance of a JSON body, or the content of an image file of a form."""
+
+
+async def read_instances(
+    request: Request, model: LoadedModel, given: Sequence[GivenInstance], read: Callable[[], Result]
+) -> Result:
+    """Call a function that reads instances; their pixels are counted before it starts."""
+    service = service_of(request)
+    most = service.limits.pixels  # of one image; the reader names a larger one
+    is_image = model.kind == "image"
+    pixels = await service.in_thread(lambda: sum(min(most, _pixels(one)) for one in given)) if is_image else 0
+    _check_pixels(pixels, service.limits)
+    return await service.in_thread(read, is_large=pixels > _LARGE_PIXELS)
+
+
+def _pixels(one: GivenInstance) -> int:
+    """The pixels of an image by its header; 0 for anything that is not an image, which the reader explains."""
+    with suppress(Exception), warnings.catch_warnings(action="ignore"):
+        content = _decoded(one.image, "") if isinstance(one, ImageInstance) else one
+        if isinstance(content, bytes):
+            with Image.open(io.BytesIO(content), formats=list(FORMATS)) as image:
+                return image.width * image.height
+    return 0
+
+
+def _check_pixels(pixels: int, limits: Limits) -> None:
+    if pixels > limits.pixels_in_all:
+        most = f"more than {limits.pixels_in_all:,} pixels together"
+        raise RefusedRequest(413, f"The images have {most}. Make them smaller.")
 
 
 class InstanceReader:
@@ -166,10 +202,9 @@ class InstanceReader:
         if not one:
             raise MIVError(f"{place} is empty (0 bytes). Expected the content of an image file.")
         with image_of_bytes(one, place, self._limits.pixels) as image:
+            pause()
             self._pixels += image.width * image.height
-            if self._pixels > self._limits.pixels_in_all:
-                most = self._limits.pixels_in_all
-                raise RefusedRequest(413, f"The images have more than {most:,} pixels together. Make them smaller.")
+            _check_pixels(self._pixels, self._limits)
             return self._reader.add(image, place)
 
     def _other_kind(self, one: Any, place: str) -> MIVError:
@@ -201,19 +236,23 @@ def read_exemplars(
         else:
             members = reader.rows(bag, f"{of}the bag".capitalize(), limits.instances)
         converted.append(ReadExemplar(asked, several, members))
-    pooled = sum(_pooled_instances(by, exemplar) for exemplar in converted)
+    pooled = sum(instances_pooled(by, len(one.bag), len(one.query)) for one in converted)
     if pooled > limits.pooled:
         remedy = "choose attention or none, or send smaller bags or fewer exemplars."
         most = f"Expected at most {limits.pooled:,}: {remedy}"
         raise RefusedRequest(413, f"Witnesses by {by} would pool {pooled:,} instances. {most}")
-    return ReadRequest(reader.pool(), converted, by, heads)
+    pool = reader.pool()
+    return ReadRequest(pool, converted, by, heads, is_long_to_pool(pooled) or is_long_to_embed(verifier, len(pool)))
 
 
-def _pooled_instances(by: WitnessMethod, exemplar: ReadExemplar) -> int:
-    """About how many instances are pooled for an exemplar; bags are pooled once per reference and subset."""
-    size = len(exemplar.bag)
-    subsets = {"leave_one_out": size, "shapley": _ORDERS * size}.get(by, 1)
-    return size * (1 + subsets) * (1 + len(exemplar.query) * exemplar.several)
+def is_long_to_embed(verifier: Verifier, instances: int) -> bool:
+    """Whether embedding so many instances takes more than some tenths of a second."""
+    return instances > _SHORT_EMBEDDED and not verifier.backbone.is_identity
+
+
+def is_long_to_pool(instances: int) -> bool:
+    """Whether pooling so many instances takes more than some tenths of a second."""
+    return instances > _SHORT_POOLED
 
 
 def _check_most(count: int, most: int, place: str, unit: str) -> None:

@@ -1,13 +1,25 @@
 """What all routes share: settings, models, stored bags and galleries."""
 
+import asyncio
+import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
 
 from fastapi import Request
 
+from miv.runtime import available_cores, pausing
 from miv.service.metrics import ServiceMetrics
 from miv.service.models import LoadedModel, ServedModels
 from miv.service.settings import ServiceSettings
 from miv.service.storage import BagStore, GalleryRegistry
+
+Result = TypeVar("Result")
+
+
+class RequestEnded(Exception):  # noqa: N818 - named after what happened
+    """Nobody waits for the work of a request any more."""
 
 
 class RunningService:
@@ -21,6 +33,26 @@ class RunningService:
         self.kept_bags = BagStore(settings.keep, days=settings.keep_days, most_bytes=settings.keep_bytes)
         galleries, most = settings.galleries, settings.gallery_bytes
         self.galleries = None if galleries is None else GalleryRegistry(galleries, most)
+        # Large bodies and images are read apart, so that small ones never wait for them.
+        self._large = ThreadPoolExecutor(max(1, available_cores() // 2), thread_name_prefix="large")
+        self.at_stop.append(partial(self._large.shutdown, wait=False, cancel_futures=True))
+
+    async def in_thread(self, function: Callable[[], Result], *, is_large: bool = False) -> Result:
+        """Run a function in a thread; it ends at its next pause if the request ends before it."""
+        ended = threading.Event()
+
+        def check() -> None:
+            if ended.is_set():
+                raise RequestEnded
+
+        def run() -> Result:
+            with pausing(check):
+                return function()
+
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._large if is_large else None, run)
+        finally:
+            ended.set()
 
     def model_of_kept(self, bags: Iterable[str]) -> str | None:
         """The model that stored bags, given by their ids, were stored for, if it is one and is served."""

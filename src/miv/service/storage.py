@@ -27,7 +27,15 @@ from safetensors.numpy import load, save
 from miv.errors import MIVError
 from miv.files.atomic import PART, original_name, readable_disk_errors, whole_file
 from miv.files.cache import cache_folder
-from miv.gallery import MANIFEST_NAME, Gallery, GalleryBusy, GalleryManifest, GalleryReplaced, require_arrow
+from miv.gallery import (
+    MANIFEST_NAME,
+    Gallery,
+    GalleryBusy,
+    GalleryManifest,
+    GalleryReplaced,
+    TooManyPooled,
+    require_arrow,
+)
 from miv.service.client import RemoteBag
 from miv.service.errors import RefusedRequest, storage_errors
 from miv.service.models import LoadedModel
@@ -254,13 +262,14 @@ class GalleryRegistry:
             return {"name": name, "model": None, **counts, "problem": self._other_verifier(name)}
         return {"name": name, "model": model.name, **counts, "problem": None}
 
-    def model_of(self, name: str, models: Mapping[str, LoadedModel]) -> LoadedModel:
-        """The served model that made a gallery; any other would misread what it stores."""
+    def model_of(self, name: str, models: Mapping[str, LoadedModel]) -> tuple[LoadedModel, GalleryManifest]:
+        """The served model that made a gallery, and its manifest; any other model would misread what it stores."""
         with self._guarded(name, "read"):
-            model = models.get(self._manifest(name).fingerprint)
+            manifest = self._manifest(name)
+        model = models.get(manifest.fingerprint)
         if model is None:
             raise RefusedRequest(409, self._other_verifier(name))
-        return model
+        return model, manifest
 
     def create(self, name: str, model: LoadedModel) -> None:
         """Create an empty gallery with a copy of the model's verifier."""
@@ -295,7 +304,10 @@ class GalleryRegistry:
     def search(self, name: str, query: Any, model: LoadedModel, **options: Any) -> dict[str, Any]:
         """The document of a search."""
         with self._guarded(name, "read"):
-            return {"model": model.name, **self._gallery(name, model).search(query, **options).document()}
+            try:
+                return {"model": model.name, **self._gallery(name, model).search(query, **options).document()}
+            except TooManyPooled as error:
+                raise RefusedRequest(413, str(error)) from error
 
     def described(self, name: str, model: LoadedModel) -> dict[str, Any]:
         """Counts and sizes, and the names of the first bags."""

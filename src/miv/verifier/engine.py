@@ -15,7 +15,7 @@ from miv.bags import Bags
 from miv.data import csr
 from miv.errors import MIVError, MIVWarning
 from miv.files.arrays import Floats
-from miv.runtime import Progress, SilentProgress, evaluating
+from miv.runtime import Progress, SilentProgress, evaluating, pause
 from miv.verifier.decisions import OperatingPoint, StatedRule
 from miv.verifier.explain import as_shares, check_method, explain_features
 from miv.verifier.network import Verifier
@@ -163,6 +163,7 @@ def _in_batches(
     step = (progress or SilentProgress()).step(text, total=len(exemplars))
     with evaluating(verifier), torch.inference_mode(), step as advance:
         for first, last in exemplars.batches():
+            pause()
             results.append(compute(*exemplars.batch(first, last, verifier.device, verifier.dtype)))
             advance(last - first)
     return results

@@ -18,7 +18,7 @@ from miv.poolings.pooling_base import check_count
 from miv.verifier.decisions import WitnessesBy
 from miv.verifier.network import Verifier
 from miv.verifier.references import Pairs
-from miv.verifier.subsets import leave_one_out, logits_alone, score_instances, shapley
+from miv.verifier.subsets import EXACT_UP_TO, PERMUTATIONS, leave_one_out, logits_alone, score_instances, shapley
 
 METHODS: tuple[str, ...] = get_args(WitnessesBy)
 _MOST_EXACT = 16  # 65,536 subsets of one bag
@@ -33,8 +33,8 @@ def explain_features(
     bags: Bags,
     method: str = "leave_one_out",
     *,
-    exact_up_to: int = 8,
-    permutations: int = 32,
+    exact_up_to: int = EXACT_UP_TO,
+    permutations: int = PERMUTATIONS,
     seed: int = 0,
 ) -> Tensor:
     """How much each instance contributes to a yes: queries ``(B, C)`` and bags of ``(T, C)`` to scores ``(T,)``.

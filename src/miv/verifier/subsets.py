@@ -14,10 +14,12 @@ import torch
 from torch import Tensor
 
 from miv.bags import Bags
+from miv.runtime import pause
 
 # From the features of queries (B, C), or of their references, and of bags (T, C) to logits (B,).
 LogitFunction = Callable[[Any, Bags], Tensor]
 ROWS = 1 << 15  # instances pooled per call
+EXACT_UP_TO, PERMUTATIONS = 8, 32  # of Shapley values: all subsets of bags up to this size, and orders of larger ones
 # Instances pooled for the sampled Shapley values of one bag: 32 orders of a bag of 362.
 _MOST_POOLED = 1 << 21
 
@@ -57,7 +59,8 @@ def _subset_logits(
     """``(B, K)`` float64: the logit of each subset, its instances in the order of the bag."""
     bags, size = places.shape
     logit = torch.zeros(bags * plan.subsets, dtype=torch.float64)
-    for part in torch.arange(len(logit)).split(max(1, ROWS // size)):
+    for part in torch.arange(len(logit)).split(max(1, ROWS // (size * _times_pooled(query)))):
+        pause()
         members = plan.members(part % plan.subsets)  # (P, N)
         sizes = members.sum(dim=1)
         part, members, sizes = part[sizes > 0], members[sizes > 0], sizes[sizes > 0]
@@ -70,6 +73,11 @@ def _subset_logits(
     return logit.reshape(bags, plan.subsets)
 
 
+def _times_pooled(query: Tensor | Bags) -> int:
+    """How often a bag is pooled for a logit: with several references, once for each and once for their mean."""
+    return 1 + int(query.sizes.max()) if isinstance(query, Bags) else 1
+
+
 def logits_alone(logits_of: LogitFunction, query: Tensor | Bags, bags: Bags) -> Tensor:
     r"""The logit ``(T,)`` of each instance as its own bag: :math:`f(\{n\})`, in ragged batches of bags of one.
 
@@ -77,7 +85,9 @@ def logits_alone(logits_of: LogitFunction, query: Tensor | Bags, bags: Bags) -> 
     without a witness has only low scores.
     """
     logits = []
-    for rows, owner in zip(bags.values.split(ROWS), bags.owner.split(ROWS), strict=True):
+    together = max(1, ROWS // _times_pooled(query))
+    for rows, owner in zip(bags.values.split(together), bags.owner.split(together), strict=True):
+        pause()
         borders = torch.arange(len(rows) + 1, device=rows.device)
         logits.append(logits_of(query[owner], Bags(rows, borders)))
     return torch.cat(logits)
@@ -107,6 +117,19 @@ def shapley(exact_up_to: int, permutations: int, seed: int) -> Planner:
         return _exact(size) if size <= exact_up_to else _sampled(size, orders_for(size, permutations), seed)
 
     return plan
+
+
+def instances_pooled(method: str, size: int, references: int = 1) -> int:
+    """About how many instances are pooled to verify and explain a bag; several references pool it once more each.
+
+    >>> instances_pooled("attention", 100), instances_pooled("leave_one_out", 100), instances_pooled("alone", 100, 3)
+    (100, 10100, 800)
+    """
+    orders = orders_for(size, PERMUTATIONS)
+    sampled = size * (1 + orders * (size + 1) // 2)
+    shapley = 2**size * size // 2 if size <= EXACT_UP_TO else sampled
+    explained = {"alone": size, "leave_one_out": size * size, "shapley": shapley}.get(method, 0)
+    return (size + explained) * (1 if references == 1 else 1 + references)
 
 
 def orders_for(size: int, permutations: int) -> int:

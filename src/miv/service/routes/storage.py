@@ -31,9 +31,10 @@ from miv.service.bodies import (
 from miv.service.client import RemoteBag
 from miv.service.errors import RefusedRequest
 from miv.service.models import LoadedModel
-from miv.service.reading import InstanceReader, is_several, read_json
+from miv.service.reading import InstanceReader, is_long_to_embed, is_long_to_pool, is_several, read_instances, read_json
 from miv.service.state import RunningService, model_of, service_of
 from miv.service.storage import GalleryRegistry
+from miv.verifier.subsets import instances_pooled
 
 router = APIRouter()
 _TIDY_SECONDS = 600.0  # old bags go even if nobody keeps new ones
@@ -66,9 +67,11 @@ async def keep(request: Request) -> JSONResponse:
     asked = await read_json(request, KeepRequest)
     model = model_of(request, asked.model)
     reader = InstanceReader(model.verifier, service.limits, asked.resize)
-    rows = await asyncio.to_thread(reader.rows, asked.bag, "The bag", service.limits.instances)
+    most = service.limits.instances
+    rows = await read_instances(request, model, asked.bag, lambda: reader.rows(asked.bag, "The bag", most))
     pool = reader.pool()
-    [features] = await model.run(lambda: embedded(model.verifier, [pool]), bytes_of(pool))
+    is_long = is_long_to_embed(model.verifier, len(pool))
+    [features] = await model.run(lambda: embedded(model.verifier, [pool]), bytes_of(pool), is_long=is_long)
     fingerprint = await asyncio.to_thread(lambda: model.backbone_fingerprint)  # the first time, weights are hashed
     kept = await asyncio.to_thread(service.kept_bags.keep, features[rows], fingerprint, model.name)
     return JSONResponse(kept.document(), 201)
@@ -123,7 +126,7 @@ async def create(request: Request) -> JSONResponse:
 @router.get("/v1/galleries/{gallery}", **documented("galleries", GalleryAnswer, 404, 409, 503))
 async def describe_gallery(request: Request, gallery: str) -> JSONResponse:
     """Counts and sizes of a gallery, and the names of its first 1,000 bags."""
-    registry, model = await _registry_and_model(request, gallery)
+    registry, model, _ = await _registry_and_model(request, gallery)
     return JSONResponse(await model.run(partial(registry.described, gallery, model)))
 
 
@@ -133,13 +136,13 @@ async def describe_gallery(request: Request, gallery: str) -> JSONResponse:
 )
 async def put(request: Request, gallery: str, bag: str) -> JSONResponse:
     """Add a bag, or replace the bag of that name."""
-    registry, model = await _registry_and_model(request, gallery)
+    registry, model, _ = await _registry_and_model(request, gallery)
     asked = await read_json(request, PutBagRequest)
     if any(category(letter) == "Cc" for letter in bag):
         raise RefusedRequest(422, f"The name of a bag is {bag[:80]!r}. Expected no line breaks or control characters.")
-    instances, size = await asyncio.to_thread(_read, asked.bag, "The bag", model, request, asked.resize)
+    instances, size = await _read(asked.bag, "The bag", model, request, asked.resize)
     work = partial(registry.put, gallery, bag, instances, list(map(_name, asked.bag)), model)
-    bags = await model.run(work, size)
+    bags = await model.run(work, size, is_long=True)
     return JSONResponse({"name": bag, "size": len(instances), "bags": bags})
 
 
@@ -148,8 +151,8 @@ async def put(request: Request, gallery: str, bag: str) -> JSONResponse:
 )
 async def remove(request: Request, gallery: str, bag: str) -> Response:
     """Remove a bag."""
-    registry, model = await _registry_and_model(request, gallery)
-    await model.run(partial(registry.remove, gallery, bag, model))
+    registry, model, _ = await _registry_and_model(request, gallery)
+    await model.run(partial(registry.remove, gallery, bag, model), is_long=True)
     return Response(status_code=204)
 
 
@@ -159,14 +162,17 @@ async def remove(request: Request, gallery: str, bag: str) -> Response:
 )
 async def search(request: Request, gallery: str) -> JSONResponse:
     """The bags that most likely hold something of the query's class."""
-    registry, model = await _registry_and_model(request, gallery)
+    registry, model, members = await _registry_and_model(request, gallery)
     asked = await read_json(request, SearchRequest)
     several = is_several(asked.query)
     given: Any = asked.query if several else [asked.query]
-    read, size = await asyncio.to_thread(_read, given, "The query", model, request, asked.resize)
-    options = {"top": asked.top, "witnesses": asked.witnesses}
+    read, size = await _read(given, "The query", model, request, asked.resize)
+    most = service_of(request).limits.pooled
+    options = {"top": asked.top, "witnesses": asked.witnesses, "most_pooled": most}
     work = partial(registry.search, gallery, read if several else read[0], model, **options)
-    return JSONResponse(await model.run(work, size))
+    by = asked.witnesses or model.verifier.operating_point.witnesses_by or "leave_one_out"
+    is_long = is_long_to_pool(instances_pooled(by, members, len(read)))  # at most that many
+    return JSONResponse(await model.run(work, size, is_long=is_long))
 
 
 async def _registry_and_models(request: Request) -> tuple[GalleryRegistry, dict[str, LoadedModel]]:
@@ -178,17 +184,21 @@ async def _registry_and_models(request: Request) -> tuple[GalleryRegistry, dict[
     return service.galleries, await asyncio.to_thread(lambda: {model.fingerprint: model for model in reversed(models)})
 
 
-async def _registry_and_model(request: Request, gallery: str) -> tuple[GalleryRegistry, LoadedModel]:
+async def _registry_and_model(request: Request, gallery: str) -> tuple[GalleryRegistry, LoadedModel, int]:
+    """The galleries, and the model and the members of one."""
     registry, models = await _registry_and_models(request)
-    made_by = await asyncio.to_thread(registry.model_of, gallery, models)
-    return registry, model_of(request, made_by.name)
+    made_by, manifest = await asyncio.to_thread(registry.model_of, gallery, models)
+    return registry, model_of(request, made_by.name), sum(segment.members for segment in manifest.segments)
 
 
-def _read(given: Sequence[Any], place: str, model: LoadedModel, request: Request, resize: Any) -> tuple[list[Any], int]:
+async def _read(
+    given: Sequence[Any], place: str, model: LoadedModel, request: Request, resize: Any
+) -> tuple[list[Any], int]:
     """Instances as a gallery takes them: arrays of images in the model's form, texts, or vectors; and their bytes."""
     limits = service_of(request).limits
     reader = InstanceReader(model.verifier, limits, resize)
-    rows = reader.rows(given, place, limits.references if place == "The query" else limits.instances)
+    most = limits.references if place == "The query" else limits.instances
+    rows = await read_instances(request, model, given, lambda: reader.rows(given, place, most))
     pool = reader.pool()
     return [pool.values[row] for row in rows], bytes_of(pool)
 

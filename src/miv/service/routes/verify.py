@@ -16,7 +16,16 @@ from miv.service.batching import ReadRequest
 from miv.service.bodies import CheckAnswer, CheckRequest, KeptBag, VerifyAnswer, VerifyForm, VerifyRequest, documented
 from miv.service.errors import RefusedRequest
 from miv.service.models import LoadedModel
-from miv.service.reading import media_type, read_exemplars, read_form, read_json
+from miv.service.reading import (
+    GivenInstance,
+    is_long_to_embed,
+    is_several,
+    media_type,
+    read_exemplars,
+    read_form,
+    read_instances,
+    read_json,
+)
 from miv.service.settings import Limits
 from miv.service.state import RunningService, model_of, service_of
 
@@ -44,10 +53,18 @@ async def verify(request: Request) -> JSONResponse:
         kept = [exemplar.bag.kept for exemplar in asked.exemplars if isinstance(exemplar.bag, KeptBag)]
         name = await asyncio.to_thread(service.model_of_kept, kept)
     model = model_of(request, name)
-    read = await asyncio.to_thread(_read, asked, model, service)
+    read = await read_instances(request, model, _instances(asked), lambda: _read(asked, model, service))
     verdicts = await model.run(read, read.bytes)
     service.metrics.exemplars.labels(model.name).inc(len(verdicts))
     return JSONResponse({"model": model.name, "verdicts": verdicts})
+
+
+def _instances(asked: VerifyRequest | VerifyForm) -> list[GivenInstance]:
+    """All instances of a request but those of kept bags."""
+    if isinstance(asked, VerifyForm):
+        return [*asked.query, *asked.bag]
+    parts: list[Any] = [part for one in asked.exemplars for part in (one.query, one.bag)]
+    return [one for part in parts if not isinstance(part, KeptBag) for one in (part if is_several(part) else [part])]
 
 
 def _read(asked: VerifyRequest | VerifyForm, model: LoadedModel, service: RunningService) -> ReadRequest:
@@ -83,7 +100,8 @@ async def check_answer(request: Request) -> JSONResponse:
                 raise RefusedRequest(413, str(error)) from error
         return {**found.document(), "verifier": model.name, "warnings": [*told, *heard]}
 
-    return JSONResponse(await model.run(checked, len(asked.answer)))
+    is_long = is_long_to_embed(model.verifier, len(answer) + sum(len(source.sentences) for source in sources))
+    return JSONResponse(await model.run(checked, len(asked.answer), is_long=is_long))
 
 
 def _split(asked: CheckRequest, limits: Limits) -> tuple[list[Sentence], tuple[Source, ...], list[str]]:
