@@ -113,10 +113,10 @@ def test_refuses_what_cannot_be_written(tmp_path: Path) -> None:
     [
         ({"format": "zip"}, "not the manifest of a set"),
         ({"version": 3}, "has format version 3; this miv reads 1 and 2"),
-        ({"exemplars": 4}, "exemplars.parquet has 3 rows. The manifest says 4"),
+        ({"exemplars": 4}, "exemplars.parquet has 3 rows. Expected 4"),
         ({"bag_entries": 7}, "contains 6 bag entries. The manifest says 7"),
         ({"witnesses": 1}, "contains 3 witnesses. The manifest says 1"),
-        ({"instances": 5}, r"pool.parquet has 6 rows. The manifest says 5"),
+        ({"instances": 5}, r"pool.parquet has 6 rows. Expected 5"),
         ({"shape": [12]}, r"pool.npy has the shape \(6, 3, 4\). The manifest says \(6, 12\)"),
         ({"kind": "features"}, "values of kind 'features' is uint8"),
         ({"kind": "sound"}, "'kind' is 'sound'"),
@@ -216,7 +216,7 @@ def test_a_small_file_of_many_entries_is_refused_before_it_is_read(tmp_path: Pat
     (folder / "e").replace(folder / "exemplars.parquet")
     assert (folder / "exemplars.parquet").stat().st_size < 100_000
     rehash(folder)
-    message = rf"10000000 entries in '{column}'. The manifest says 6.*Build it again"
+    message = rf"10000000 entries in '{column}'. Expected 6"
     with counted_memory() as memory, pytest.raises(MIVError, match=message):
         ExemplarSet.load(folder)
     assert memory.max_memory() < 1_000_000

@@ -56,7 +56,6 @@ def test_reads_like_lists() -> None:
         ({"bag_index": np.array([1, 2, 3, 4, -1])}, r"bag_index\[4\] is -1. Expected an index from 0 to 5"),
         ({"bag_index": np.array([[1, 2, 3, 4, 5]])}, r"bag_index is int64 \(1, 5\)"),
         ({"label": np.array([1, 2])}, "label of exemplar 1 is 2. Expected 0 or 1"),
-        ({"label": np.array([1.0, 0.0])}, "label is float64"),
         ({"witness": np.array([True])}, "witness has 1 entries. Expected 5"),
         ({"witness": np.array([1, 0, 0, 0, 0])}, "witness is int64"),
         ({"group": np.array([3, 7])}, "Expected an array of strings"),

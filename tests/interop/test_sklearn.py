@@ -155,7 +155,7 @@ def test_what_is_given_stands(monkeypatch: pytest.MonkeyPatch) -> None:
         raise InterruptedError
 
     monkeypatch.setattr("miv.training.run.train", remember)
-    given: dict[str, Any] = {"heads": 2, "batch_size": 16, "max_epochs": 3, "pull": 1.0, "align_epochs": 0}
+    given: dict[str, Any] = {"heads": 2, "batch_size": 16, "max_epochs": 3, "pull": 1.0}
     with pytest.raises(InterruptedError):
         MIVClassifier(**given, learning_rate=0.5).fit(*exemplars())
     document = trained[0].document()

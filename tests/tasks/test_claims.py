@@ -93,7 +93,7 @@ def test_pages_that_share_a_sentence_stay_together(raw: Path) -> None:
         check_properties(sets)
 
 
-def test_what_leaks_into_test_is_dropped_or_kept(raw: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_leaks_into_test_is_dropped(raw: Path, caplog: pytest.LogCaptureFixture) -> None:
     with (raw / "train.jsonl").open("a") as file:
         file.write(json.dumps(claim_row("Test 0", 3)) + "\n")
         file.write(
@@ -106,8 +106,6 @@ def test_what_leaks_into_test_is_dropped_or_kept(raw: Path, caplog: pytest.LogCa
     check_properties(sets)
     assert len(sets["train"]) + len(sets["validation"]) == 40
     assert "2 train claims share a page or sentence with test; dropped." in caplog.text
-    kept = build(raw, shared_pages="keep")
-    assert len(kept["train"]) + len(kept["validation"]) == 42
 
 
 def test_a_validation_file(raw: Path) -> None:
@@ -118,9 +116,14 @@ def test_a_validation_file(raw: Path) -> None:
     assert len(sets["train"]) == 36
 
 
-def test_other_fields_and_plain_sentences(tmp_path: Path) -> None:
+def test_other_labels_and_plain_sentences_without_pages(tmp_path: Path) -> None:
     rows = [
-        {"query": f"Q{n}", "sentences": [f"s{n}", f"t{n}"], "gold": [f"t{n}"], "verdict": "no" if n % 2 else "yes"}
+        {
+            "text": f"Q{n}",
+            "retrieved_evidence": [f"s{n}", f"t{n}"],
+            "gold_evidence": [f"t{n}"],
+            "label": "no" if n % 2 else "yes",
+        }
         for n in range(10)
     ]
     write_lines(tmp_path / "a.jsonl", rows[:7])
@@ -129,10 +132,6 @@ def test_other_fields_and_plain_sentences(tmp_path: Path) -> None:
         tmp_path,
         train_file="a.jsonl",
         test_file="b.jsonl",
-        claim_field="query",
-        evidence_field="sentences",
-        gold_field="gold",
-        label_field="verdict",
         page_field="",
         supports="yes",
         refutes="no",
@@ -169,15 +168,15 @@ def test_a_line_without_an_end_is_not_read(raw: Path, monkeypatch: pytest.Monkey
         ([{"text": 5}], {}, "test.jsonl, line 1: the field 'text' must be a text, got '5'"),
         ([{"retrieved_evidence": "text"}], {}, "test.jsonl, line 1: 'retrieved_evidence' must be a list"),
         ([{"retrieved_evidence": [{"txt": "a"}]}], {}, "a sentence in 'retrieved_evidence' must be a text"),
-        ([{}], {"claim_field": "claim"}, "no field 'claim'; the fields are: gold_evidence, id, label, "),
+        ([{}], {"page_field": "page"}, "no field 'page'; the fields are: gold_evidence, id, label, "),
         ([{}], {"train_file": "dev.jsonl"}, "dev.jsonl.*contains: test.jsonl, train.jsonl.*--train-file"),
-        ([{}], {"train_file": "test.jsonl"}, "1 unconnected groups of pages"),
+        ([{}], {"train_file": "test.jsonl"}, "unconnected groups of pages"),
     ],
 )
 def test_bad_files(raw: Path, rows: list[dict[str, Any]], options: dict[str, Any], message: str) -> None:
     write_lines(raw / "test.jsonl", [claim_row("Test", number, **change) for number, change in enumerate(rows)])
     with pytest.raises(MIVError, match=message):
-        build(raw, shared_pages="keep", **options)
+        build(raw, **options)
 
 
 @real_data

@@ -121,14 +121,6 @@ def test_missing_pages_are_counted(raw: Path, caplog: pytest.LogCaptureFixture) 
     assert "test: of 3 claims 2 are left out because none of their evidence is in the dump." in caplog.text
 
 
-def test_train_claims_on_pages_of_other_splits(raw: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with (raw / "train.jsonl").open("a") as file:
-        file.write(json.dumps(claim_row(5, "SUPPORTS", [("test_0_-LRB-film-RRB-", 1)])) + "\n")
-    assert len(build(raw, train_per_label=0)["train"]) == 13
-    assert "train: 1 claims share a page with validation or test; they are kept" in caplog.text
-    assert len(build(raw, train_per_label=0, shared_pages="drop")["train"]) == 12
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

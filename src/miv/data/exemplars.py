@@ -163,10 +163,35 @@ class ExemplarSet:
         references: Sequence[Any] | None = None,
         query_ids: Sequence[str] | None = None,
     ) -> "ExemplarSet":
-        """Create a set from arrays of instances; see ``miv.data.sources.from_arrays``."""
-        from miv.data import from_arrays
+        """Create a set of ``E`` exemplars from arrays; equal instances are stored once.
 
-        return from_arrays(queries, bags, labels, witnesses, groups, references=references, query_ids=query_ids)
+        Args:
+            queries: features ``(E, C)``, images ``(E, H, W)`` or ``(E, H, W, 3)`` uint8, or ``E`` texts. ``None`` if
+                there are references.
+            bags: ``E`` bags of the same kind: each features ``(N, C)``, ``N`` images of the same shape, or
+                ``N`` texts.
+            labels: ``E`` labels, 0 or 1.
+            witnesses: for each bag, ``N`` values True or False, if known.
+            groups: ``E`` strings to group results by.
+            references: for each exemplar a list of instances of the same kind, any number of them: what is known of
+                the class to look for. They are added to the query, if there is one; equal ones count once.
+            query_ids: ``E`` strings; equivalent queries share an id.
+
+        >>> exemplars = ExemplarSet.from_arrays(
+        ...     queries=[[1.0, 0.0], [0.0, 1.0]],
+        ...     bags=[[[0.9, 0.1], [0.0, 1.0]], [[0.9, 0.1]]],
+        ...     labels=[1, 0],
+        ...     witnesses=[[True, False], [False]],
+        ... )
+        >>> len(exemplars), len(exemplars.pool), exemplars.bag(0).tolist()
+        (2, 3, [1, 2])
+        """
+        from miv.data.sources.arrays import pool_of
+
+        pool, reference_rows, bag_rows = pool_of(queries, bags, references)
+        return cls.from_lists(
+            pool, None, bag_rows, labels, witnesses, groups, references=reference_rows, query_ids=query_ids
+        )
 
     @classmethod
     def from_folder(cls, root: Path | str, *, split: str | None = None, **options: Any) -> "ExemplarSet":
@@ -188,12 +213,6 @@ class ExemplarSet:
         from miv.data import from_dataset
 
         return from_dataset(dataset, **columns)
-
-    def to_dataset(self) -> Any:
-        """Return a ``datasets.Dataset``; see ``miv.data.to_dataset``."""
-        from miv.data import to_dataset
-
-        return to_dataset(self)
 
     @classmethod
     def load(cls, folder: Path | str, *, verify: bool = False) -> "ExemplarSet":

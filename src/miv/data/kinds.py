@@ -1,8 +1,6 @@
 """The kinds of instance: image, text and features. A new kind is one class, registered in ``KINDS``."""
 
 import hashlib
-import io
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from miv.data.columns import as_strings, describe
 from miv.errors import MIVError, unknown_name
@@ -19,12 +16,9 @@ from miv.files.images import IMAGE_SUFFIXES, ImageForm
 from miv.files.instances import check_text, check_vector, is_file, read_text_file, read_vectors_file, short
 from miv.files.tables import is_list, parse_json, separator_hint
 
-_TEXT_BINS = 2048
-_IMAGE_SIDE = 16
-
 
 class Kind(ABC):
-    """What the package must know about a kind of instance: to parse, check, describe, store and compare it."""
+    """What the package must know about a kind of instance: to parse, check, describe and store it."""
 
     name: ClassVar[str]
     suffixes: ClassVar[frozenset[str]]  # of instance files, in lower case
@@ -34,7 +28,6 @@ class Kind(ABC):
     is_vector: ClassVar[bool] = False  # is numbers already, without a file or a form
     is_array: ClassVar[bool] = True  # many are one NumPy array; otherwise an object array of strings
     has_form: ClassVar[bool] = False  # has a size and a mode, and steps that lead there from a file
-    one_scale: ClassVar[bool] = True  # the numbers of a sketch are comparable with each other
 
     @abstractmethod
     def parse(self, cell: Any, folder: Path, form: ImageForm, place: str) -> Any:
@@ -55,10 +48,6 @@ class Kind(ABC):
     @abstractmethod
     def describe(self, values: NDArray[Any]) -> str:
         """Number and form of the values ``(P, ...)`` of a pool, in words."""
-
-    @abstractmethod
-    def sketch(self, value: Any) -> NDArray[np.float32]:
-        """A short vector ``(D,)``, by which similar instances are found without learning."""
 
     def describe_shape(self, shape: tuple[int, ...]) -> tuple[str, str]:
         """The shape of one instance in words, and what to do if another has a different one."""
@@ -83,10 +72,6 @@ class Kind(ABC):
     def stack(self, values: Sequence[Any]) -> NDArray[Any]:
         """Join instances to the values of a pool."""
         return np.stack(values)
-
-    def plain(self, value: Any) -> Any:
-        """An instance as a cell of a Hugging Face dataset."""
-        return value.tolist()
 
     def files_in(self, folder: Path) -> list[Path]:
         """The instance files in a folder, sorted by name; hidden files and other kinds are ignored."""
@@ -150,17 +135,6 @@ class ImageKind(Kind):
     def refers_to_file(self, cell: str) -> bool:
         return True
 
-    def sketch(self, value: Any) -> NDArray[np.float32]:
-        """Sixteen by sixteen grey levels."""
-        small = Image.fromarray(np.asarray(value)).convert("L").resize((_IMAGE_SIDE, _IMAGE_SIDE), Image.Resampling.BOX)
-        return _unit(np.asarray(small, dtype=np.float32).ravel())
-
-    def plain(self, value: Any) -> dict[str, Any]:
-        """A PNG file."""
-        file = io.BytesIO()
-        Image.fromarray(np.asarray(value)).save(file, "PNG")
-        return {"bytes": file.getvalue(), "path": None}
-
 
 class TextKind(Kind):
     """Texts that are not empty."""
@@ -201,17 +175,6 @@ class TextKind(Kind):
         array[:] = values
         return array
 
-    def sketch(self, value: Any) -> NDArray[np.float32]:
-        """Counts of sequences of three bytes, hashed."""
-        padded = f"  {value.lower()}  ".encode()
-        counts = np.zeros(_TEXT_BINS, dtype=np.float32)
-        for start in range(len(padded) - 2):
-            counts[zlib.crc32(padded[start : start + 3]) % _TEXT_BINS] += 1
-        return _unit(counts)
-
-    def plain(self, value: Any) -> str:
-        return str(value)
-
 
 class FeaturesKind(Kind):
     """Feature vectors ``(C,)``, float32."""
@@ -222,7 +185,6 @@ class FeaturesKind(Kind):
     suffixes = frozenset({".npy"})
     columns = ("vector", "path")
     cell = "a vector (a list of numbers, or the path of a .npy file)"
-    one_scale = False
 
     def parse(self, cell: Any, folder: Path, form: ImageForm, place: str) -> NDArray[np.float32]:
         if not isinstance(cell, str):
@@ -267,9 +229,6 @@ class FeaturesKind(Kind):
             row = first + int(bad.argmax())
             raise MIVError(f"The features of instance {row} are NaN or infinite. Expected finite numbers.")
 
-    def sketch(self, value: Any) -> NDArray[np.float32]:
-        return np.asarray(value, dtype=np.float32)
-
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (ImageKind(), TextKind(), FeaturesKind())}
 """All kinds of instance by name."""
@@ -313,8 +272,3 @@ def _filled(kind: Kind, cell: Any, place: str) -> str:
     if not cell.strip():
         raise MIVError(f"{place}: the cell is empty. Expected {kind.cell}.")
     return cell.strip()
-
-
-def _unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:
-    scaled: NDArray[np.float32] = vector / max(float(np.linalg.norm(vector)), 1e-12)
-    return scaled

@@ -182,11 +182,11 @@ def _check_header(columns: list[str], required: Required, place: str) -> list[st
     for column, count in Counter(columns).items():
         if count > 1:
             raise MIVError(f"{place}: the header has the column {short(column)} twice. Rename one.")
-    _require(columns, required, place)
+    require_columns(columns, required, place)
     return columns
 
 
-def _require(columns: Collection[str], required: Required, place: str) -> None:
+def require_columns(columns: Collection[str], required: Required, place: str) -> None:
     """Raise an error for a missing column, with the nearest name as a suggestion."""
     for names in required:
         names = (names,) if isinstance(names, str) else names
@@ -198,7 +198,7 @@ def _read_json_lines(path: Path, required: Required, start: RowStart) -> Iterato
     began = start
     for following, record in _json_lines(path, start):
         place = f"{path}, line {following.lines}"
-        _require(record, required, place)
+        require_columns(record, required, place)
         yield began, place, record
         began = following
 

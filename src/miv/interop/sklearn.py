@@ -50,7 +50,6 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         batch_size: number of exemplars per step.
         learning_rate: highest learning rate of the one cycle.
         pull: strength of the pull of weights toward their starting values, as in ``TrainingConfig``.
-        align_epochs: has no effect any more.
         validation_fraction: share of the exemplars to hold out for choosing the best epoch by AUROC. Exemplars of one
             query stay together. With 0, folds alone choose the recipe.
         random_state: random seed of the batches and the held-out split.
@@ -80,7 +79,6 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         batch_size: int | None = None,
         learning_rate: float | None = None,
         pull: float | None = None,
-        align_epochs: int | None = None,
         validation_fraction: float = 0.2,
         random_state: Any = None,
         verbose: bool = False,
@@ -92,7 +90,6 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.pull = pull
-        self.align_epochs = align_epochs
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.verbose = verbose
@@ -204,7 +201,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return Verifier.from_pretrained(run)
 
     def _settings(self) -> dict[str, Any]:
-        names = ("pooling", "heads", "max_epochs", "batch_size", "pull", "align_epochs")
+        names = ("pooling", "heads", "max_epochs", "batch_size", "pull")
         settings = {name: getattr(self, name) for name in names} | {
             "backbone": "features",
             "pooling_options": self.pooling_options or None,

@@ -72,7 +72,11 @@ logger = logging.getLogger(__name__)
 @register_task("claims", help="Claims with evidence sentences from JSON lines, such as Fool Me Twice.")
 @dataclass(frozen=True)
 class Claims:
-    """Claims with evidence sentences from JSON lines, one claim per line.
+    """Claims with evidence sentences from JSON lines, one claim per line, in the fields of Fool Me Twice.
+
+    ``text`` is the claim, ``retrieved_evidence`` the bag and ``gold_evidence`` the sentences that decide the claim:
+    lists of sentences, or of objects with a ``text``. A claim that shares a page or sentence with a later split is
+    dropped.
 
     Args:
         raw: folder of the files.
@@ -80,20 +84,12 @@ class Claims:
         validation_file: file with validation claims; empty to use a share of the train pages.
         test_file: file with test claims.
         validation_share: share of the train pages to use for validation if there is no validation file.
-        claim_field: field with the claim, a text.
-        evidence_field: field with the bag: a list of sentences, or of objects with a sentence_field.
-        gold_field: field with the sentences that decide the claim, in the same form.
-        sentence_field: field with the text of a sentence that is an object.
-        label_field: field with the label.
         page_field: field with the page or topic of the claim and sentences; splits share no pages.
             If empty, only claims that share a sentence are kept together.
-        group_field: field to group results by; empty for none.
         supports: label of a supported claim.
         refutes: label of a refuted claim; claims with any other label are left out.
         missing_gold: how to treat a claim without a gold sentence in its evidence: 'drop' it, or
             'add' its gold sentences to the bag.
-        shared_pages: how to treat a claim that shares a page or sentence with a later split: 'drop' or
-            'keep' it.
         round: index of the random division into train and validation.
         seed: random seed.
     """
@@ -103,17 +99,10 @@ class Claims:
     validation_file: str = ""
     test_file: str = "test.jsonl"
     validation_share: float = 0.15
-    claim_field: str = "text"
-    evidence_field: str = "retrieved_evidence"
-    gold_field: str = "gold_evidence"
-    sentence_field: str = "text"
-    label_field: str = "label"
     page_field: str = "wikipedia_page"
-    group_field: str = ""
     supports: str = "SUPPORTS"
     refutes: str = "REFUTES"
     missing_gold: Literal["drop", "add"] = "drop"
-    shared_pages: Literal["drop", "keep"] = "drop"
     round: int = 0
     seed: int = 0
 
@@ -152,7 +141,7 @@ class Claims:
         bags = []
         other, without_gold = 0, 0
         for line, row in read_json_lines(path):
-            label = text_field(row, self.label_field, path, line)
+            label = text_field(row, "label", path, line)
             if label not in (self.supports, self.refutes):
                 other += 1
                 continue
@@ -168,24 +157,23 @@ class Claims:
         return bags
 
     def _bag(self, row: dict[str, Any], supported: bool, path: Path, line: int) -> ClaimBag:
-        evidence = self._sentences(row, self.evidence_field, path, line)
-        gold = self._sentences(row, self.gold_field, path, line)
+        evidence = self._sentences(row, "retrieved_evidence", path, line)
+        gold = self._sentences(row, "gold_evidence", path, line)
         if self.missing_gold == "add":
             evidence += [sentence for sentence in gold if sentence not in evidence]
-        claim = text_field(row, self.claim_field, path, line)
+        claim = text_field(row, "text", path, line)
         page = text_field(row, self.page_field, path, line) if self.page_field else ""
-        group = text_field(row, self.group_field, path, line) if self.group_field else ""
         # A sentence retrieved twice is one instance and appears in the bag once.
         distinct = dict.fromkeys(evidence)
         sentences = [ClaimSentence((page, text), text, page, text in gold) for text in distinct if text != claim]
-        return ClaimBag(claim, page, supported, sentences, group)
+        return ClaimBag(claim, page, supported, sentences)
 
     def _sentences(self, row: dict[str, Any], field: str, path: Path, line: int) -> list[str]:
         sentences = row.get(field)
         if not isinstance(sentences, list):
             known = ", ".join(sorted(row)) or "none"
             raise bad_line(path, line, f"{field!r} must be a list of sentences; the fields are: {known}.")
-        texts = [value.get(self.sentence_field) if isinstance(value, dict) else value for value in sentences]
+        texts = [value.get("text") if isinstance(value, dict) else value for value in sentences]
         return [checked_text(text, f"a sentence in {field!r}", path, line) for text in texts]
 
     def _apart(self, bags: list[ClaimBag], name: str, held: list[ClaimBag], held_name: str) -> list[ClaimBag]:
@@ -194,9 +182,8 @@ class Claims:
         apart = [bag for bag in bags if taken.isdisjoint(_keys(bag))]
         shared = len(bags) - len(apart)
         if shared:
-            done = "dropped" if self.shared_pages == "drop" else "kept"
-            logger.warning("%d %s claims share a page or sentence with %s; %s.", shared, name, held_name, done)
-        return apart if self.shared_pages == "drop" else bags
+            logger.warning("%d %s claims share a page or sentence with %s; dropped.", shared, name, held_name)
+        return apart
 
     def _divide(self, bags: list[ClaimBag]) -> tuple[list[ClaimBag], list[ClaimBag]]:
         """Train and validation, which share no page or sentence."""

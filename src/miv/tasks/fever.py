@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 import numpy as np
 
@@ -192,8 +192,6 @@ class Fever:
         train_per_label: number of train claims per label and round; 0 for all.
         max_bag: maximum number of sentences per bag; a longer bag keeps the evidence, so that a label stays true,
             and other sentences in page order.
-        shared_pages: how to treat train claims that share a page with a validation or test claim: 'keep'
-            them, as in the official split, or 'drop' them.
         round: index of the random draw of train claims; validation and test are always complete.
         seed: random seed.
     """
@@ -201,7 +199,6 @@ class Fever:
     raw: Path = Path("data/fever")
     train_per_label: int = 16_500
     max_bag: int = 47
-    shared_pages: Literal["keep", "drop"] = "keep"
     round: int = 0
     seed: int = 0
 
@@ -217,21 +214,11 @@ class Fever:
         titles = {page for rows in claims.values() for claim in rows for page in claim.evidence}
         pages = read_pages(dump, titles, progress)
         claims = {split: _with_evidence(split, rows, pages) for split, rows in claims.items()}
-        claims["train"] = self._draw_train(self._without_shared_pages(claims))
+        claims["train"] = self._draw_train(claims["train"])
         for split, rows in claims.items():
             if not rows:
                 raise MIVError(f"{raw / _FILES[split]}: no claim has its pages in {dump}. Check that they match.")
         return {split: claim_exemplars(self._bags(split, rows, pages)) for split, rows in claims.items()}
-
-    def _without_shared_pages(self, claims: dict[str, list[FeverClaim]]) -> list[FeverClaim]:
-        """Train, optionally without the claims on pages of other splits."""
-        held = {page for split in ("validation", "test") for claim in claims[split] for page in claim.evidence}
-        apart = [claim for claim in claims["train"] if held.isdisjoint(claim.evidence)]
-        shared = len(claims["train"]) - len(apart)
-        if shared:
-            done = "dropped" if self.shared_pages == "drop" else "kept, as in the official split"
-            logger.warning("train: %d claims share a page with validation or test; they are %s.", shared, done)
-        return apart if self.shared_pages == "drop" else claims["train"]
 
     def _draw_train(self, claims: list[FeverClaim]) -> list[FeverClaim]:
         """Draw ``train_per_label`` claims of each label, in random order."""

@@ -3,12 +3,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from miv.data.sources import from_arrays
+from miv.data import ExemplarSet
 from miv.errors import MIVError
 
 
 def test_equal_instances_are_stored_once() -> None:
-    exemplars = from_arrays(
+    exemplars = ExemplarSet.from_arrays(
         queries=np.array([[1.0, 0.0], [1.0, 0.0]]),
         bags=[np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[-0.0, 1.0]])],
         labels=[1, 0],
@@ -23,10 +23,10 @@ def test_equal_instances_are_stored_once() -> None:
 
 def test_images_and_texts() -> None:
     images = np.arange(2 * 4 * 4 * 3, dtype=np.uint8).reshape(2, 4, 4, 3)
-    exemplars = from_arrays(images[:1], [images], [1], [[True, False]])
+    exemplars = ExemplarSet.from_arrays(images[:1], [images], [1], [[True, False]])
     assert exemplars.pool.kind == "image"
     assert exemplars.pool.values.shape == (2, 4, 4, 3)
-    texts = from_arrays(["a"], [["b", "a", "ü"]], [0])
+    texts = ExemplarSet.from_arrays(["a"], [["b", "a", "ü"]], [0])
     assert texts.pool.values.tolist() == ["a", "b", "ü"]
 
 
@@ -52,4 +52,4 @@ def test_images_and_texts() -> None:
 )
 def test_bad_arrays_are_refused(queries: Any, bags: Any, message: str) -> None:
     with pytest.raises(MIVError, match=message):
-        from_arrays(queries, bags, [1] * len(queries))
+        ExemplarSet.from_arrays(queries, bags, [1] * len(queries))

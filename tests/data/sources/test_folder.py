@@ -100,44 +100,6 @@ def test_a_class_of_one_is_only_ever_a_distractor(tmp_path: Path) -> None:
     assert 0 in class_of(exemplars)[exemplars.bag_index]
 
 
-def test_hard_negatives_come_from_the_nearest_classes(tmp_path: Path) -> None:
-    # Two clusters of directions: classes 0, 1, 2 along one axis and 3, 4, 5 along the other.
-    rng = np.random.default_rng(0)
-    for number in range(6):
-        (tmp_path / f"c{number}").mkdir()
-        centre = np.eye(2)[number // 3] * 10
-        np.save(tmp_path / f"c{number}" / "all.npy", centre + rng.normal(0, 0.1, (10, 2)))
-    share = {}
-    for wanted in (0.0, 0.5, 1.0):
-        drawing = Drawing(400, 5, 5, 5, hard_negatives=wanted, hard_classes=2)
-        exemplars = build(tmp_path, shares=ALL_TRAIN, drawing=drawing)["train"]
-        names = np.array([int(name[1:]) // 3 for name in exemplars.pool.classes])
-        distractor = ~exemplars.witness
-        near = names[exemplars.bag_index] == names[exemplars.query][exemplars.owner]
-        share[wanted] = near[distractor].mean()
-    # Of the five other classes two are near: chance is 2/5, and the easy half keeps it.
-    assert share == pytest.approx({0.0: 0.4, 0.5: 0.7, 1.0: 1.0}, abs=0.05)
-
-
-@pytest.mark.parametrize("kind", ["image", "text"])
-def test_nearness_of_images_and_texts(tmp_path: Path, kind: str) -> None:
-    for number, name in enumerate(["ink1", "ink2", "paper1", "paper2"]):
-        (tmp_path / name).mkdir()
-        for member in range(4):
-            if kind == "image":
-                picture = np.full((20, 20), 5 + member + 4 * number, dtype=np.uint8)
-                picture[:, :10] += 200 * (number >= 2)
-                picture[10:] += 200 * (number < 2)
-                Image.fromarray(picture).save(tmp_path / name / f"{member}.png")
-            else:
-                word = "cats purr" if number < 2 else "dogs bark"
-                (tmp_path / name / f"{member}.txt").write_text(f"{word} {number} {member}")
-    drawing = Drawing(20, 2, 2, 2, hard_negatives=1, hard_classes=1, witnesses=1)
-    exemplars = build(tmp_path, shares=ALL_TRAIN, drawing=drawing)["train"]
-    kinds = np.array([name[:3] for name in exemplars.pool.classes])
-    assert (kinds[exemplars.bag_index] == kinds[exemplars.query][exemplars.owner]).all()
-
-
 def test_the_seed_decides_and_rounds_differ(tmp_path: Path) -> None:
     root = make_vectors(tmp_path, {f"c{number}": 6 for number in range(12)})
     first, again, other = build(root, seed=3), build(root, seed=3), build(root, seed=3, round=1)
@@ -199,8 +161,7 @@ def test_copies_count_once_and_contradictions_are_left_out(tmp_path: Path, warne
 def test_classes_whose_instances_are_all_left_out(tmp_path: Path) -> None:
     root = make_vectors(tmp_path, {"a": 2, "b": 4, "c": 4})
     shutil.copytree(root / "a", root / "twin")
-    hard = Drawing(20, 2, 2, 2, hard_negatives=1.0, hard_classes=3)
-    assert set(build(root, shares=ALL_TRAIN, drawing=hard)["train"].pool.classes) == {"b", "c"}
+    assert set(build(root, shares=ALL_TRAIN, drawing=Drawing(20, 2, 2, 2))["train"].pool.classes) == {"b", "c"}
     for name in "bc":
         shutil.rmtree(root / name)
     with pytest.raises(MIVError, match="Every instance is in more than one class"):
@@ -357,8 +318,6 @@ def test_too_few_classes_or_instances_say_what_to_do(tmp_path: Path) -> None:
         {"bag_mean": 30, "bag_max": 20},
         {"witness_rate": float("nan")},
         {"witnesses": 6},
-        {"hard_negatives": 1.5},
-        {"hard_classes": 0},
     ],
 )
 def test_impossible_options_are_refused(options: dict[str, Any]) -> None:

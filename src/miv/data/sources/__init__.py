@@ -1,6 +1,5 @@
 """Your own data as exemplars: from one folder per class, a table, arrays, or a Hugging Face dataset."""
 
-from miv.data.sources.arrays import from_arrays
 from miv.data.sources.drawing import Drawing
 from miv.data.sources.folder import FromFolder, splits_from_folder
 from miv.data.sources.table import Columns, FromTable, splits_from_table
@@ -14,7 +13,6 @@ __all__ = [
     "FromTable",
     "ImageForm",
     "Shares",
-    "from_arrays",
     "splits_from_folder",
     "splits_from_table",
 ]

@@ -10,29 +10,9 @@ from numpy.typing import NDArray
 
 from miv.data import csr
 from miv.data.exemplars import ExemplarSet
-from miv.data.kinds import KINDS
 from miv.data.pool import InstancePool
 from miv.errors import MIVError, warn
 from miv.runtime import Progress
-
-# Find similar classes without learning, as a source of hard negatives.
-
-
-def nearest_classes(pool: InstancePool, members: Sequence[NDArray[np.int64]], count: int) -> list[NDArray[np.int64]]:
-    """For each of ``K`` classes of pool indices, the ``count`` others with the nearest mean sketch, nearest first."""
-    kind = KINDS[pool.kind]
-    centres = np.stack([np.mean([kind.sketch(pool.values[i]) for i in indices], axis=0) for indices in members])
-    centres -= centres.mean(axis=0)
-    if not kind.one_scale:
-        centres /= np.maximum(centres.std(axis=0), 1e-12)
-    centres /= np.maximum(np.linalg.norm(centres, axis=1, keepdims=True), 1e-12)  # (K, D)
-    neighbours = []
-    for number, centre in enumerate(centres):
-        likeness = centres @ centre  # (K,)
-        likeness[number] = -np.inf
-        neighbours.append(np.argsort(-likeness, kind="stable")[: min(count, len(centres) - 1)])
-    return neighbours
-
 
 _MOST_BYTES = 8 << 30
 _MOST_REFERENCES = 1000
@@ -56,8 +36,6 @@ class Drawing:
         bag_max: maximum bag size.
         witness_rate: share of witnesses in a positive bag; there is always at least one.
         witnesses: exact number of witnesses per positive bag, instead of a rate.
-        hard_negatives: share of the distractors drawn from the classes most similar to the query's.
-        hard_classes: number of classes to draw hard negatives from.
         references_per_query: number of reference instances of the query's class, the query among them; fewer in a
             small class, because one instance is left as a witness.
     """
@@ -70,8 +48,6 @@ class Drawing:
     witnesses: int | None = field(
         default=None, metadata={"name": "witness_count", "flags": ("--witness-count", "--witnesses")}
     )
-    hard_negatives: float = 0.0
-    hard_classes: int = 5
     references_per_query: int = field(default=1, metadata={"least": 1})
 
     def __post_init__(self) -> None:
@@ -85,8 +61,6 @@ class Drawing:
             raise MIVError(f"The witness rate is {self.witness_rate:g}. Expected a number above 0 and at most 1.")
         if self.witnesses is not None:
             _check_range("number of witnesses", self.witnesses, 1, smallest)
-        _check_range("share of hard negatives", self.hard_negatives, 0, 1)
-        _check_range("number of hard classes", self.hard_classes, 1)
         _check_range("number of references per query", self.references_per_query, 1, _MOST_REFERENCES)
         needed = self.exemplars * (8 * self.bag_mean + _BYTES_PER_EXEMPLAR)
         if needed > _MOST_BYTES:
@@ -118,7 +92,7 @@ class Drawing:
         """
         if not members:
             raise MIVError(f"The split {split} has no instances left. Add instances, or use another seed.")
-        classes = _Classes(pool, members, self, imitated or {})
+        classes = _Classes(members, imitated or {})
         self._check_enough(classes, split)
         references: list[NDArray[np.int64]] = []
         bags: list[NDArray[np.int64]] = []
@@ -175,13 +149,7 @@ class Drawing:
 class _Classes:
     """The instances of a split, sorted by class: all other classes are then two slices of one array."""
 
-    def __init__(
-        self,
-        pool: InstancePool,
-        members: Mapping[str, NDArray[np.int64]],
-        drawing: Drawing,
-        imitated: Mapping[str, str],
-    ) -> None:
+    def __init__(self, members: Mapping[str, NDArray[np.int64]], imitated: Mapping[str, str]) -> None:
         groups: Sequence[NDArray[np.int64]] = list(members.values())
         ptr = csr.borders([len(group) for group in groups])
         sizes = np.diff(ptr)
@@ -194,11 +162,6 @@ class _Classes:
         self.query_places = np.flatnonzero((sizes >= 2)[self._class_of] & ~is_forged[self._class_of])
         forged = {genuine: members[name] for name, genuine in imitated.items() if name in members}
         self._forged = [forged.get(name, self.flat[:0]) for name in members]
-        self._hard_share = drawing.hard_negatives
-        self._near: list[NDArray[np.int64]] = []  # for each class, the pool indices of similar classes
-        if drawing.hard_negatives:
-            for others in nearest_classes(pool, groups, drawing.hard_classes):
-                self._near.append(np.concatenate([groups[other] for other in others]))
 
     def more_references(self, place: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """The places of at most ``count`` other instances of the class; at least one is left as a witness."""
@@ -222,25 +185,13 @@ class _Classes:
     def distractors(
         self, place: int, count: int, rng: np.random.Generator, forged: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Exactly ``count`` instances of other classes: ``forged``, and a wanted share from the nearest classes."""
-        hard = self._hard(place, _round_at_random(self._hard_share * (count - len(forged)), rng), rng)
-        if len(forged):
-            hard = np.append(forged, np.setdiff1d(hard, forged))
+        """Exactly ``count`` instances of other classes, ``forged`` among them."""
+        rng.random()  # so that the same seed gives the same sets as before
         start, stop = self._borders[self._class_of[place]]
         others = len(self.flat) - (stop - start)
         chosen = rng.choice(others, count, replace=False)
-        easy = self.flat[chosen + (stop - start) * (chosen >= start)]
-        if not len(hard):
-            return easy
-        taken = set(hard.tolist())
-        filling = [index for index in easy.tolist() if index not in taken]
-        return np.append(hard, np.array(filling[: count - len(hard)], dtype=np.int64))
-
-    def _hard(self, place: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        if not count:
-            return self.flat[:0]
-        candidates = self._near[self._class_of[place]]
-        return candidates[rng.choice(len(candidates), min(count, len(candidates)), replace=False)]
+        drawn = self.flat[chosen + (stop - start) * (chosen >= start)]
+        return np.append(forged, drawn[~np.isin(drawn, forged)][: count - len(forged)])
 
 
 def _check_range(what: str, value: float, least: float, most: float = math.inf) -> None:

@@ -1,7 +1,6 @@
 """Exemplars from one folder per class: ``root/<class>/`` with images, texts or feature vectors."""
 
 import os
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from os import PathLike
@@ -126,7 +125,7 @@ SplitFoldersBy = Literal["class", "parent"]
 
 @dataclass(frozen=True)
 class FromFolder:
-    r"""Exemplars from a folder with one subfolder per class.
+    """Exemplars from a folder with one subfolder per class.
 
     Every file is one instance; a ``.npy`` file of shape ``(N, C)`` is ``N`` of them. Equal instances of one
     class count once; an instance in several classes is left out. Both print a warning. If ``root`` contains some of
@@ -138,8 +137,6 @@ class FromFolder:
         seed: random seed.
         round: index of the random draw; draws are independent.
         split_by: what to keep within one split: each class, or each parent in ROOT/<parent>/<class>/.
-        together_by: regular expression; folders whose names give the same match (its first group, if it has one) stay
-            in one split, such as '(\d+)' for 001 and 001_forg.
         forgeries: suffix of folders with forgeries, such as _forg: images in 001_forg stay in the split of 001,
             replace witnesses in its negative bags, and are never a query.
     """
@@ -151,7 +148,6 @@ class FromFolder:
     seed: int = field(default=0, metadata={"least": 0})
     round: int = field(default=0, metadata={"least": 0})
     split_by: SplitFoldersBy = "class"
-    together_by: str | None = None
     forgeries: str | None = None
 
     def __post_init__(self) -> None:
@@ -159,29 +155,15 @@ class FromFolder:
             raise unknown_name("split_by value", self.split_by, get_args(SplitFoldersBy))
         if self.forgeries is not None and not self.forgeries.strip():
             raise MIVError("The ending of folders with forgeries is empty. Expected a text such as _forg.")
-        try:
-            re.compile(self.together_by or "")
-        except (re.error, RecursionError, OverflowError) as error:
-            raise MIVError(
-                f"--together-by {self.together_by!r} is not a regular expression: {error}. Expected a pattern such as "
-                r"'(\d+)', which keeps folders with the same first number together."
-            ) from error
 
     @property
     def _unit_words(self) -> Unit:
-        """What stays in one split: each class or parent, or folders with the same match or forgeries of a class."""
-        return "classes" if self.together_by is None and self.forgeries is None else "groups of folders"
+        """What stays in one split: each class or parent, or a class with its forgeries."""
+        return "classes" if self.forgeries is None else "groups of folders"
 
     def _unit(self, folder: ClassFolder) -> str:
         """The name of what a folder is kept together with."""
-        name = folder.parent if self.split_by == "parent" else self._genuine(folder.name) or folder.name
-        if self.together_by is None:
-            return name
-        match = re.search(self.together_by, name)
-        unit = match and match[1 if match.re.groups else 0]
-        if not unit:
-            raise MIVError(f"--together-by {self.together_by!r} does not match the folder {name!r}. Rename it.")
-        return unit
+        return folder.parent if self.split_by == "parent" else self._genuine(folder.name) or folder.name
 
     def _genuine(self, name: str) -> str:
         """The class that a class of forgeries imitates; "" for any other."""
@@ -216,7 +198,7 @@ class FromFolder:
                 example = " and ".join(f"{name} ({split_of[name]})" for name in parted[0])
                 warn(
                     f"{len(parted)} pairs of classes differ only by a suffix and are in different splits, such as "
-                    f"{example}. If they belong together, use --together-by, or --forgeries."
+                    f"{example}. If they belong together, use --forgeries, or a folder per group and --split-by parent."
                 )
         pool, owner = _read_instances(self.root, folders, self.images, progress)
         members = {

@@ -5,7 +5,7 @@ from dataclasses import astuple, dataclass, field, replace
 from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,19 @@ from miv.files.tables import (
 from miv.runtime import Advance, Progress, SilentProgress, from_options
 
 # The instances in the cells of a table: given directly, or by ids of a second table.
+
+
+class Instances(Protocol):
+    """Gives the instance in a cell its number in a pool."""
+
+    def index(self, cell: Any, place: str) -> int:
+        """Return the pool index of the instance in a cell at ``place``."""
+        ...
+
+    def pool(self) -> InstancePool:
+        """All instances so far."""
+        ...
+
 
 # A path may point to an image or a vector; its suffix decides.
 _KIND_OF_COLUMN: dict[str, InstanceKind | None] = {"path": None, "text": "text", "vector": "features"}
@@ -163,7 +176,7 @@ class Columns:
 class Rows:
     """The exemplars read so far, as indices into the pool, with the other columns."""
 
-    def __init__(self, table: Path, columns: Columns) -> None:
+    def __init__(self, table: Path | str, columns: Columns) -> None:
         self._table = table
         self._columns = columns
         self._references: list[list[int]] = []
@@ -176,7 +189,7 @@ class Rows:
         self._contradictions: dict[int, str] = {}
         self._own_queries: list[str] = []
 
-    def read(self, record: dict[str, Any], place: str, source: CellInstances | InstanceTable) -> None:
+    def read(self, record: dict[str, Any], place: str, source: Instances) -> None:
         """Read one row."""
         columns = self._columns
         if not self._references:
@@ -215,7 +228,7 @@ class Rows:
         """Whether any of these rows names witnesses; if none does, they are unknown there, not absent."""
         return bool(np.array(self._marked)[rows].any())
 
-    def exemplars(self, source: CellInstances | InstanceTable) -> ExemplarSet:
+    def exemplars(self, source: Instances) -> ExemplarSet:
         """All rows as one set."""
         if not self._references:
             raise MIVError(f"{self._table}: no rows. Expected one exemplar per row.")
@@ -308,7 +321,7 @@ class FromTable:
 
     def read(self, progress: Progress) -> tuple[ExemplarSet, Rows]:
         """Read the rows of all splits as one set; also return the other columns."""
-        source: CellInstances | InstanceTable = CellInstances(self.table.parent, self.kind, self.images)
+        source: Instances = CellInstances(self.table.parent, self.kind, self.images)
         if self.instances is not None:
             with progress.step("Reading instances") as advance:
                 source = InstanceTable(self.instances, self.kind, self.images, advance)
