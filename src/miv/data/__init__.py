@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from miv.data.folder import save_set as save_set
     from miv.data.folder import save_splits as save_splits
     from miv.data.pool import InstancePool as InstancePool
-    from miv.data.sources.arrays import from_dataset as from_dataset
+    from miv.data.sources.dataset import from_dataset as from_dataset
     from miv.data.sources.folder import set_from_folder as set_from_folder
     from miv.data.sources.table import set_from_table as set_from_table
     from miv.data.splits import SPLITS as SPLITS
@@ -23,7 +23,7 @@ _HOMES = {
     "exemplars": "Exemplar ExemplarSet",
     "folder": "load_set load_split load_splits save_set save_splits",
     "pool": "InstancePool",
-    "sources.arrays": "from_dataset",
+    "sources.dataset": "from_dataset",
     "sources.folder": "set_from_folder",
     "sources.table": "set_from_table",
     "splits": "SPLITS",

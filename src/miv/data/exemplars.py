@@ -26,7 +26,7 @@ from miv.data.columns import (
     joined_references,
     list_of,
 )
-from miv.data.pool import InstancePool
+from miv.data.pool import InstancePool, pool_of
 from miv.errors import MIVError
 
 
@@ -186,8 +186,6 @@ class ExemplarSet:
         >>> len(exemplars), len(exemplars.pool), exemplars.bag(0).tolist()
         (2, 3, [1, 2])
         """
-        from miv.data.sources.arrays import pool_of
-
         pool, reference_rows, bag_rows = pool_of(queries, bags, references)
         return cls.from_lists(
             pool, None, bag_rows, labels, witnesses, groups, references=reference_rows, query_ids=query_ids

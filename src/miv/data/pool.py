@@ -229,3 +229,55 @@ class PoolBuilder:
 
     def __len__(self) -> int:
         return len(self._values)
+
+
+class ValueInstances:
+    """Collects instances in memory; the first one decides their kind, and equal ones are stored once."""
+
+    def __init__(self) -> None:
+        self._builder: PoolBuilder | None = None
+
+    def index(self, value: Any, place: str) -> int:
+        """Return the pool index of an instance."""
+        if self._builder is None:
+            shape = np.shape(value)
+            kind = "text" if isinstance(value, str) else {1: "features", 2: "image", 3: "image"}.get(len(shape))
+            if kind is None:
+                raise MIVError(f"A query has the shape {shape}. Expected a vector (C,), an image or a text.")
+            self._builder = PoolBuilder(kind)
+        return self._builder.add(KINDS[self._builder.kind].check(value, place), place)
+
+    def pool(self) -> InstancePool:
+        """All instances so far."""
+        if self._builder is None:
+            raise MIVError("There are no exemplars. Expected at least one query and its bag.")
+        return self._builder.pool()
+
+
+def pool_of(
+    queries: Any, bags: Sequence[Any], references: Sequence[Any] | None
+) -> tuple[InstancePool, list[list[int]], list[list[int]]]:
+    """Put all instances into one pool; also return the indices of the references of each exemplar, and of its bag."""
+    if queries is None and references is None:
+        raise MIVError("There are neither queries nor references. Expected one of them.")
+    lists: list[list[Any]] = [[] for _ in references or ()] if queries is None else [[query] for query in queries]
+    if references is not None:
+        if len(references) != len(lists):
+            raise MIVError(f"Got {len(lists)} queries and references of {len(references)}. Expected one list each.")
+        for number, several in enumerate(references):
+            if isinstance(several, str):
+                raise MIVError(f"The references of exemplar {number} are one text. Expected a list of texts.")
+            lists[number] += list(several)
+    if len(lists) != len(bags):
+        raise MIVError(f"Got {len(lists)} queries and {len(bags)} bags. Expected one bag per query.")
+    source = ValueInstances()
+    reference_rows, bag_rows = [], []
+    for number, (asked, bag) in enumerate(zip(lists, bags, strict=True)):
+        if isinstance(bag, str) or not len(bag):
+            raise MIVError(f"Bag {number} is {'one text' if isinstance(bag, str) else 'empty'}. Expected a list.")
+        if not asked:
+            raise MIVError(f"Exemplar {number} has no references. Expected at least one.")
+        places = [f"query {number}", *(f"query {number}, reference {place}" for place in range(1, len(asked)))]
+        reference_rows.append(list(dict.fromkeys(map(source.index, asked, places))))
+        bag_rows.append([source.index(value, f"bag {number}, instance {place}") for place, value in enumerate(bag)])
+    return source.pool(), reference_rows, bag_rows
