@@ -87,16 +87,3 @@ def test_a_table_and_json_on_a_terminal_without_utf8(
         assert not ended.value.code
         shown.append(terminal.getvalue().decode(encoding))
     assert json.loads(shown[1])[0]["run"] == str(run)
-
-
-def test_a_reader_that_is_gone_and_an_output_name_that_is_not_utf8(tmp_path: Path) -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    command = [sys.executable, "-m", "miv"]
-    done = subprocess.run([*command, "runs", "list", GOLDEN], stdout=writer, stderr=subprocess.PIPE, check=False)
-    os.close(writer)
-    assert done.stderr == b""
-    code, _, error = run_miv("data", "build", "digits-twin", "--out", f"{tmp_path}/{os.fsdecode(b'a' + bytes([255]))}")
-    assert code == 1
-    assert "is not UTF-8. Choose another name." in error
-    assert not list(tmp_path.iterdir())

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-import torch
 
 from miv import Verifier
 from miv.backbones.cnn import CompactCNN
@@ -40,15 +39,3 @@ def test_after_one_evaluation_nothing_is_embedded_again(
     run("audit", "model", "data", "--exemplars", "10", *option)
     with pytest.raises(AssertionError, match="run again"):
         run("evaluate", "model", "data", "--split", "validation", *option)  # another pool
-
-
-def test_calibrating_embeds_once_for_answers_and_shares(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    torch.manual_seed(0)
-    verifier = Verifier("baseline", "compact_cnn")
-    verifier.pooling.similarity.weight.data = torch.ones_like(verifier.pooling.similarity.weight)
-    verifier.save_pretrained("model")
-    asked = ("calibrate", "model", "data", "--witnesses", "leave_one_out", "--json")
-    first = run(*asked)
-    assert len(list(folder.glob("cache/features/*.npy"))) == 1
-    refuse_to_embed(monkeypatch)
-    assert run(*asked, "--overwrite") == first

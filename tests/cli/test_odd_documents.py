@@ -42,30 +42,6 @@ def answer(*arguments: str) -> str:
     return done.output
 
 
-def fields(document: dict[str, Any]) -> list[tuple[str, ...]]:
-    inner = [(name, key) for name, part in document.items() if isinstance(part, dict) for key in part]
-    return [*((name,) for name in document), *inner]
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::miv.errors.MIVWarning")
-@pytest.mark.parametrize("name", ["run.json", "evaluation.json", "config.json", "reference.json"])
-def test_no_field_of_any_document_ends_in_a_traceback(folder: Path, name: str) -> None:
-    path = folder / "runs" / "a" / name
-    whole = json.loads(path.read_text())
-    for place in fields(whole):
-        for odd in ODD:
-            document = json.loads(json.dumps(whole))
-            part = document if len(place) == 1 else document[place[0]]
-            part[place[-1]] = odd
-            path.write_text(json.dumps(document))
-            answer("runs", "list")
-            answer("runs", "compare", "runs/a")
-            Path("report.html").unlink(missing_ok=True)
-            if name == "run.json" and odd in (3, None):
-                answer("report", "runs/a", "--out", "report.html", "--data", "data")
-
-
 def test_one_damaged_run_does_not_hide_the_others(folder: Path) -> None:
     shutil.copytree("runs/a", "runs/b")
     Path("runs/a/run.json").write_text('{"format": "miv-run", "data": 3, "seed": 0, "done": true}')

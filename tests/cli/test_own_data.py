@@ -1,16 +1,12 @@
 """``miv data from-folder`` and ``from-table`` as a person meets them: processes, files, trouble."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-import miv
 from miv.data import load_splits
 from tests.fence.interface import run_miv
 
@@ -91,26 +87,3 @@ def test_bad_input_is_one_message_and_the_older_set_stays(tmp_path: Path, pictur
     assert_one_message(done, "bad.png")
     assert content(out) == before
     assert [entry.name for entry in tmp_path.iterdir() if ".part" in entry.name] == []
-
-
-def test_a_file_that_may_not_grow_is_told_plainly(tmp_path: Path, pictures: Path) -> None:
-    resource = pytest.importorskip("resource")
-    out = tmp_path / "out"
-    before = older_set(out, pictures)
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-
-    large = ["--size", "64x64", "--overwrite", *SMALL]
-    process = subprocess.run(
-        [sys.executable, "-m", "miv", "data", "from-folder", pictures, "--out", out, *large],
-        env={**os.environ, "PYTHONPATH": str(Path(miv.__file__).parents[1]), "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        preexec_fn=limit,
-    )
-    done = process.returncode, process.stdout, process.stderr
-    assert_one_message(done, "Could not write", str(out), "check free disk space")
-    assert content(out) == before
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["out", pictures.name]

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from miv.cli.app import app, main
+from miv.cli.app import main
 from miv.data import save_splits
 from miv.errors import MIVError
 from miv.training.config import TrainingConfig
@@ -133,35 +132,6 @@ def test_mistakes_are_named(folder: Path, arguments: list[str], message: str) ->
     assert not Path("r").exists()
 
 
-def test_a_stop_outside_the_stages_says_how_to_go_on(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = ["train", "data", "--out", "run", "--max-epochs", "1", "--align-epochs", "0", "--threads", "1"]
-    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
-        with monkeypatch.context() as patched:
-            patched.setattr("miv.training.run.evaluate", lambda *_, number=number: os.kill(os.getpid(), number))
-            patched.setattr(sys, "argv", ["miv", *command])
-            with pytest.raises(SystemExit) as ended:
-                main()
-        assert ended.value.code == code
-        assert "Stopped. Resume with the same command and --resume." in capsys.readouterr().err
-        command += ["--resume"] * (code == 130)
-    assert "test: 100 exemplars" in run(*command, "--no-baselines")
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_stop_before_the_run_began_says_that_the_same_command_starts_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int, code: int
-) -> None:
-    monkeypatch.setattr("miv.training.train.open_splits", lambda *_, **__: os.kill(os.getpid(), number))
-    monkeypatch.setattr(sys, "argv", ["miv", "train", "data", "--out", "run"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == code
-    assert capsys.readouterr().err == "Stopped before the run began. Start it with the same command.\n"
-    assert not Path("run").exists()
-
-
 def test_ctrl_c_in_another_command_says_that_it_stopped(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -170,22 +140,6 @@ def test_ctrl_c_in_another_command_says_that_it_stopped(
     with pytest.raises(SystemExit) as ended:
         main()
     assert (ended.value.code, capsys.readouterr().err) == (130, "Stopped.\n")
-
-
-def test_resuming_a_mistyped_folder_says_that_a_new_run_begins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("miv.training.train.train", interrupt)
-    done = CliRunner().invoke(app, ["train", "data", "--out", "mistyped", "--resume"])
-    assert "There is no run in mistyped to resume" in done.stderr
-
-
-def test_resuming_a_folder_that_is_not_a_run_only_says_so(folder: Path) -> None:
-    Path("notes").mkdir()
-    Path("notes/todo.txt").touch()
-    for out, problem in (("notes", "not a run: it contains 'todo.txt'"), ("notes/todo.txt", "is a file")):
-        done = CliRunner().invoke(app, ["train", "not-even-read", "--out", out, "--resume"])
-        assert isinstance(done.exception, MIVError)
-        assert problem in str(done.exception)
-        assert "new one begins" not in done.stderr
 
 
 @pytest.mark.slow

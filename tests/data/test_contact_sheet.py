@@ -56,19 +56,6 @@ def test_long_bags_keep_their_witnesses(tmp_path: Path) -> None:
     assert "and 75 more" in page
 
 
-def test_the_choice_is_seeded_and_shared_between_splits(tmp_path: Path) -> None:
-    pool = InstancePool("text", np.array(["q", "m"], dtype=object))
-    many = ExemplarSet.from_lists(pool, [0] * 100, [[1]] * 100, [0] * 97 + [1] * 3)
-
-    def chosen(seed: int) -> list[str]:
-        write_contact_sheet({"train": many, "test": many}, tmp_path / "sheet.html", exemplars=7, seed=seed)
-        return re.findall(r"exemplar (\d+)", (tmp_path / "sheet.html").read_text("utf-8"))
-
-    assert len(chosen(0)) == 4 + 3
-    assert sum(int(exemplar) >= 97 for exemplar in chosen(0)) == 2 + 2  # half are positive, rounded up
-    assert chosen(0) == chosen(0) != chosen(1)
-
-
 def test_refuses_what_it_cannot_write_and_leaves_the_older_sheet(tmp_path: Path) -> None:
     (tmp_path / "sheet.png").write_bytes(b"older")
     with pytest.raises(MIVError, match=r"ends in '.png'. Expected a name that ends in .html"):

@@ -222,22 +222,6 @@ def test_a_small_file_of_many_entries_is_refused_before_it_is_read(tmp_path: Pat
     assert memory.max_memory() < 1_000_000
 
 
-def test_a_text_of_many_rows_takes_its_place_once(tmp_path: Path) -> None:
-    folder, rows = tmp_path / "set", 400
-    texts = np.array(["x", *["y" * 500_000] * (rows - 1)], dtype=object)
-    pool = InstancePool("text", texts[:2])
-    ExemplarSet.from_lists(pool, [0], [[1]], [0]).save(folder, **ORIGIN)
-    indices = pa.array([0] + [1] * (rows - 1), pa.int32())
-    column = pa.DictionaryArray.from_arrays(indices, pa.array(texts[:2], pa.string()))
-    pq.write_table(pa.table({"text": column}), folder / "pool.parquet", store_schema=False)
-    change_manifest(folder, instances=rows)
-    rehash(folder)
-    with counted_memory() as memory:
-        loaded = ExemplarSet.load(folder)
-    assert (loaded.pool.values == texts).all()
-    assert memory.max_memory() < 20_000_000  # and not 200 MB
-
-
 def test_a_column_that_unpacks_to_far_more_than_its_file_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

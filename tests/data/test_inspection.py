@@ -1,13 +1,10 @@
 """Audits and sheets look at every reference of a query."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from miv import ExemplarSet, InstancePool
 from miv.data.inspection import audit, same_exemplar, set_statistics
-from miv.data.sheet import write_contact_sheet
 
 # Instances 0 and 3 are the same text, and 6 is used by nobody.
 POOL = InstancePool("text", np.array(["a", "b", "c", "a", "d", "e", "f"], dtype=object), np.array(list("xxyyzzz")))
@@ -90,14 +87,6 @@ def test_finds_classes_and_instances_that_two_splits_share() -> None:
     }
 
 
-def test_lists_only_the_first_examples() -> None:
-    exemplars = ExemplarSet.from_lists(AUDITED_POOL, [0] * 9, [[0]] * 9, [1] * 9)
-    assert findings(train=exemplars)["query_in_bag", "train"] == (
-        9,
-        ["exemplar 0: instance 0", "exemplar 1: instance 0", "exemplar 2: instance 0"],
-    )
-
-
 def test_finds_twins_in_different_splits() -> None:
     def of(*names: str) -> ExemplarSet:
         pool = InstancePool("text", np.array([f"text of {name}" for name in names], object), np.array(names, object))
@@ -131,10 +120,3 @@ def test_exemplars_with_other_references_are_others() -> None:
         InstancePool("image", images), None, [[3]] * 3, [1, 0, 1], references=[[0, 1], [0, 2], [1, 0]]
     )
     assert same_exemplar(exemplars).tolist() == [0, 1, 0]
-
-
-def test_the_sheet_shows_all_references_and_their_files(tmp_path: Path) -> None:
-    write_contact_sheet({"train": referenced([[0, 1], [2]])}, tmp_path / "sheet.html")
-    page = (tmp_path / "sheet.html").read_text()
-    assert page.count("<img") == 7  # three references and four members
-    assert "instance 1, 1.png" in page

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from lightning.fabric.utilities import move_data_to_device
 from torch.utils.data import DataLoader
 
-from miv import Bags, ExemplarSet, InstancePool, MIVError, Verifier, collate_exemplars
+from miv import ExemplarSet, InstancePool, MIVError, Verifier, collate_exemplars
 
 VECTORS = np.arange(8, dtype=np.float32).reshape(4, 2)
 SET = ExemplarSet.from_lists(InstancePool("features", VECTORS), [0, 3, 1], [[1, 2], [0], [2, 3, 0]], labels=[1, 0, 1])
@@ -34,13 +33,6 @@ def test_a_data_loader_makes_batches(workers: int) -> None:
     assert (first.label.tolist(), len(second.bags)) == ([1, 0], 1)
 
 
-def test_lightning_moves_a_batch() -> None:
-    batch = collate_exemplars(list(SET))
-    moved = move_data_to_device(batch, torch.device("meta"))
-    assert isinstance(moved.bags, Bags)
-    assert {moved.query.device, moved.bags.device, moved.bags.ptr.device, moved.label.device} == {torch.device("meta")}
-
-
 def test_images_are_prepared_for_the_backbone() -> None:
     images = np.random.default_rng(0).integers(0, 256, (4, 6, 6), dtype=np.uint8)
     exemplars = ExemplarSet.from_lists(InstancePool("image", images), [0], [[1, 2, 3]], labels=[1])
@@ -58,15 +50,6 @@ def test_texts_need_to_be_prepared() -> None:
         collate_exemplars([exemplars[0]])
     lengths = partial(collate_exemplars, prepare=lambda values: torch.tensor([[float(len(text))] for text in values]))
     assert lengths([exemplars[0]]).bags.values.flatten().tolist() == [5, 13]
-
-
-def test_strings_of_numpy_are_strings() -> None:
-    texts = np.array([np.str_("a"), "b"], dtype=object)
-    pool = InstancePool("text", texts, classes=np.array(["x", np.str_("y")], dtype=object))
-    assert [type(text) for text in pool.values] == [str, str]
-    assert pool.fingerprint == InstancePool("text", np.array(["a", "b"], dtype=object)).fingerprint
-    with pytest.raises(MIVError, match=r"values\[1\] is a int. Expected a string"):
-        InstancePool("text", np.array([np.str_("a"), 3], dtype=object))
 
 
 def test_a_set_says_in_one_line_what_it_is() -> None:

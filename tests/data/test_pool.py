@@ -3,10 +3,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
-from miv import Bags, ExemplarSet, InstancePool, MIVError, Verifier
+from miv import ExemplarSet, InstancePool, MIVError, Verifier
 from miv.data import pool as pool_module
 
 
@@ -82,9 +81,3 @@ def test_a_mask_is_not_dropped() -> None:
     with pytest.raises(MIVError, match=r"1 masked entries. Fill them"):
         Verifier("baseline", channels=2).verify([1.0, 0.0], masked)
     assert len(InstancePool("features", np.ma.array(np.ones((2, 2), np.float32)))) == 2  # nothing is masked
-
-
-@pytest.mark.parametrize("values", [torch.eye(2).to_sparse(), torch.empty(2, 2, device="meta")])
-def test_tensors_without_dense_numbers_are_refused(values: torch.Tensor) -> None:
-    with pytest.raises(MIVError, match="Expected a dense tensor"):
-        Bags(values, torch.tensor([0, 2]))

@@ -11,7 +11,6 @@ import pytest
 from miv import ExemplarSet, MIVError
 from miv.data import load_splits, save_splits
 from miv.data.manifest import Manifest
-from miv.files.atomic import whole_file
 from tests.data.example_sets import example_set
 
 ORIGIN: dict[str, Any] = {"builder": "test", "options": {}, "seed": None}
@@ -98,14 +97,6 @@ def test_an_older_set_is_replaced_only_when_asked(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["set"]
 
 
-def test_a_path_by_way_of_the_folder_itself_replaces_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    example_set("text").save(tmp_path / "here", **ORIGIN)
-    monkeypatch.chdir(tmp_path)
-    example_set("grey").save("here/../here", **ORIGIN, overwrite=True)
-    assert [path.name for path in tmp_path.iterdir()] == ["here"]
-    assert ExemplarSet.load("here", verify=True).pool.kind == "image"
-
-
 @pytest.mark.parametrize(("inside", "out"), [("here", "."), ("here", "../here"), ("here/train", "..")])
 def test_the_current_folder_is_not_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: str, out: str
@@ -117,27 +108,6 @@ def test_the_current_folder_is_not_replaced(
         save_splits({"train": example_set("grey")}, out, **ORIGIN, overwrite=True)
     assert content(tmp_path) == before
     assert [path.name for path in tmp_path.iterdir()] == ["here"]
-
-
-def test_a_file_is_written_by_way_of_a_link(tmp_path: Path) -> None:
-    (tmp_path / "there").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "there" / "file")
-    for text in ("first", "second"):
-        with whole_file(tmp_path / "link") as temporary:
-            temporary.write_text(text)
-    assert (tmp_path / "there" / "file").read_text() == "second"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "there"]
-
-
-def test_a_short_write_is_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    break_half_way(monkeypatch, "pool", OSError("430000 requested and 204672 written"))  # numpy's own words
-    with pytest.raises(MIVError, match=r"Could not write .*set: the disk is full"):
-        example_set("grey").save(tmp_path / "set", **ORIGIN)
-
-
-def test_a_name_that_is_too_long_is_refused_plainly(tmp_path: Path) -> None:
-    with pytest.raises(MIVError, match="File name too long"):
-        example_set("grey").save(tmp_path / ("x" * 300), **ORIGIN)
 
 
 def test_a_mapped_set_can_be_saved_over_itself(tmp_path: Path) -> None:

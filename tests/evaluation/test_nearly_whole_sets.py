@@ -1,21 +1,15 @@
 """Witness sets that hold nearly the whole bag say so: in the calibration, in its file and in every verdict."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from typer.testing import CliRunner
 
 from miv import Verifier
-from miv.cli.app import app
-from miv.data import save_splits
 from miv.evaluation import Predictions, calibrate
 from miv.evaluation.calibration_fits import shares_of_bags
 from miv.verifier.decisions import OperatingPoint
-from tests.training.tiny import tiny_sets
 
 BAGS, SIZE = 400, 5
 
@@ -54,14 +48,6 @@ def test_small_sets_and_bags_that_are_all_witnesses_are_no_cause(look: str, witn
     assert "say little" not in found.text()
 
 
-def test_a_file_from_before_has_no_such_figure(tmp_path: Path) -> None:
-    point = calibrate(answers("even")).point
-    del point.measured["witnesses"]["shares_of_bags"]
-    point.save(tmp_path)
-    assert OperatingPoint.load(tmp_path).nearly_whole_sets is None
-    assert replace(point, measured={"witnesses": [1]}).nearly_whole_sets is None
-
-
 def test_every_verdict_with_such_a_set_says_so(tmp_path: Path) -> None:
     calibrate(answers("even")).point.save(tmp_path)
     verifier = Verifier("cap_dba_l2", channels=2, start="paper").eval()
@@ -75,20 +61,3 @@ def test_every_verdict_with_such_a_set_says_so(tmp_path: Path) -> None:
     nothing = replace(verdict, witnesses=())
     assert "says little" not in str(nothing)
     assert verifier.verify([1.0, 0.0], [[1.0, 0.0]], witnesses="none").nearly_whole_sets is None
-
-
-def test_the_command_line_warns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    save_splits(tiny_sets("features"), tmp_path / "data", builder="test", options={}, seed=0)
-    torch.manual_seed(0)
-    verifier = Verifier("gabmil", channels=8)  # its attention does not see the query
-    verifier.pooling.similarity.weight.data = torch.ones(8)
-    verifier.save_pretrained("model")
-    asked = ["calibrate", "model", "data", "--epsilon", "0.1"]
-    assert "so they are not informative" in CliRunner().invoke(app, asked).stdout
-    done = CliRunner().invoke(app, [*asked, "--json", "--overwrite"])
-    assert "so they are not informative" in done.stderr
-    assert json.loads(done.stdout)["measured"]["witnesses"]["shares_of_bags"]["marked"] > 0.8
-    Path("pairs.jsonl").write_text(json.dumps({"query": [1.0] * 8, "bag": [[1.0] * 8, [0.0] * 8]}))
-    said = CliRunner().invoke(app, ["verify", "model", "--bags", "pairs.jsonl", "--out", "out.csv"]).stderr
-    assert "The witness sets are not informative" in said

@@ -1,6 +1,4 @@
-import tempfile
 from dataclasses import fields
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from miv import ExemplarSet, InstancePool, MIVError
 from miv.evaluation import Predictions
@@ -99,25 +95,3 @@ def test_a_group_that_no_file_can_hold_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MIVError, match="surrogate"):
         Predictions([1.0], [1], [0, 1], group=["\ud800"]).save(tmp_path / "file")
     assert list(tmp_path.iterdir()) == []
-
-
-@cache
-def saved() -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        example_predictions(8).save(Path(folder) / "file")
-        return (Path(folder) / "file").read_bytes()
-
-
-@given(st.integers(0, 2**16), st.binary(min_size=1, max_size=4), st.booleans())
-@settings(max_examples=200)
-def test_a_damaged_file_is_refused_or_harmless(place: int, other: bytes, cut: bool) -> None:
-    place %= len(saved())
-    damaged = saved()[:place] + (b"" if cut else other + saved()[place + len(other) :])
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "file"
-        path.write_bytes(damaged)
-        try:
-            found = Predictions.load(path)
-        except MIVError:
-            return
-        assert len(found) == len(found.label)

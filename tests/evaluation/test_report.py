@@ -23,7 +23,6 @@ from miv.evaluation.report_data import (
     choose_exemplars,
     error_confidence,
     gallery,
-    shown_members,
 )
 from miv.evaluation.verifier_audit import reasons
 from miv.verifier.decisions import OperatingPoint
@@ -132,19 +131,6 @@ def test_most_confident_errors_come_first() -> None:
     one = source(models=1)
     assert error_confidence(one)[0] < 0  # its only model is right
     assert choose_exemplars(one, 4).tolist() == [2, 3, 1, 0]  # of the right ones, -1.0 is nearer to a mistake than 2.0
-
-
-def test_of_a_long_bag_witnesses_and_the_highest_attention_are_shown() -> None:
-    size = 3 * SHOWN_MEMBERS
-    given = source("features")
-    witness = np.zeros(size, bool)
-    witness[-1] = True
-    bag = ExemplarSet.from_lists(given.exemplars.pool, [0], [[1] * size], [1], [witness])
-    attention = np.linspace(2, 0, size) / size
-    model = ReportModel("one", Predictions.of(bag, [1.0], attention), OperatingPoint(), {}, {})
-    long = ReportSource("data", "test", bag, [model])
-    assert shown_members(long, 0).tolist() == [*range(SHOWN_MEMBERS - 1), size - 1]
-    assert gallery(long, 5)["size"] == [size]
 
 
 def test_a_page_that_cannot_show_all_witnesses_still_knows_them_and_where_each_model_looked() -> None:

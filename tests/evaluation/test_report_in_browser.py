@@ -6,12 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from miv.data import ExemplarSet
-from miv.evaluation import Predictions, ReportModel, ReportSource, write_report
-from miv.verifier.decisions import OperatingPoint
+from miv.evaluation import write_report
 from tests.evaluation.report_examples import HOSTILE, source
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -86,39 +83,6 @@ def test_filters_and_keys(browser: Any, tmp_path: Path) -> None:
             "e.getAttribute('aria-label') || '')(document.activeElement)"
         ))  # fmt: skip
     assert all(names)
-    assert said == []
-
-
-@pytest.mark.parametrize("width", [1600, 390])
-def test_a_table_is_a_stop_of_the_tab_key_while_it_scrolls(browser: Any, width: int, tmp_path: Path) -> None:
-    write_report(source(), tmp_path / "report.html")
-    page, said = opened(browser, tmp_path / "report.html", width)
-    page.evaluate("for (const more of document.querySelectorAll('details')) more.open = true")
-    scrolled = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length"
-    page.wait_for_function(f"document.querySelectorAll('.scroll[tabindex]').length === {scrolled}")
-    stops = page.locator(".scroll[tabindex='0']")
-    assert (stops.count() > 0) == (width == 390)
-    for number in range(stops.count()):
-        assert stops.nth(number).get_attribute("role") == "region"
-        assert stops.nth(number).get_attribute("aria-label")
-    page.set_viewport_size({"width": 1600, "height": 800})
-    page.wait_for_function("document.querySelectorAll('.scroll[tabindex]').length === 0")
-    assert said == []
-
-
-def test_of_a_long_bag_the_page_says_what_it_does_not_show(browser: Any, tmp_path: Path) -> None:
-    """Forty witnesses of fifty instances; the model looks most at one that is none."""
-    pool = source("features").exemplars.pool
-    exemplars = ExemplarSet.from_lists(pool, [0], [[1] * 50], [1], [np.arange(50) < 40])
-    attention = np.where(np.arange(50) == 49, 0.1, 0.9 / 49)
-    answers = Predictions.of(exemplars, [1.0], attention)
-    model = ReportModel("one", answers, OperatingPoint(), {}, {})
-    write_report(ReportSource("data", "test", exemplars, [model]), tmp_path / "report.html")
-    page, said = opened(browser, tmp_path / "report.html")
-    card = page.locator("#cards article").first
-    assert "40 witnesses · bag of 50" in card.inner_text()
-    assert card.locator(".more").inner_text() == "and 18 more, 9 witnesses among them"
-    assert "not for the right reason" in card.locator(".reason").inner_text()
     assert said == []
 
 

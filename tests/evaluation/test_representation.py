@@ -8,8 +8,6 @@ from matplotlib.colors import hsv_to_rgb
 from numpy.typing import NDArray
 
 from miv import ExemplarSet, InstancePool
-from miv.backbones.cache import embed_pool
-from miv.evaluation import baselines
 from miv.evaluation.baselines import candidates_for, choose_backbone
 from miv.training.auto import choose
 
@@ -95,21 +93,3 @@ def test_grey_images_use_hog_without_a_comparison() -> None:
     colour = of_pictures("shape")
     grey = bags_of(InstancePool("image", colour.pool.values[..., 0].copy()))
     assert choose_backbone(grey, candidates_for(grey)) == ("hog", {})
-
-
-def test_the_whole_pool_is_embedded_unless_the_sample_needs_less_than_half(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    train = of_pictures("colour")
-    pools = []
-
-    def remember(backbone: object, pool: InstancePool, *others: object) -> NDArray[np.float32]:
-        pools.append(pool)
-        return embed_pool(backbone, pool, *others)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(baselines, "embed_pool", remember)
-    choose_backbone(train, candidates_for(train), tmp_path)
-    assert pools == [train.pool] * 3
-    monkeypatch.setattr(baselines, "MOST_EXEMPLARS", 10)
-    choose_backbone(train, candidates_for(train), tmp_path)
-    assert all(len(pool) <= 60 for pool in pools[3:])  # ten queries and their bags of five

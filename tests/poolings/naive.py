@@ -194,12 +194,6 @@ def bi_lstm(w: Weights, options: dict[str, Any], query: Array, bag: Array) -> Re
     return query, linear(w, "to_output", states), None
 
 
-def place_code(n: int, size: int) -> Array:
-    """Cosines of the relative position, and the nearness to both ends."""
-    waves = [math.cos(math.pi * wave * (n + 0.5) / size) for wave in range(1, 7)]
-    return np.array([*waves, 1 / (1 + n), 1 / (size - n)])
-
-
 def cap(score: Callable[[Weights, Array, Array, slice, Array], float]) -> Callable[..., Result]:
     """Equation 8, for a ``score(weights, projected query, projected target, channels of the head, bag)``."""
 
@@ -227,12 +221,7 @@ def cap(score: Callable[[Weights, Array, Array, slice, Array], float]) -> Callab
         for j in range(heads):
             part = slice(j * size, (j + 1) * size)
             sharpness = float(w["sharpness"][j]) if "sharpness" in w else 1.0
-            scores = []
-            for n, t in enumerate(bag):
-                place = place_code(n, len(bag)) if options.get("order") == "position" else np.zeros(8)
-                key = project(t) + (place @ w["position.key"] if place.any() else 0)
-                bias = 10 * float(place @ w["position.score"][:, j]) if place.any() else 0.0
-                scores.append(sharpness * (score(w, project(query), key, part, bag) + bias))
+            scores = [sharpness * score(w, project(query), project(t), part, bag) for t in bag]
             attention = softmax(scores)
             bags.append(weighted(attention, [value(t, part) for t in bag]))
             queries.append(value(query, part))

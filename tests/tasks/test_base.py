@@ -184,10 +184,3 @@ def test_sets_in_the_cache_are_not_built_again(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr("miv.tasks.digits_twin.SyntheticDigits.build", built_again)
     assert digits(tmp_path) == first
-
-
-def test_sets_that_cannot_be_stored_are_used_all_the_same(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("not a folder")
-    with pytest.warns(MIVWarning, match="cannot be written"):
-        fingerprints = digits(tmp_path / "file" / "cache")
-    assert fingerprints == digits(tmp_path / "cache")

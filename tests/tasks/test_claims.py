@@ -1,5 +1,4 @@
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,6 @@ from miv.errors import MIVError
 from miv.runtime import SilentProgress
 from miv.tasks.base import create_task
 from miv.tasks.claims import Claims
-
-SHARED = Path(os.environ.get("MIV_SHARED_DIR", Path(__file__).parents[3] / "shared")) / "data" / "fm2"
-SHARED_DEV = SHARED.parent / "fever-dev"
-real_data = pytest.mark.skipif(not SHARED.exists(), reason="needs the real files")
 
 
 def claim_row(page: str, number: int, **change: Any) -> dict[str, Any]:
@@ -179,36 +174,7 @@ def test_bad_files(raw: Path, rows: list[dict[str, Any]], options: dict[str, Any
         build(raw, **options)
 
 
-@real_data
-def test_fool_me_twice() -> None:
-    sets = build(SHARED, train_file="dev.jsonl")
-    check_properties(sets)
-    assert len(sets["train"]) + len(sets["validation"]) == 1169
-    assert len(sets["test"]) == 1380
-    assert sets["test"].label.sum() == 681
-    assert sets["test"].bag_sizes.min() == 2
-    assert sets["test"].bag_sizes.max() == 12
-
-
 # fever-dev: three files, whose splits are given.
-
-
-def build_dev(raw: Path) -> dict[str, ExemplarSet]:
-    return create_task("fever-dev", raw=raw).build(SilentProgress())
-
-
-@pytest.mark.skipif(not SHARED_DEV.exists(), reason="needs the real files")
-def test_the_real_files_of_fever_dev() -> None:
-    sets = build_dev(SHARED_DEV)
-    # Two train claims are their own gold sentence, which is no member of the bag.
-    assert {split: len(some) for split, some in sets.items()} == {"train": 9173, "validation": 1310, "test": 2604}
-    texts = {split: set(some.pool.values) for split, some in sets.items()}
-    assert texts["train"].isdisjoint(texts["validation"] | texts["test"])
-    assert texts["validation"].isdisjoint(texts["test"])
-    for some in sets.values():
-        assert 0.48 < some.label.mean() < 0.52
-        assert some.bag_sizes.min() == 5
-    assert sets["test"].bag_sizes.mean() == pytest.approx(11.6075, abs=1e-4)
 
 
 # evidence: claims with and without their evidence.

@@ -296,19 +296,6 @@ def test_what_is_written_is_read(folder: Path, array: NDArray[Any], compressed: 
     np.testing.assert_array_equal(array_read, array)
 
 
-@given(content=st.binary(max_size=80), compressed=st.booleans())
-@settings(max_examples=200, deadline=None)
-def test_any_bytes_are_read_or_refused_with_the_file_named(folder: Path, content: bytes, compressed: bool) -> None:
-    path = folder / "any bytes ü"
-    path.write_bytes(gzip.compress(content) if compressed else content)
-    refusal = str(path)
-    try:
-        read_idx(path)
-    except MIVError as error:
-        refusal = str(error)
-    assert str(path) in refusal
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 from benchmarks.twins import TWINS, nearest_neighbour
-from hypothesis import given
-from hypothesis import strategies as st
 
 from miv.data import ExemplarSet
 from miv.runtime import SilentProgress
 from miv.tasks import create_task
-from miv.tasks.digits_twin import Glyph, Hands, ink, trace
+from miv.tasks.digits_twin import Hands
 from tests.tasks.test_contract import SMALL
 
 
@@ -71,34 +69,3 @@ def test_digits_are_placed_as_in_mnist() -> None:
     assert np.maximum(tall, wide).min() >= 17
     assert np.maximum(tall, wide).max() <= 22
     assert 0.08 < (images > 127).mean() < 0.2  # QMNIST: 0.13
-
-
-def test_a_smooth_stroke_still_passes_through_its_control_points() -> None:
-    bow = Glyph.from_strokes([(0, 0), (1, 1), (2, 0)])
-    places, _ = trace(bow, bow.points[None], np.ones(1, np.float32), samples=40)
-    for point in bow.points:
-        assert np.linalg.norm(places[0] - point, axis=1).min() < 1e-6
-    straight, _ = trace(bow, bow.points[None], np.zeros(1, np.float32), samples=40)
-    assert np.abs(places - straight).max() > 0.05
-
-
-@given(
-    st.lists(st.tuples(st.floats(-3, 12), st.floats(-3, 9), st.floats(0.3, 2.5)), min_size=1, max_size=6),
-    st.integers(1, 3),
-)
-def test_ink_is_the_distance_to_the_nearest_rim(discs: list[tuple[float, float, float]], drawings: int) -> None:
-    height, width = 6, 9
-    places = np.array([[disc[:2] for disc in discs]] * drawings, np.float32)
-    places += np.arange(drawings, dtype=np.float32)[:, None, None]  # each drawing elsewhere
-    radius = np.array([[disc[2] for disc in discs]] * drawings, np.float32)
-    got = ink(places, radius, height, width)
-    for drawing in range(drawings):
-        for y in range(height):
-            for x in range(width):
-                depth = max(
-                    r - np.hypot(x - px, y - py) for (px, py), r in zip(places[drawing], radius[drawing], strict=True)
-                )
-                if depth > -0.5:  # farther out nothing is drawn, and the exact distance does not matter
-                    assert got[drawing, y, x] == pytest.approx(depth, abs=1e-4)
-                else:
-                    assert got[drawing, y, x] <= -0.4999

@@ -43,12 +43,6 @@ def test_titles_with_quotes_and_backslashes(tmp_path: Path) -> None:
     assert sorted(read(tmp_path, *titles)) == sorted(titles)
 
 
-def test_another_order_of_fields_and_windows_line_ends(tmp_path: Path) -> None:
-    page = {"lines": "0\tHail is ice .", "id": "Hail"}
-    (tmp_path / "wiki-001.jsonl").write_bytes(f"{json.dumps(page)}\r\n{json.dumps(SNOW)}\r\n".encode())
-    assert sorted(read(tmp_path, "Hail", "Snow")) == ["Hail", "Snow"]
-
-
 def test_a_zip_archive_is_read_as_a_stream(tmp_path: Path) -> None:
     path = write(tmp_path / "wiki-001.jsonl", SNOW)
     with zipfile.ZipFile(tmp_path / "wiki-pages.zip", "w", zipfile.ZIP_DEFLATED) as archive:
@@ -115,20 +109,6 @@ def test_nothing_there(tmp_path: Path) -> None:
         read(tmp_path, "Snow")
     with pytest.raises(MIVError, match="There is no wiki dump"):
         read(tmp_path / "none", "Snow")
-
-
-@given(content=st.binary(max_size=100), start=st.sampled_from([b"", b'{"id": "', b'{"id": "Snow", "lines": "']))
-@settings(max_examples=200, deadline=None)
-def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes, start: bytes) -> None:
-    folder = tmp_path_factory.getbasetemp()
-    path = folder / "wiki-fuzz.jsonl"
-    path.write_bytes(start + content)
-    refusal = "wiki-fuzz.jsonl, line"
-    try:
-        read(folder, "Snow")
-    except MIVError as error:
-        refusal = str(error)
-    assert "wiki-fuzz.jsonl, line" in refusal
 
 
 @given(
