@@ -11,21 +11,28 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import judge_sets as sets  # type: ignore[import-not-found]
 import numpy as np
 from judge_plain import (  # type: ignore[import-not-found]
+    OUTCOMES,
     Cached,
     Judgement,
     balanced_accuracy,
     blend,
+    candidates,
+    held_out_outcomes,
     judged,
+    limits,
+    outcomes,
     plain_scores,
 )
 from judge_sets import Cases
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
+from tools.judge_rules import LABELS
 from tools.judge_shipping import load
 
 TRUE_RATE = 0.64  # of supported claims; how many others does the same threshold accept?
@@ -80,60 +87,64 @@ class Report:
             for method, scores in {"judge": self.scores(cases), **plain_scores(cases)}.items()
         }
         for control, some in (
-            ("claim only", [sets.Case(case.query, ("",), case.label) for case in cases]),
+            ("claim only", [replace(case, targets=("",)) for case in cases]),
             ("random evidence", sets.random_evidence(cases)),
+            *by_length(cases),
         ):
             truth = [case.supported for case in some]
             self.add(f"{name}: {control}", len(some), "judge", "auroc", roc_auc_score(truth, self.scores(some)))
+        changed = sets.changed_claims(cases)
         refuted = [case for case in cases if not case.supported]
-        for control, some in {"refuted claim": refuted, **sets.changed_claims(cases)}.items():
+        for control, some in {"refuted claim": refuted, **changed}.items():
             for method, scores in {"judge": self.scores(some), **plain_scores(some)}.items():
                 share = np.mean(scores >= threshold[method])
                 self.add(f"{name}: {control}", len(some), method, "accepted_at_64", share)
-        judgement = [(control, judged(self.judge, some, self.most)) for control, some in outcomes(cases)]
-        for control, own in judgement:
-            for number, outcome in enumerate(("supports", "contradicts", "neither")):
-                share = np.mean(own.argmax(axis=1) == number)
-                self.add(f"{name}: {control}", len(own), "judge", f"called_{outcome}", share)
-        self.stability(name, bags, threshold["judge"])
-        for third, some in by_length(cases):
-            truth = [case.supported for case in some]
-            self.add(f"{name}: {third} claims", len(some), "judge", "auroc", roc_auc_score(truth, self.scores(some)))
+        for form, some in (("gold", cases), ("whole bag", sets.whole(bags))):
+            self.outcomes(f"{name}, {form}", some, changed if form == "gold" else {})
+        self.stability(name, bags)
 
-    def stability(self, name: str, bags: list[sets.ClaimBag], threshold: float) -> None:
+    def outcomes(self, name: str, cases: Cases, changed: dict[str, Cases]) -> None:
+        """How often each outcome is the answer, by thresholds from other claims that keep ``PROMISES``."""
+        absent = [replace(case, label=LABELS.index("neither")) for case in sets.random_evidence(cases)]
+        every = {"": [*cases, *absent], **changed}
+        both = [(kind, case) for kind, some in every.items() for case in some]
+        scores = judged(self.judge, [case for _, case in both], self.most)
+        labels = np.array([case.label if not kind else -1 for kind, case in both])  # changed ones set no threshold
+        found = held_out_outcomes(scores, labels, [case.name for _, case in both])
+        kinds = np.array([kind or f"true label {LABELS[case.label]}" for kind, case in both])
+        for kind in dict.fromkeys(kinds.tolist()):
+            for number, outcome in enumerate(OUTCOMES):
+                share = np.mean(found[kinds == kind] == number)
+                self.add(f"{name}: {kind}", int((kinds == kind).sum()), "judge", f"called {outcome}", share)
+
+    def stability(self, name: str, bags: list[sets.ClaimBag]) -> None:
         """How often the outcome stays with irrelevant sentences or in another order."""
+        cases = sets.whole(bags)
+        thresholds = limits(judged(self.judge, cases, self.most), np.array([case.label for case in cases]))
         for control, one, two in (
-            ("irrelevant sentences added", sets.whole(bags), sets.irrelevant_added(bags)),
+            ("irrelevant sentences added", cases, sets.irrelevant_added(bags)),
             ("sentences in reverse", sets.in_order(bags, reverse=False), sets.in_order(bags, reverse=True)),
         ):
-            same = (self.scores(one) >= threshold) == (self.scores(two) >= threshold)
-            self.add(f"{name}: {control}", len(one), "judge", "same_outcome", same.mean())
-
-
-def outcomes(cases: Cases) -> Iterator[tuple[str, Cases]]:
-    """Supported and refuted claims, and negations of both."""
-    changed = sets.changed_claims(cases)
-    yield "supported claims", [case for case in cases if case.supported]
-    yield "refuted claims", [case for case in cases if not case.supported]
-    yield "negated true claims", changed["negated true claim"]
-    yield "negated false claims", changed["negated false claim"]
+            first, second = (outcomes(judged(self.judge, some, self.most), thresholds) for some in (one, two))
+            self.add(f"{name}: {control}", len(one), "judge", "same_outcome", np.mean(first == second))
 
 
 def by_length(cases: Cases) -> Iterator[tuple[str, Cases]]:
     """Claims with few, some and many words, a third each."""
     order = sorted(cases, key=lambda case: len(case.query.split()))
     third = len(order) // 3
-    yield from (("short", order[:third]), ("middle", order[third : 2 * third]), ("long", order[2 * third :]))
+    yield from (
+        ("short claims", order[:third]),
+        ("middle claims", order[third : 2 * third]),
+        ("long claims", order[2 * third :]),
+    )
 
 
 def with_candidates(cases: Cases, most: int) -> Cases:
     """Cases with only the targets that BM25 ranks first."""
-    from judge_plain import candidates
-    from judge_sets import Case
-
     chosen = candidates(cases, most)
     return [
-        Case(case.query, tuple(case.targets[place] for place in some), case.label, case.group, case.name)
+        replace(case, targets=tuple(case.targets[place] for place in some))
         for case, some in zip(cases, chosen, strict=True)
     ]
 
@@ -164,7 +175,10 @@ def main() -> None:
     report.compare("symmetric dev", symmetric)
     every = sets.nli(options.data / "nli/validation.jsonl.gz", options.most)
     for name in sorted({case.group for case in every}):
-        report.compare(f"{name} validation", [case for case in every if case.group == name])
+        cases = [case for case in every if case.group == name]
+        report.compare(f"{name} validation", cases)
+        right = judged(report.judge, cases, options.candidates).argmax(axis=1) == [case.label for case in cases]
+        report.add(f"{name} validation", len(cases), "judge", "accuracy", right.mean())
     bags = sets.claims(options.data, "fever", "validation", options.most)
     for name, some in (
         ("fever-dev validation", bags),

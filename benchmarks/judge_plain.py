@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from tools.judge_rules import names, numbers
+from tools.judge_rules import CONTRADICTS, SUPPORTS, names, numbers
 
 from miv import Verifier
 from miv.backbones import create_backbone
@@ -140,6 +140,37 @@ def judged(judge: Judgement, cases: Cases, most: int) -> Scores:
         scores[number] = *own[:, :2].max(axis=0), own[:, 2].min()
         first += len(some)
     return scores
+
+
+OUTCOMES = ("supported", "contradicted", "not in the sources", "unsure")
+PROMISES = (0.10, 0.03, 0.10)  # refuted claims supported; true ones contradicted; either not in the sources
+
+
+def limits(scores: Scores, labels: NDArray[np.int64]) -> Scores:
+    """The least threshold ``(3,)`` of each outcome that keeps its promise on cases ``(E, 3)`` with known labels."""
+    true, false = scores[labels == SUPPORTS], scores[labels == CONTRADICTS]
+    supported, contradicted, neither = PROMISES
+    absent = max(np.quantile(true[:, 2], 1 - neither), np.quantile(false[:, 2], 1 - neither))
+    return np.array([np.quantile(false[:, 0], 1 - supported), np.quantile(true[:, 1], 1 - contradicted), absent])
+
+
+def outcomes(scores: Scores, thresholds: Scores) -> NDArray[np.int64]:
+    """Places in ``OUTCOMES``: of those above their threshold the most probable, or unsure."""
+    passed = np.where(scores > thresholds, scores, -1.0)
+    return np.where(passed.max(axis=1) < 0, len(OUTCOMES) - 1, passed.argmax(axis=1))
+
+
+def held_out_outcomes(
+    scores: Scores, labels: NDArray[np.int64], groups: Sequence[str], seed: int = 0
+) -> NDArray[np.int64]:
+    """Outcomes of every fold of groups by the thresholds of the others."""
+    names = {name: place for place, name in enumerate(dict.fromkeys(groups))}
+    fold_of = np.random.default_rng(0).integers(0, _FOLDS, len(names))
+    fold = fold_of[[names[name] for name in groups]]
+    found = np.zeros(len(scores), np.int64)
+    for number in range(_FOLDS):
+        found[fold == number] = outcomes(scores[fold == number], limits(scores[fold != number], labels[fold != number]))
+    return found
 
 
 def balanced_accuracy(scores: Scores, truth: NDArray[np.bool_], seed: int = 0) -> float:

@@ -334,7 +334,7 @@ def make(data: Path, most_nli: int, most_claims: int, seed: int, log: Callable[.
         some = [pair for pair in pairs if pair.kind == name]
         nli += [some[place] for place in random.permutation(len(some))[: round(share * most_nli)]]
     made: list[Pair] = []
-    for name in ("fever", "fm2"):
+    for name in ("fever", "fm2") * 2:  # the draws of names, numbers and premises differ
         made += Maker(read_claims_of(data, name)["train"], name, random).pairs()
     made = list({(pair.premise, pair.hypothesis): pair for pair in made if pair.premise != pair.hypothesis}.values())
     made = balanced(made, random, log=log)

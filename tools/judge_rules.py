@@ -199,7 +199,7 @@ def _classes() -> dict[str, str]:
 
 _UNSURE_ANTONYMS = {
     *("more", "less", "most", "least", "much", "many", "one", "other", "own", "right", "left", "live", "work", "found"),
-    *("never", "some", "former", "act", "come", "go", "ever", "use"),
+    *("never", "some", "former", "act", "come", "go", "ever", "use", "write", "written"),
 }
 
 
@@ -383,6 +383,7 @@ _DETAIL = re.compile(
     r"|, (?:starring|featuring|including|directed|written|produced|based|released|located|known) "
     r"| (?:in|on|at|by|from|for|with|during|after|since|near) "
 )
+_OPEN = {*_VERBS, "and", "or", "but", "the", "a", "an", "of"}  # no sentence ends with these
 
 
 def without_detail(sentence: str) -> str | None:
@@ -394,7 +395,7 @@ def without_detail(sentence: str) -> str | None:
     for match in reversed(list(_DETAIL.finditer(sentence))):
         before, after = sentence[: match.start()].rstrip(" ,"), sentence[match.start() + 1 :]
         words = before.split()
-        if len(words) < 5 or "," in after[1:] or ")" in after or _lemma(words[-1]) or words[-1] in _VERBS:
+        if len(words) < 5 or "," in after[1:] or ")" in after or _lemma(words[-1]) or words[-1] in _OPEN:
             continue
         return f"{before}." if any(word in _VERBS or _lemma(word) for word in words) else None
     return None
