@@ -1,7 +1,6 @@
 """The contract of every pooling in the registry, and of CAP's options."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import miv
-from miv import Bags, Verification, Verifier
+from miv import Bags, Verifier
 from miv.poolings.pooling_base import Start
+from miv.testing import CLAUSES, PoolingCase, attention_and_gradients, one_by_one
 from tests.poolings import naive
 
 # Every name as it comes, and then what its options can make of it.
@@ -36,7 +36,6 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 STARTS: tuple[Start, ...] = ("paper", "similar")
 every_start = pytest.mark.parametrize("start", STARTS)
 every_pooling = pytest.mark.parametrize("name", miv.list_poolings())
-CHANNELS = 12
 
 
 def every_case(test: Callable[..., None]) -> Callable[..., None]:
@@ -44,37 +43,8 @@ def every_case(test: Callable[..., None]) -> Callable[..., None]:
     return by_options(every_start(test))
 
 
-def verifier_of(
-    name: str, options: dict[str, Any], start: Start, channels: int = CHANNELS, seed: int = 0, away: float = 0.3
-) -> Verifier:
-    """A verifier in float64 whose weights have all left their starting values."""
-    torch.manual_seed(seed)
-    verifier = Verifier(name, channels=channels, pooling_options=options, start=start).double()
-    with torch.no_grad():
-        for parameter in verifier.parameters():
-            parameter.add_(away * torch.randn_like(parameter))
-        for buffer in verifier.buffers():  # the centre
-            buffer.add_(0.1 * torch.randn_like(buffer))
-    return verifier.eval()
-
-
-def learning(verifier: Verifier) -> dict[str, Tensor]:
-    return {key: parameter for key, parameter in verifier.named_parameters() if parameter.requires_grad}
-
-
-def exemplars(sizes: list[int], channels: int = CHANNELS, seed: int = 1) -> tuple[Tensor, list[Tensor]]:
-    generator = torch.Generator().manual_seed(seed)
-    query = torch.randn(len(sizes), channels, generator=generator, dtype=torch.float64)
-    return query, [torch.randn(n, channels, generator=generator, dtype=torch.float64) for n in sizes]
-
-
-def assert_same(a: Verification, b: Verification, atol: float = 1e-9) -> None:
-    torch.testing.assert_close(a.logit, b.logit, atol=atol, rtol=0)
-    torch.testing.assert_close(a.query_vector, b.query_vector, atol=atol, rtol=0)
-    torch.testing.assert_close(a.bag_vector, b.bag_vector, atol=atol, rtol=0)
-    assert (a.attention is None) == (b.attention is None)
-    if a.attention is not None:
-        torch.testing.assert_close(a.attention, b.attention, atol=atol, rtol=0)
+def case_of(name: str, options: dict[str, Any], start: Start, **more: Any) -> PoolingCase:
+    return PoolingCase(name, options, start, reads_in_order=name == "bi_lstm", **more)
 
 
 def test_every_pooling_has_a_naive_twin() -> None:
@@ -83,8 +53,8 @@ def test_every_pooling_has_a_naive_twin() -> None:
 
 @every_case
 def test_equals_the_naive_loop(name: str, options: dict[str, Any], start: Start) -> None:
-    verifier = verifier_of(name, options, start)
-    query, bags = exemplars([4, 1, 7])
+    case = case_of(name, options, start, sizes=(4, 1, 7))
+    verifier, (query, bags) = case.verifier(), case.exemplars()
     answer = verifier(query, Bags.from_list(bags))
     weights = {key: value.numpy() for key, value in verifier.pooling.state_dict().items()}
 
@@ -105,25 +75,14 @@ def test_equals_the_naive_loop(name: str, options: dict[str, Any], start: Start)
 
 
 @every_case
-def test_the_order_of_instances_does_not_matter(name: str, options: dict[str, Any], start: Start) -> None:
-    if name == "bi_lstm":
-        pytest.skip("a recurrent pooling reads a bag in order, by its nature")
-    if options.get("order") == "position":
-        pytest.skip("the option asks for it: tests/poolings/test_positions.py")
-    verifier = verifier_of(name, options, start)
-    query, bags = exemplars([5, 2])
-    orders = [torch.tensor([3, 0, 4, 1, 2]), torch.tensor([1, 0])]
-    plain = verifier(query, Bags.from_list(bags))
-    moved = verifier(query, Bags.from_list([bag[order] for bag, order in zip(bags, orders, strict=True)]))
-    torch.testing.assert_close(plain.logit, moved.logit)
-    if plain.attention is not None:
-        for b, order in enumerate(orders):
-            torch.testing.assert_close(plain.attention_of(b)[order], moved.attention_of(b))
+@pytest.mark.parametrize("clause", CLAUSES, ids=lambda clause: clause.__name__)
+def test_clause(name: str, options: dict[str, Any], start: Start, clause: Callable[[PoolingCase], None]) -> None:
+    clause(case_of(name, options, start))
 
 
 def test_bi_lstm_reads_in_order_but_trains_on_random_orders() -> None:
-    verifier = verifier_of("bi_lstm", {}, "similar")
-    query, bags = exemplars([6])
+    case = case_of("bi_lstm", {}, "similar", sizes=(6,))
+    verifier, (query, bags) = case.verifier(), case.exemplars()
     forwards, backwards = Bags.from_list(bags), Bags.from_list([bags[0].flip(0)])
     assert verifier(query, forwards).logit != verifier(query, backwards).logit
     assert verifier(query, forwards).logit == verifier(query, forwards).logit
@@ -137,14 +96,7 @@ def test_bi_lstm_reads_in_order_but_trains_on_random_orders() -> None:
 def test_a_batch_equals_its_exemplars_one_by_one(
     name: str, options: dict[str, Any], start: Start, sizes: list[int], seed: int
 ) -> None:
-    verifier = verifier_of(name, options, start, seed=seed)
-    query, bags = exemplars(sizes, seed=seed)
-    together = verifier(query, Bags.from_list(bags))
-    for b, bag in enumerate(bags):
-        alone = verifier(query[b : b + 1], Bags.from_list([bag]))
-        torch.testing.assert_close(together.logit[b : b + 1], alone.logit)
-        if together.attention is not None:
-            torch.testing.assert_close(together.attention_of(b), alone.attention_of(0))
+    one_by_one(case_of(name, options, start, sizes=tuple(sizes), seed=seed))
 
 
 @every_pooling
@@ -154,74 +106,13 @@ def test_a_batch_equals_its_exemplars_one_by_one(
     sizes=st.lists(st.integers(1, 40), min_size=1, max_size=5),
     heads=st.sampled_from([1, 2, 3]),
     width=st.sampled_from([1, 2, 5]),
-    dtype=st.sampled_from([torch.float32, torch.float64]),
     scale=st.sampled_from([1e-3, 1.0, 1e3]),
 )
 def test_attention_and_gradients_are_sound(
-    name: str, start: Start, sizes: list[int], heads: int, width: int, dtype: torch.dtype, scale: float
+    name: str, start: Start, sizes: list[int], heads: int, width: int, scale: float
 ) -> None:
     options = {"heads": heads} if name in ("pma", "msa") or name.startswith("cap") else {}
-    verifier = verifier_of(name, options, start, channels=heads * width).to(dtype).train()
-    query, bags = exemplars(sizes, channels=heads * width)
-    query = (query * scale).to(dtype).requires_grad_()
-    values = (torch.cat(bags) * scale).to(dtype).requires_grad_()
-    answer = verifier(query, Bags.from_list(bags).with_values(values))
-    answer.logit.sum().backward()
-
-    assert torch.isfinite(answer.logit).all()
-    tensors = {**learning(verifier), "query": query, "bag": values}
-    for key, tensor in tensors.items():
-        assert tensor.grad is not None, f"{key} has no gradient"
-        assert torch.isfinite(tensor.grad).all(), f"the gradient of {key} is not finite"
-    if answer.attention is not None:
-        assert (answer.attention >= 0).all()
-        for b in range(len(sizes)):
-            assert answer.attention_of(b).sum().item() == pytest.approx(1, abs=1e-4)
-
-
-@every_case
-def test_gradients_equal_finite_differences(name: str, options: dict[str, Any], start: Start) -> None:
-    verifier = verifier_of(name, options, start)
-    query, bags = exemplars([3, 1, 2])
-    borders = Bags.from_list(bags)
-    parameters = [p for p in learning(verifier).values() if p.numel() <= 200]
-
-    def logits(query: Tensor, values: Tensor, *_: Tensor) -> Tensor:
-        return verifier(query, borders.with_values(values)).logit
-
-    inputs = (query.requires_grad_(), borders.values.clone().requires_grad_(), *parameters)
-    assert torch.autograd.gradcheck(logits, inputs, atol=1e-5, fast_mode=True)
-
-
-@every_case
-@pytest.mark.parametrize("way", ["bfloat16", "autocast"])
-def test_bfloat16_is_tolerated(name: str, options: dict[str, Any], start: Start, way: str) -> None:
-    channels = 96  # enough for a sum over channels to lose digits
-    query, bags = exemplars([9, 1, 30], channels)
-    away = 0.15  # further away, some attention is so sharp that a rounding decides
-    expected = verifier_of(name, options, start, channels, away=away)(query, Bags.from_list(bags))
-    verifier = verifier_of(name, options, start, channels, away=away)
-    verifier = verifier.to(torch.bfloat16 if way == "bfloat16" else torch.float32)
-    dtype = next(verifier.parameters()).dtype
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=way == "autocast"):
-        answer = verifier(query.to(dtype), Bags.from_list([bag.to(dtype) for bag in bags]))
-    scale = expected.logit.abs().max().item()
-    torch.testing.assert_close(answer.logit.double(), expected.logit, atol=0.05 * scale + 0.05, rtol=0.05)
-    # A norm of several steps is rounded more often; cap_tokens has no other.
-    tolerance = 0.06 if start == "similar" or name == "cap_tokens" else 0.03
-    if name != "baseline" and answer.attention is not None and expected.attention is not None:  # a tie may turn
-        torch.testing.assert_close(answer.attention.double(), expected.attention, atol=tolerance, rtol=0.05)
-    answer.logit.sum().backward()
-    assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in learning(verifier).values())
-
-
-@every_case
-def test_saved_and_loaded_gives_the_same(name: str, options: dict[str, Any], start: Start, tmp_path: Path) -> None:
-    verifier = verifier_of(name, options, start).float()
-    query, bags = exemplars([4, 1])
-    inputs = query.float(), Bags.from_list([bag.float() for bag in bags])
-    verifier.save_pretrained(tmp_path)
-    assert_same(verifier(*inputs), Verifier.from_pretrained(tmp_path)(*inputs), atol=1e-6)
+    attention_and_gradients(case_of(name, options, start, channels=heads * width, sizes=tuple(sizes), scale=scale))
 
 
 def test_equal_maxima_share_the_attention_of_the_baseline() -> None:
@@ -229,19 +120,6 @@ def test_equal_maxima_share_the_attention_of_the_baseline() -> None:
     row = torch.tensor([1.0, 3.0])
     answer = verifier(row[None], Bags.from_list([torch.stack([row, row, -row])]))
     assert answer.attention_of(0).tolist() == [0.5, 0.5, 0.0]
-
-
-@every_pooling
-@every_start
-def test_bags_that_were_looked_at_can_be_trained_on(name: str, start: Start) -> None:
-    verifier = verifier_of(name, {}, start)
-    query, bags = exemplars([3, 2])
-    both = Bags.from_list(bags)
-    with torch.inference_mode():
-        seen = verifier(query, both).logit.clone()
-    answer = verifier(query, both)
-    answer.logit.sum().backward()
-    torch.testing.assert_close(answer.logit.detach(), seen.clone())
 
 
 @pytest.mark.parametrize("name", ["cap_vema", "cap_dba_l1", "cap_dba_l2", "cap_ma"])

@@ -149,7 +149,7 @@ class Backbone(nn.Module):
 
 # Of modules, not only backbones: a plain module is registered unchanged and wrapped on creation.
 BACKBONES: Registry[nn.Module] = Registry(
-    "backbone", " Register your own first: import the file with its @miv.register_backbone."
+    "backbone", " For one of your own, import its module first: miv --import MODULE, or MIV_IMPORT=MODULE."
 )
 
 

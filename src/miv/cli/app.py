@@ -16,6 +16,7 @@ from miv import __version__
 from miv.cli.help import ALL, Commands
 from miv.errors import MIVError, MIVWarning
 from miv.files.json import json_text
+from miv.registry import add_modules
 from miv.runtime import CTRL_C, Terminated, raising_on_terminate
 
 app = typer.Typer(
@@ -70,7 +71,18 @@ def _frame(
     version: Annotated[
         bool, Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
-) -> None: ...
+    modules: Annotated[
+        list[str] | None,
+        Option(
+            "--import",
+            metavar="MODULE",
+            help="Import a module or .py file with your own poolings, backbones, tasks or recipes; repeatable, for any "
+            "command. So does MIV_IMPORT.",
+        ),
+    ] = None,
+) -> None:
+    if modules:
+        add_modules(modules)
 
 
 @contextmanager

@@ -25,7 +25,7 @@ USUAL = {
         *("out", "backbone", "pooling", "recipe", "recipes", "without", "start_from", "preset", "config", "raw"),
         *("resume", "baselines", "seed", "json"),
     ),
-    "verify": ("query", "bag", "bags", "instances", "out", "witnesses", "json"),
+    "verify": ("query", "bag", "backbone", "html", "bags", "instances", "out", "witnesses", "json"),
 }
 ALL = "--help-all"
 
@@ -44,7 +44,18 @@ def shortened(path: str, command: Any) -> Any:
 
 
 class Commands(TyperGroup):
-    """``miv`` with its commands under headings."""
+    """``miv`` with its commands under headings, and ``--import MODULE`` wherever it stands."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        modules: list[str] = []
+        rest: list[str] = []
+        words = iter(args)
+        for word in words:
+            if word == "--import":
+                modules += [word, *(value for value in [next(words, None)] if value is not None)]
+            else:
+                (modules if word.startswith("--import=") else rest).append(word)
+        return super().parse_args(ctx, [*modules, *rest])
 
     def list_commands(self, ctx: Any) -> list[str]:
         known = [name for names in HEADINGS.values() for name in names if name in self.commands]

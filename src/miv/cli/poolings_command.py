@@ -22,7 +22,7 @@ def poolings(json: JsonOption = False) -> None:
     rows: list[dict[str, Any]] = []
     for entry in POOLINGS:
         with torch.device("meta"):
-            parameters = sum(weight.numel() for weight in entry.make(CHANNELS).parameters())
+            parameters = sum(weight.numel() for weight in entry.make(CHANNELS).parameters() if weight.requires_grad)
         options = {name: option.default for name, option in entry.options.items() if name != "channels"}
         row: dict[str, Any] = {"name": entry.name, "section": entry.section, "parameters": parameters}
         row |= {"has_attention": entry.make.has_attention, "options": options, "summary": entry.summary}

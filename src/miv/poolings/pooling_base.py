@@ -156,7 +156,7 @@ def form_of(pooling: Pooling) -> StoredForm:
 
 
 POOLINGS: Registry[Pooling] = Registry(
-    "pooling", " Register your own first: import the file with its @miv.register_pooling."
+    "pooling", " For one of your own, import its module first: miv --import MODULE, or MIV_IMPORT=MODULE."
 )
 P = TypeVar("P", bound=type[Pooling])
 

@@ -1,6 +1,8 @@
 """The files of a verifier: save it, load it from a folder, the package or the model hub."""
 
 import json
+import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +29,7 @@ from miv.files.cache import folders_near, hub_answers
 from miv.files.instances import is_folder
 from miv.files.weights import CONFIG_NAME, WEIGHTS_NAME, find_verifier, read_config, read_weights, save_weights
 from miv.poolings import POOLINGS, Pooling
-from miv.registry import options_of
+from miv.registry import import_modules, options_of
 from miv.verifier.decisions import OPERATING_POINT_NAME, OperatingPoint
 from miv.verifier.network import Verifier
 from miv.verifier.out_of_distribution import LIMIT_NAME, OutOfDistributionLimit
@@ -42,6 +44,8 @@ def saving_to(folder: Path, verifier: Verifier, options: dict[str, Any]) -> Iter
     if folder.exists() and not folder.is_dir():
         raise MIVError(f"{folder} is a file. Expected a folder to save the verifier in; choose another name.")
     check_can_be_saved(verifier.backbone, verifier.pooling, verifier.configuration)
+    if modules := _own_modules(verifier):
+        options.setdefault("config", {**verifier.configuration, "modules": modules})
     if options.get("push_to_hub"):
         options.setdefault("repo_id", folder.name)  # not the name of the temporary folder
     # An existing operating point and limit belong to the previous verifier.
@@ -70,6 +74,7 @@ def load_verifier(
         raise MIVError(f"{name!r} is a folder, which takes no option {', '.join(options)}. Omit it.")
     folder = find_verifier(Path(name)) if is_local else download(name, (CONFIG_NAME, WEIGHTS_NAME), **options)
     config = read_config(folder / CONFIG_NAME)
+    hint = _import_recorded(config.pop("modules", []))
     if "query_backbone" in config:
         raise MIVError(
             f"{folder} has a backbone of its own for queries (query_backbone), which miv no longer has. Train it anew."
@@ -79,7 +84,7 @@ def load_verifier(
         with outlining(), counting_modules("It"):
             outline = make(**config)
     except (MIVError, TypeError, ValueError, RuntimeError, OverflowError) as error:
-        raise MIVError(f"{folder / CONFIG_NAME} does not describe a verifier: {error}") from error
+        raise MIVError(f"{folder / CONFIG_NAME} does not describe a verifier: {error}{hint}") from error
     weights = read_weights(folder / WEIGHTS_NAME, outline)
     # Create it again on a real device, now that its size matches the file: what a module computes on creation and
     # does not save (positions, frequencies) would be lost on the meta device.
@@ -97,6 +102,33 @@ def load_verifier(
     verifier.unlike = OutOfDistributionLimit.load(folder, verifier.backbone.vector_channels)
     verifier.loaded_from = source
     return verifier.to(wanted).eval()
+
+
+TRUST = "MIV_IMPORT_RECORDED"
+"""The environment variable that lets the file of a verifier say which modules to import, if it is 1."""
+
+
+def _import_recorded(recorded: object) -> str:
+    """Import the modules that a file names only if the user allows it; return what to say if its parts are unknown."""
+    if not isinstance(recorded, list) or not all(isinstance(name, str) for name in recorded):
+        raise MIVError(f"modules is {str(recorded)[:80]}. Expected a list of names of modules.")
+    names = [name for name in recorded if name not in sys.modules]
+    if os.environ.get(TRUST) == "1":
+        import_modules(names)
+    if not names:
+        return ""
+    remedy = (
+        f"If you trust this code, pass --import, or set MIV_IMPORT={','.join(names)}, or {TRUST}=1 for all verifiers."
+    )
+    return f" Its own parts are in {', '.join(names)}, which is not imported. {remedy}"
+
+
+def _own_modules(verifier: Verifier) -> list[str]:
+    """The modules outside of miv that define the backbone and the pooling."""
+    backbone = verifier.backbone
+    parts = (backbone.module if isinstance(backbone, ModuleBackbone) else backbone, verifier.pooling)
+    modules = {type(part).__module__ for part in parts}
+    return sorted(name for name in modules if name.split(".")[0] not in ("miv", "torch", "builtins", "__main__"))
 
 
 def check_can_be_saved(backbone: Backbone, pooling: Pooling, config: dict[str, Any]) -> None:
