@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,14 +21,6 @@ def test_a_step_of_unknown_length_ends_with_its_count(
     said = capsys.readouterr().err
     assert shown in said
     assert "?" not in said
-
-
-def test_a_step_that_fails_does_not_claim_to_be_complete(capsys: pytest.CaptureFixture[str]) -> None:
-    step = RichProgress().step("Reading exemplars")
-    with suppress(ValueError), step as advance:
-        advance(2)
-        raise ValueError
-    assert "2/2" not in capsys.readouterr().err
 
 
 # The share of the cores of each of several processes.
@@ -75,20 +66,6 @@ def test_the_commit_and_whether_the_code_differs_from_it(package: Path) -> None:
     (package / "__init__.py").write_text("x = 1")
     source_commit.cache_clear()
     assert source_commit(package) == {"commit": commit, "changed": True}
-
-
-def test_a_package_that_is_only_inside_a_clone_has_no_commit(package: Path, tmp_path: Path) -> None:
-    installed = package / "environment" / "two"
-    installed.mkdir(parents=True)
-    (installed / "__init__.py").write_text("")
-    assert source_commit(installed) is None
-    assert source_commit(tmp_path) is None
-
-
-def test_without_git_it_is_not_known(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "")
-    source_commit.cache_clear()
-    assert source_commit(package) is None
 
 
 # SIGTERM as an exception.

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -40,27 +39,6 @@ def test_vectors_are_scored_as_they_are() -> None:
     assert list(document["splits"]) == ["test"]
     assert list(document["splits"]["test"]) == ["nearest", "mean", "centred", "logistic", "query_only", "bag_only"]
     assert document["splits"]["test"]["nearest"]["auroc"] > 0.9
-
-
-def test_vectors_are_standardised_where_training_would_standardise_them() -> None:
-    random = np.random.default_rng(0)
-    sets = {}
-    for split, exemplars in tiny_sets("features").items():
-        column = random.normal(0, 1000, (40, 1))  # in large units, and says nothing
-        values = np.hstack([exemplars.pool.values, column]).astype(np.float32)
-        sets[split] = replace(exemplars, pool=replace(exemplars.pool, values=values))
-    save_splits(sets, "units", builder="test", options={}, seed=0)
-    assert "Vectors are standardised, as in `miv train`" in run("baselines", "units")
-    found = json.loads(run("baselines", "units", "--json"))
-    assert found["standardised"]
-    assert found["backbone"] == "features"
-    assert found["splits"]["test"]["nearest"]["auroc"] > 0.9
-    embeddings = {
-        split: replace(one, pool=replace(one.pool, values=np.tile(one.pool.values, 8)))  # 64 channels
-        for split, one in tiny_sets("features").items()
-    }
-    save_splits(embeddings, "embeddings", builder="test", options={}, seed=0)
-    assert not json.loads(run("baselines", "embeddings", "--json"))["standardised"]
 
 
 def test_texts_have_bm25_also_where_no_encoder_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,27 +156,6 @@ def test_an_operating_point_is_replaced_only_when_asked(folder: Path) -> None:
     assert Verifier.from_pretrained("model").operating_point.goal == "equal error rate"
 
 
-def test_without_attention_the_rule_is_for_the_shares_that_verify_uses(folder: Path) -> None:
-    """Those witnesses that the rule finds on the same data are as many as it promises."""
-    torch.manual_seed(0)
-    Verifier("mi_net", channels=8, start="paper").save_pretrained("without")
-    said = json.loads(run("without", "data", "--json", "--scaling", "none"))
-    assert said["witness_rule"]["name"] == "conformal"
-    assert said["witness_rule"]["by"] == "leave_one_out"
-    assert "share by leave_one_out" in run("without", "data", "--scaling", "none", "--overwrite")
-    exemplars = load_split("data", "validation")
-    values = exemplars.pool.values
-    bags = [values[exemplars.bag(number)] for number in range(len(exemplars))]
-    verdicts = Verifier.from_pretrained("without").verify_many(values[exemplars.query], bags)
-    assert verdicts.witnesses_by == "leave_one_out"
-    true = np.repeat(exemplars.label == 1, exemplars.bag_sizes) & np.asarray(exemplars.witness)
-    assert np.asarray(verdicts.witness)[true].mean() >= 0.9
-    again = json.loads(run("without", "data", "--json", "--scaling", "none", "--witnesses", "shapley", "--overwrite"))
-    assert again["witness_rule"]["by"] == "shapley"
-    with pytest.raises(MIVError, match="no attention"):
-        run("without", "data", "--witnesses", "attention")
-
-
 def test_verifying_far_from_what_was_calibrated_on_prints_a_warning(folder: Path) -> None:
     least, most = json.loads(run("model", "data", "--goal", "frr=0.3", "--json"))["measured"]["data"]["bag_sizes"]
     verifier, vector = Verifier.from_pretrained("model"), np.ones(8, np.float32)

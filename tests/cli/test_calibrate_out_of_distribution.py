@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from miv import Gallery, Verifier
+from miv import Verifier
 from miv.data import ExemplarSet, InstancePool, save_splits
 from miv.errors import MIVError
 from miv.verifier.out_of_distribution import LIMIT_NAME
@@ -84,18 +84,3 @@ def test_evaluate_says_how_many_exemplars_are_withheld(folder: Path) -> None:
     assert found["withheld"] == before["withheld"] + 1
     assert found["unsure"] == found["withheld"]
     assert f"Out of distribution, and so unsure: {found['withheld']} of 240" in run_command("evaluate", "model", "new")
-
-
-def test_a_search_marks_hits_that_are_unlike_the_training_data(folder: Path) -> None:
-    gallery = Gallery.create("gallery", Verifier.from_pretrained("model"))
-    gallery.add("near", np.eye(2, 4, dtype=np.float32))
-    gallery.add("far", np.array([FAR], np.float32))
-    run_command("calibrate", "gallery/verifier", "data", "--goal", "eer")
-    found = {hit.name: hit for hit in Gallery.open("gallery").search(np.eye(1, 4, dtype=np.float32)[0])}
-    assert found["far"].answer.decision == "unsure"
-    assert not found["far"].verdict
-    assert found["near"].answer.reason != "every instance of the bag is out of distribution"
-    said = run_command("gallery", "search", "gallery", "--query", json.dumps([1.0, 0.0, 0.0, 0.0]))
-    assert "Unsure: every instance of the bag is out of distribution" in said
-    everything = json.loads(run_command("gallery", "search", "gallery", "--query", json.dumps(FAR), "--json"))
-    assert {hit["reason"] for hit in everything["hits"]} == {"the query is out of distribution"}

@@ -63,10 +63,3 @@ def test_what_cannot_be_meant_is_refused(
     with pytest.raises(MIVError, match=message):
         run("vectors", "--onnx", "verifier.onnx", *arguments)
     assert not Path("verifier.onnx").exists()
-
-
-def test_help_names_the_loader_as_it_lies_here() -> None:
-    shown = CliRunner().invoke(app, ["export", "--help"], terminal_width=400, env={"COLUMNS": "400"}).stdout
-    from miv.interop import onnx_verifier
-
-    assert onnx_verifier.__file__ in shown

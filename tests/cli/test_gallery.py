@@ -6,10 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from typer.testing import CliRunner
 
 from miv import MIVError, Verifier
-from miv.cli.app import app
 from tests.cli.running import run_command
 
 
@@ -65,19 +63,3 @@ def test_wrong_use_is_said_plainly() -> None:
     ]:
         with pytest.raises(MIVError, match=message):
             gallery(*arguments)
-
-
-def test_instances_of_folders_keep_the_names_of_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Verifier("baseline", channels=4).save_pretrained("verifier")
-    vectors = np.eye(4, dtype=np.float32)
-    for name, row in [("a/first.npy", 0), ("a/second.npy", 1), ("b/third.npy", 2)]:
-        (tmp_path / "bags" / name).parent.mkdir(parents=True, exist_ok=True)
-        np.save(tmp_path / "bags" / name, vectors[row])
-    gallery("create", "archive", "verifier")
-    gallery("add", "archive", "--bags", "bags")
-    found = json.loads(gallery("search", "archive", "--query", "[0, 1, 0, 0]", "--witnesses", "alone", "--json"))
-    named = {hit["name"]: [Path(one["name"]).name for one in hit["witnesses"]] for hit in found["hits"]}
-    assert "second.npy" in named["a"]
-    said = CliRunner().invoke(app, ["gallery", "add", "archive", "--name", "c", "--bag", "[0, 0, 0, 1]"]).stderr
-    assert "Added 1 bag; archive has 3 bags." in said

@@ -1,6 +1,5 @@
 """``miv reproduce``: what it computes, what it refuses, and what it writes where; no training here."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -85,17 +84,6 @@ def test_a_model_that_no_experiment_has_is_named(computed: list[Job]) -> None:
         run("qmnist", "--models", " ,")
 
 
-@pytest.mark.parametrize(
-    ("model", "tables"),
-    [("cap_ma", ["classification", "key_instance"]), ("mi_net", ["classification"])],  # the second has no attention
-)
-def test_without_an_experiment_a_model_gets_its_row_wherever_it_can(
-    model: str, tables: list[str], computed: list[Job]
-) -> None:
-    sections = json.loads(run("qmnist", "--models", model, "--report-only", "--json").stdout)
-    assert [section["experiment"] for section in sections] == tables
-
-
 def test_json_draws_the_plots(computed: list[Job]) -> None:
     draw = ["qmnist", "per_digit", "--report-only", "--json", "--plots", "pictures"]
     run(*draw)
@@ -103,17 +91,3 @@ def test_json_draws_the_plots(computed: list[Job]) -> None:
     with pytest.raises(MIVError, match=r"pictures/.*-qmnist-per_digit-figures\.png already exists.*--overwrite"):
         run(*draw)
     run(*draw, "--overwrite")
-
-
-def test_the_list_notes_a_refused_result_and_does_not_count_it(computed: list[Job]) -> None:
-    def done() -> list[int]:
-        return [row["done"] for row in json.loads(listed().stdout) if row["experiment"] == "per_digit"]
-
-    def listed() -> Result:
-        return run("qmnist", "--list", "--json")
-
-    assert done() == [1]
-    path = job_of("cap_vema").result_file(Path("docs/results"))
-    path.write_text(path.read_text().replace("miv-result", "miv-run"))
-    assert done() == [0]
-    assert listed().stderr.count("Not counted: ") == 1

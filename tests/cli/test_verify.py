@@ -190,16 +190,6 @@ def test_a_table_in_parts_is_the_table_at_once(
         assert one == other
 
 
-def test_an_error_in_a_later_part_leaves_nothing_and_says_where(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("pairs.csv").write_text("query,bag\n" + "query.png,refs/b.png|refs/c.png\n" * 3 + "query.png,refs/x.png\n")
-    monkeypatch.setattr("miv.verifier.table_writing._TOGETHER", 3)
-    Path("out.csv").write_text("kept")
-    with pytest.raises(MIVError, match=r"pairs.csv, line 5: the bag.*refs/x.png: this image does not exist"):
-        run("images", "--bags", "pairs.csv", "--out", "out.csv", "--overwrite")
-    assert Path("out.csv").read_text() == "kept"
-    assert not list(Path().glob(".*.part"))
-
-
 @pytest.mark.parametrize(
     ("model", "table", "message"),
     [

@@ -7,7 +7,6 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,13 @@ from PIL import Image
 
 from miv.data import ExemplarSet, InstancePool
 from miv.evaluation import Predictions, ReportModel, ReportSource, write_report
-from miv.evaluation.report import calibration, curves, results
+from miv.evaluation.report import calibration, results
 from miv.evaluation.report_data import (
     SHOWN_MEMBERS,
     choose_exemplars,
     error_confidence,
     gallery,
 )
-from miv.evaluation.verifier_audit import reasons
 from miv.verifier.decisions import OperatingPoint
 from tests.evaluation.report_examples import HOSTILE, source
 
@@ -149,21 +147,6 @@ def test_a_page_that_cannot_show_all_witnesses_still_knows_them_and_where_each_m
     assert [model["looked_right"] for model in data["models"]] == [[0], [0]]
 
 
-def test_the_gallery_judges_reasons_as_the_audit_does() -> None:
-    """Bags of twenty have attentions that are equal in thousandths, and differ."""
-    random = np.random.default_rng(0)
-    exemplars = 100
-    pool = source("features").exemplars.pool
-    witness = random.random((exemplars, 20)) < 0.3
-    given = ExemplarSet.from_lists(pool, [0] * exemplars, [[1] * 20] * exemplars, [1] * exemplars, list(witness))
-    attention = random.dirichlet(np.full(20, 200.0), exemplars).ravel()
-    answers = Predictions.of(given, random.normal(size=exemplars), attention)
-    one = ReportSource("data", "test", given, [ReportModel("one", answers, OperatingPoint(), {}, {})])
-    model = gallery(one, exemplars)["models"][0]
-    shown = sum(yes and looked == 1 for yes, looked in zip(model["verdict"], model["looked_right"], strict=True))
-    assert shown == reasons(answers, one.models[0].verdict, witness.ravel(), attention)["verdict_right_witness_right"]
-
-
 @pytest.mark.parametrize(("logits", "threshold"), [([2.0, -1.0, -3.0, 1.0], 0.8), ([0.0, -1.0, -3.0, -1.0], 0.5)])
 def test_one_page_has_one_decision_rule(logits: list[float], threshold: float) -> None:
     """Only the first of the labels 1, 0, 1, 0 gets a yes: one false reject, so three of four are right."""
@@ -217,19 +200,6 @@ def test_a_page_says_whether_promised_rates_hold() -> None:
     assert "goal frr &lt;= 0.9 met: 0.500" in page
     assert "2 classes" in flagged[0]
     assert "goal" not in re.sub("<.*?>", "", calibration(given)).replace("Goal", "").replace("your goal", "")
-
-
-def test_ten_models_have_different_lines_in_every_chart() -> None:
-    given = source(witnesses=False)
-    models = [replace(given.models[0], name=f"model {number}") for number in range(12)]
-    page = curves(ReportSource("data", "test", given.exemplars, models))
-    style = files("miv.evaluation").joinpath("page_files", "report.css").read_text(encoding="utf-8")
-    charts = [base64.b64decode(drawn).decode() for drawn in re.findall('src="data:image/svg.xml;base64,(.*?)"', page)]
-    assert len(charts) == 2
-    for chart in charts:
-        assert len({colour for colour in re.findall(r"--m\d: (#\w+);", style) if f"stroke: {colour};" in chart}) == 10
-        assert all(f">{letter}  " in chart for letter in "ABCDEFGHIJKL")
-    assert "model 3 0.500" in page  # in words, with the area under its curve
 
 
 @pytest.mark.parametrize("witnesses", [True, False])

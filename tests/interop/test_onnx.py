@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import nn
 
-from miv import Bags, MIVError, Verifier, create_pooling, list_poolings
+from miv import Bags, MIVError, Verifier, list_poolings
 from miv.backbones.descriptors import Features
 from miv.evaluation.out_of_distribution import fit_out_of_distribution
 from miv.poolings.pooling_base import Start
@@ -25,8 +25,8 @@ from miv.verifier.scalings import Isotonic, Platt, Scaling, Temperature
 pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
 
-from miv.interop import ExportCheck, export_onnx, onnx_verifier
-from miv.interop.onnx_export import OneBag, VerifierGraph
+from miv.interop import export_onnx, onnx_verifier
+from miv.interop.onnx_export import VerifierGraph
 from miv.interop.onnx_verifier import OnnxVerifier, scaled
 
 onnx = pytest.importorskip("onnx")
@@ -77,14 +77,6 @@ def test_every_pooling_agrees_with_pytorch_for_bags_of_1_to_200(pooling: str, st
             assert answer.witnesses is None
         else:
             np.testing.assert_allclose(answer.attention, expected.attention, atol=1e-4)
-
-
-@pytest.mark.parametrize("heads", [6, 12])
-def test_heads_of_one_and_two_channels_are_exported_as_well(heads: int, tmp_path: Path) -> None:
-    # The LayerNorm of one channel is 0 / sqrt(0 + 1e-12); without that small number it would be NaN.
-    verifier = shaken(Verifier("cap_dba_l2", channels=CHANNELS, pooling_options={"heads": heads}))
-    assert export_onnx(verifier, tmp_path / "verifier.onnx", bags=20).worst <= 1e-4
-    assert np.isnan(ExportCheck([1], 0.0, float("nan"), 0.0).worst)  # a check of NaN is not a good one
 
 
 def test_images_go_in_as_they_are_stored(tmp_path: Path) -> None:
@@ -155,14 +147,6 @@ def test_a_backbone_that_cannot_be_exported_is_refused_with_what_can_be_done(tmp
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_answer_that_is_none_is_refused(tmp_path: Path) -> None:
-    export_onnx(shaken(Verifier("baseline", channels=3, start="paper")), tmp_path / "verifier.onnx", bags=1)
-    exported = OnnxVerifier(tmp_path / "verifier.onnx", threads=1)
-    huge = np.array([3e38, -3e38, 3e38], np.float32)  # finite, but their distances are not
-    with pytest.raises(ValueError, match="NaN or infinity, so there is no verdict"):
-        exported.verify(huge, np.stack([huge, -huge]))
-
-
 def test_a_verifier_of_nan_is_not_written(tmp_path: Path) -> None:
     verifier = Verifier("baseline", channels=4)
     for parameter in verifier.parameters():
@@ -222,17 +206,6 @@ def test_a_graph_that_disagrees_is_not_put_in_place(
     assert [file.name for file in tmp_path.iterdir()] == ["verifier.onnx"]
 
 
-def test_the_size_of_the_images_is_that_of_the_training(tmp_path: Path) -> None:
-    form = {"kind": "image", "height": 9, "width": 8, "mode": "L"}
-    verifier = Verifier("baseline", "compact_cnn", instances=form)
-    with pytest.raises(MIVError, match=r"image_size is \(8, 9\), but the verifier was trained on \(9, 8\)"):
-        export_onnx(verifier, tmp_path / "verifier.onnx", image_size=(8, 9))
-    with pytest.raises(MIVError, match="the file takes features"):
-        export_onnx(verifier, tmp_path / "verifier.onnx", image_size=(9, 8), features_only=True)
-    export_onnx(verifier, tmp_path / "verifier.onnx", bags=1)
-    assert OnnxVerifier(tmp_path / "verifier.onnx").shape == (9, 8)
-
-
 @pytest.fixture(scope="module")
 def plain_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("plain") / "a.onnx"
@@ -288,32 +261,3 @@ def test_a_limit_of_the_vectors_of_texts_leaves_their_tokens_out(tmp_path: Path)
     answer = OnnxVerifier(tmp_path / "verifier.onnx", threads=1).verify(known[0], bag)
     assert answer.unlike.tolist() == np.flatnonzero(verifier.unlike.is_beyond(bag[:, :384])).tolist()
     assert 4 in answer.unlike
-
-
-ONE_BAG_OPTIONS: list[tuple[str, dict[str, Any]]] = [
-    ("cap_ma", {"heads": 1, "projection": False, "co_excitation": False, "norm": "none"}),
-    ("cap_vema", {"heads": 3, "norm": "post"}),
-    ("cap_dba_l1", {"co_excitation": False}),
-    ("cap_dba_l2", {"gate_reads": "projected_query", "norm": "none"}),
-    ("mi_net", {"pool": "mean"}),
-    ("mi_net", {"pool": "lse"}),
-    ("pma", {"seeds": 1}),
-]
-
-
-@pytest.mark.parametrize(("name", "options"), ONE_BAG_OPTIONS)
-@pytest.mark.parametrize("size", [1, 5])
-def test_one_bag_computes_what_bags_compute(name: str, options: dict[str, Any], size: int) -> None:
-    torch.manual_seed(size)
-    pooling = create_pooling(name, channels=6, **options).eval()
-    for parameter in pooling.parameters():
-        parameter.data += 0.3 * torch.randn_like(parameter)
-    # A second bag in the batch, so that nothing can rest on there being one.
-    bags = Bags.from_list([torch.randn(size, 6), torch.randn(3, 6)])
-    query = torch.randn(2, 6)
-    with torch.inference_mode():
-        expected, exported = pooling(query, bags), pooling(query[:1], OneBag(bags.values[:size]))
-    torch.testing.assert_close(exported.query_vector, expected.query_vector[:1], atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(exported.bag_vector, expected.bag_vector[:1], atol=1e-5, rtol=1e-5)
-    if expected.attention is not None:
-        torch.testing.assert_close(exported.attention, expected.attention[:size], atol=1e-5, rtol=1e-5)

@@ -7,10 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 import pytest
-import torch
 from scipy.sparse import csr_array
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -116,32 +115,6 @@ def test_what_the_transformer_gives_may_be_a_data_frame_or_sparse(kind: str) -> 
         assert bag == pytest.approx(right_bag)
 
 
-@pytest.mark.parametrize(
-    ("pairs", "message"),
-    [
-        ([], "no exemplar"),
-        ([([0.0, 1.0], [[1.0, 2.0]]), ([0.0], [[1.0, 2.0]])], "different lengths"),
-        ([([0.0, 1.0], [[1.0, 2.0, 3.0]])], r"Bag 0 has the shape \(1, 3\)"),
-        ([([0.0, 1.0], [])], "Bag 0 is empty"),
-    ],
-)
-def test_on_instances_names_what_is_not_vectors(pairs: Any, message: str) -> None:
-    with pytest.raises(MIVError, match=message):
-        OnInstances(StandardScaler()).fit(pairs)
-
-
-def test_scores_may_be_weighted(fitted: MIVClassifier) -> None:
-    queries, bags, labels = exemplars("test", 50)
-    pairs = list(zip(queries, bags, strict=True))
-    labels = np.where(np.arange(50) < 10, 1 - labels, labels)  # ten that it does not answer so
-    right = fitted.predict(pairs) == labels
-    assert 0 < right.sum() < 50
-    assert fitted.score(pairs, labels, sample_weight=right) == 1.0
-    assert fitted.score(queries, bags, labels=labels, sample_weight=~right) == 0.0
-    with pytest.raises(MIVError, match="sample_weight=weights"):  # the third place is that of the labels, as in fit
-        fitted.score(pairs, labels, right)
-
-
 def test_where_nothing_can_be_learnt_there_is_a_warning() -> None:
     with pytest.warns(ConvergenceWarning, match="learned nothing"):
         MIVClassifier(max_epochs=1, random_state=0).fit(np.ones((60, 4)), np.ones((60, 2, 4)), np.arange(60) % 2)
@@ -170,14 +143,6 @@ def test_equal_vectors_are_one_instance() -> None:
     assert [data.bag(row).tolist() for row in (0, 1)] == [[1, 0], [1]]
 
 
-def test_fitting_leaves_the_generator_of_torch_as_it_was() -> None:
-    queries, bags, labels = exemplars(count=40)
-    torch.manual_seed(5)
-    before = torch.random.get_rng_state()
-    MIVClassifier(max_epochs=1, random_state=0).fit(queries, bags, labels)
-    assert torch.equal(torch.random.get_rng_state(), before)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -200,18 +165,6 @@ def test_mistakes_are_named(change: dict[str, Any], message: str) -> None:
     given |= {{"queries": "X", "bags": "y"}.get(name, name): value for name, value in change.items()}
     with pytest.raises(MIVError, match=message):
         MIVClassifier().fit(**given)
-
-
-def test_wrong_parameters_and_rows_instead_of_pairs() -> None:
-    queries, bags, labels = exemplars(count=12)
-    with pytest.raises(MIVError, match="validation_fraction is 1"):
-        MIVClassifier(validation_fraction=1).fit(queries, bags, labels)
-    with pytest.raises(MIVError, match="Did you mean 'cap_vema'"):
-        MIVClassifier(pooling="cap_vena").fit(queries, bags, labels)
-    with pytest.raises(MIVError, match=r"Exemplar 0 is a ndarray \(8,\).*pairs \(query, bag\)"):
-        MIVClassifier().fit(queries, labels)
-    with pytest.raises(NotFittedError):
-        MIVClassifier().predict(queries, bags)
 
 
 # The checks of sklearn.utils.estimator_checks that call no method with rows of numbers.
@@ -275,20 +228,6 @@ def test_the_decision_is_the_logit_and_above_0_where_the_prediction_is_yes(fitte
     assert roc_auc_score(labels, decision) == roc_auc_score(labels, logit)
 
 
-def test_a_prediction_stays_binary_where_a_decision_is_unsure(fitted: MIVClassifier) -> None:
-    queries, bags, _ = exemplars("test", 60)
-    assert fitted.decide(queries, bags).tolist() == np.where(fitted.predict(queries, bags) == 1, "yes", "no").tolist()
-    probability = fitted.predict_proba(queries, bags)[:, 1]
-    lower, upper = np.quantile(probability, [0.3, 0.6])
-    calibrated = pickle.loads(pickle.dumps(fitted))
-    calibrated.verifier_.operating_point = OperatingPoint(threshold=float(upper), lower_threshold=float(lower))
-    decision = calibrated.decide(queries, bags)
-    expected = np.where(probability >= upper, "yes", np.where(probability < lower, "no", "unsure"))
-    assert decision.tolist() == expected.tolist()
-    assert set(decision) == {"yes", "no", "unsure"}
-    assert (calibrated.predict(queries, bags) == 1).tolist() == (decision == "yes").tolist()
-
-
 def test_a_decision_on_what_is_unlike_the_training_data_is_unsure(fitted: MIVClassifier) -> None:
     queries, bags, _ = exemplars("test", 60)
     limited = pickle.loads(pickle.dumps(fitted))
@@ -310,15 +249,6 @@ def test_witnesses_come_through_a_pipeline() -> None:
     expected = pipeline[-1].witnesses(scaled)
     assert [one.tolist() for one in places] == [one.tolist() for one in expected]
     assert sum(map(len, places)) > 30
-
-
-def test_a_weight_of_0_is_an_exemplar_less_and_equal_weights_change_nothing() -> None:
-    queries, bags, labels = exemplars(count=80)
-    few: dict[str, Any] = {"max_epochs": 2, "random_state": 0}
-    weight = np.repeat([3.0, 0.0], [60, 20])
-    weighted = MIVClassifier(**few).fit(queries, bags, labels, sample_weight=weight)
-    without = MIVClassifier(**few).fit(queries[:60], bags[:60], labels[:60])
-    assert weighted.decision_function(queries, bags).tolist() == without.decision_function(queries, bags).tolist()
 
 
 OF_ROWS = [

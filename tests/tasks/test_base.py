@@ -1,4 +1,3 @@
-import errno
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 
 from miv import ExemplarSet, InstancePool, MIVError
-from miv.errors import MissingLibrary, MIVWarning
+from miv.errors import MIVWarning
 from miv.runtime import Progress, SilentProgress
 from miv.tasks import base, build_once, create_task, list_tasks, register_task, task_help, task_options
 
@@ -157,23 +156,6 @@ def test_a_damaged_set_is_built_again(tmp_path: Path, damage: Callable[[Path], o
     with pytest.warns(MIVWarning, match="damaged.*built again"):
         assert digits(tmp_path) == first
     assert digits(tmp_path) == first
-
-
-@pytest.mark.parametrize("failure", [OSError(errno.EMFILE, "Too many open files"), MissingLibrary("needs pyarrow")])
-def test_sets_that_cannot_be_read_now_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
-) -> None:
-    first = digits(tmp_path)
-    array = next(tmp_path.glob("digits-twin-*")) / "train" / "pool.npy"
-    written = array.stat().st_ino
-
-    def fail(*_: object) -> str:
-        raise failure
-
-    monkeypatch.setattr("miv.data.folder.sha256_of", fail)
-    with pytest.warns(MIVWarning, match="cannot be read .*goes on without"):
-        assert digits(tmp_path) == first
-    assert array.stat().st_ino == written
 
 
 def test_sets_in_the_cache_are_not_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,22 +154,6 @@ def test_size_study_has_any_number_of_exemplars_of_binomial_size(tmp_path: Path)
     assert train.label.mean() == pytest.approx(0.5, abs=0.05)
 
 
-def test_every_member_is_equally_likely() -> None:
-    writer = np.repeat(np.arange(3), 4)
-    stock = hold_out(np.random.default_rng(0), writer, np.zeros(12, np.int64), 1)
-    assert stock.left.tolist() == [3, 3, 3]
-    plans = ExemplarPlan(
-        np.zeros(9000, np.int64), np.zeros(9000, np.int8), np.tile([1, 2], (9000, 1)), np.tile([2, 1], (9000, 1))
-    )
-    bag_ptr, bag_index = draw_bags(np.random.default_rng(1), stock, plans)
-    assert set(np.diff(bag_ptr)) == {3}
-    counts = np.bincount(bag_index, minlength=12)
-    for cell, expected in ((1, 6000), (2, 3000)):
-        members = stock.instances[stock.start[cell] : stock.start[cell] + 3]
-        assert counts[members] == pytest.approx([expected] * 3, rel=0.05)
-    assert counts.sum() == 27_000
-
-
 def test_the_order_of_a_bag_does_not_tell_who_lent_what() -> None:
     writer = np.repeat(np.arange(3), 50)  # as in QMNIST the instances of a writer lie together
     stock = hold_out(np.random.default_rng(0), writer, np.zeros(150, np.int64), 1)
@@ -246,30 +230,6 @@ def test_the_paper_s_figures(number: int) -> None:
     writers = [set(writers_of(exemplars)) for exemplars in sets.values()]
     assert list(map(len, writers)) == [539, 149, 148]
     assert len(set().union(*writers)) == 836
-
-
-@real_data
-@pytest.mark.parametrize(
-    ("number", "mean_bag", "table"),
-    [  # paper, Table 5: mean and median number of witnesses, mean and median ratio
-        (0, 10, [2.742, 3.0, 0.288, 0.273]),
-        (1, 20, [3.699, 4.0, 0.187, 0.182]),
-        (2, 50, [3.273, 3.0, 0.066, 0.061]),
-    ],
-)
-def test_table_5(number: int, mean_bag: int, table: list[float]) -> None:
-    task = Qmnist(raw=SHARED, download=False, round=number, mean_bag=mean_bag)
-    train = task.build(SilentProgress())["train"]
-    count = np.add.reduceat(train.witness.astype(int), train.bag_ptr[:-1])
-    positive = train.label == 1
-    assert (count[positive] > 0).all()
-    assert (count[~positive] == 0).all()
-    ratio = count[positive] / train.bag_sizes[positive]
-    count = count[positive]
-    figures = [count.mean(), np.median(count), ratio.mean(), np.median(ratio)]
-    assert figures == pytest.approx(table, rel=0.1)
-    assert train.bag_sizes.var() == pytest.approx(mean_bag / 5, rel=0.1)
-    assert train.label.mean() == pytest.approx(0.5, abs=0.02)
 
 
 # The IDX format.

@@ -3,12 +3,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from miv.errors import MIVError
 from miv.runtime import SilentProgress
-from miv.tasks.fever import normal_title, read_pages
+from miv.tasks.fever import read_pages
 
 SNOW = {"id": "Snow", "text": "Snow is white .", "lines": "0\tSnow is white .\tWhite\twhite\n1\t\n2\tIt melts ."}
 ACCENTED = {"id": "Beyonce\u0301", "text": "", "lines": "0\tBeyoncé -LRB- born 1981 -RRB- sings ."}
@@ -91,40 +89,8 @@ def test_a_damaged_archive(tmp_path: Path) -> None:
         read(dump, "Snow 1")
 
 
-@pytest.mark.parametrize(("place", "value"), [(6, 1), (8, 99)])  # the flag of encryption; the method of packing
-def test_an_archive_that_cannot_be_unpacked(tmp_path: Path, place: int, value: int) -> None:
-    path = tmp_path / "wiki-pages.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("wiki-pages/wiki-001.jsonl", b"{}")
-    content = bytearray(path.read_bytes())
-    content[place] = value  # in the member's own header, and in the table at the end
-    content[content.index(b"PK\x01\x02") + place + 2] = value
-    path.write_bytes(content)
-    with pytest.raises(MIVError, match=r"wiki-001\.jsonl cannot be unpacked: .*Unpack it with"):
-        read_pages(path, ["A"], SilentProgress())
-
-
 def test_nothing_there(tmp_path: Path) -> None:
     with pytest.raises(MIVError, match=r"holds no wiki-\*.jsonl"):
         read(tmp_path, "Snow")
     with pytest.raises(MIVError, match="There is no wiki dump"):
         read(tmp_path / "none", "Snow")
-
-
-@given(
-    pages=st.dictionaries(
-        st.text(st.characters(codec="utf-8"), max_size=6).map(normal_title),
-        st.text(st.characters(exclude_characters="\t\n-", codec="utf-8"), min_size=1, max_size=6),
-        max_size=5,
-    ),
-    escape=st.booleans(),
-)
-@settings(max_examples=100, deadline=None)
-def test_a_plain_parse_of_every_line_finds_the_same(
-    tmp_path_factory: pytest.TempPathFactory, pages: dict[str, str], escape: bool
-) -> None:
-    folder = tmp_path_factory.getbasetemp()
-    rows = [{"id": title, "lines": f"0\t{text}"} for title, text in pages.items()]
-    write(folder / "wiki-fuzz.jsonl", *rows, escape=escape)
-    expected = {title: {0: text.strip()} for title, text in pages.items() if text.strip()}
-    assert read(folder, *pages) == expected

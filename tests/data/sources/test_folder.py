@@ -158,16 +158,6 @@ def test_copies_count_once_and_contradictions_are_left_out(tmp_path: Path, warne
     assert "1 instances are in more than one class" in " ".join(warned)
 
 
-def test_classes_whose_instances_are_all_left_out(tmp_path: Path) -> None:
-    root = make_vectors(tmp_path, {"a": 2, "b": 4, "c": 4})
-    shutil.copytree(root / "a", root / "twin")
-    assert set(build(root, shares=ALL_TRAIN, drawing=Drawing(20, 2, 2, 2))["train"].pool.classes) == {"b", "c"}
-    for name in "bc":
-        shutil.rmtree(root / name)
-    with pytest.raises(MIVError, match="Every instance is in more than one class"):
-        build(root, shares=ALL_TRAIN)
-
-
 def test_files_of_no_use_are_named_and_ignored(tmp_path: Path, warned: list[str]) -> None:
     root = make_vectors(tmp_path, {"a": 4, "b": 4})
     (root / "a" / "notes.md").write_text("hello")
@@ -247,12 +237,6 @@ def test_classes_and_copies_in_two_given_splits_are_told_and_copies_used_once(
     assert "1 instances are in more than one split and are used only in the first" in " ".join(warned)
     in_both = {split: {tuple(row) for row in one.pool.values.tolist()} for split, one in sets.items()}
     assert in_both["train"] & in_both["validation"] == set()
-
-
-def test_two_folders_for_one_split_are_refused(tmp_path: Path) -> None:
-    root = make_vectors(tmp_path, {"val/a": 2, "dev/a": 2})
-    with pytest.raises(MIVError, match="are both validation"):
-        build(root)
 
 
 def test_no_parent_is_in_two_splits(tmp_path: Path) -> None:

@@ -71,15 +71,3 @@ def test_names_are_the_files_of_the_instances(tmp_path: Path) -> None:
     (tmp_path / "pairs.csv").write_text("query,bag,label\nfaces/bo/1.png,faces/bo/2.png|faces/cy/0.png,1\n")
     read = ExemplarSet.from_table(tmp_path / "pairs.csv")
     assert read.pool.names[read.query[0]] == "faces/bo/1.png"
-
-
-def test_rows_of_one_file_are_counted_and_ids_name_instances_without_a_file(tmp_path: Path) -> None:
-    for name in "ab":
-        (tmp_path / "classes" / name).mkdir(parents=True)
-        np.save(tmp_path / "classes" / name / "all.npy", np.random.default_rng(ord(name)).normal(size=(3, 2)))
-    drawn = ExemplarSet.from_folder(tmp_path / "classes", exemplars=4, bag_mean=1, bag_max=2)
-    assert set(drawn.pool.names) <= {f"{name}/all.npy[{row}]" for name in "ab" for row in range(3)}
-    (tmp_path / "parts.jsonl").write_text('{"id": "q", "text": "sky?"}\n{"id": "s1", "text": "blue"}\n')
-    (tmp_path / "claims.csv").write_text("query,bag,label\nq,s1,1\n")
-    read = ExemplarSet.from_table(tmp_path / "claims.csv", instances=tmp_path / "parts.jsonl")
-    assert read.pool.names.tolist() == ["q", "s1"]
