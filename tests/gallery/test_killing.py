@@ -11,9 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from miv import Gallery, MIVError, Verifier
+from miv.cli.app import app
+from miv.errors import MIVWarning
 from miv.gallery import GalleryManifest
+from tests.cli.running import run_command
 from tests.files.killing import kill_at_change, names_in
 
 CHANNELS = 4
@@ -141,12 +145,16 @@ def test_a_damaged_manifest_is_an_error(tmp_path: Path, damage: Any) -> None:
         Gallery.open(tmp_path / "gallery").search(vectors(1, 9)[0])
 
 
+def segment_file(folder: Path, name: str) -> Path:
+    [path] = (folder / "segments").glob(f"*/{name}")
+    return path
+
+
 @pytest.mark.parametrize("file", ["instances.arrow", "kept.arrow", "bags.arrow"])
-def test_a_damaged_file_is_an_error_or_harmless(tmp_path: Path, file: str) -> None:
+def test_every_damage_of_a_file_is_noticed(tmp_path: Path, file: str) -> None:
     small_gallery(tmp_path / "gallery")
-    [path] = (tmp_path / "gallery" / "segments").glob(f"*/{file}")
+    path = segment_file(tmp_path / "gallery", file)
     whole, random = path.read_bytes(), np.random.default_rng(0)
-    errors = 0
     for number in range(30):
         content = bytearray(whole)
         if number % 3:
@@ -154,8 +162,63 @@ def test_a_damaged_file_is_an_error_or_harmless(tmp_path: Path, file: str) -> No
         else:
             content = content[: random.integers(len(content))]
         path.write_bytes(content)
-        try:
+        with pytest.raises(MIVError, match="miv gallery check"):
             Gallery.open(tmp_path / "gallery").search(vectors(1, 9)[0])
-        except MIVError:
-            errors += 1
-    assert errors >= 10  # each truncation
+        assert Gallery.check(tmp_path / "gallery").problems
+    path.write_bytes(whole)
+    assert Gallery.check(tmp_path / "gallery").document() == {
+        "bags": 2, "problems": [], "lost": [], "nameless": 0, "unchecked": 0
+    }  # fmt: skip
+
+
+def flipped(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_rebuilt_gallery_has_all_that_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("miv.gallery.files.BLOCK", 16)  # one instance
+    folder, bags = tmp_path / "gallery", {name: vectors(3, seed) for seed, name in enumerate("abcd")}
+    gallery = Gallery.create(folder, Verifier("cap_vema", channels=CHANNELS))
+    gallery.add_many(bags)
+    gallery.remove("d")
+    query = vectors(1, 9)[0]
+    expected = {hit.name: hit.probability for hit in gallery.search(query)}
+
+    def rebuilt(number: int) -> tuple[dict[str, float], tuple[str, ...]]:
+        check = Gallery.check(folder, rebuild=tmp_path / f"new-{number}")
+        assert len(check.problems) == number
+        return {hit.name: hit.probability for hit in Gallery.open(tmp_path / f"new-{number}").search(query)}, check.lost
+
+    path = segment_file(folder, "kept.arrow")
+    flipped(path, path.read_bytes().index(b"ARROW1", 6) // 2)
+    assert rebuilt(1) == (pytest.approx(expected), ())  # computed again from the instances
+    path = segment_file(folder, "instances.arrow")
+    flipped(path, path.read_bytes().index(bags["b"][1].tobytes()))
+    del expected["b"]
+    assert rebuilt(2) == (pytest.approx(expected), ("b",))
+    segment_file(folder, "bags.arrow").unlink()
+    assert Gallery.check(folder, rebuild=tmp_path / "none").nameless == 3
+    assert len(Gallery.open(tmp_path / "none")) == 0
+
+
+def test_the_command_tells_what_is_damaged(tmp_path: Path) -> None:
+    small_gallery(tmp_path / "gallery")
+    assert "Whole bags: 2. Damaged bags: 0." in run_command("gallery", "check", str(tmp_path / "gallery"))
+    segment_file(tmp_path / "gallery", "instances.arrow").unlink()
+    done = CliRunner().invoke(app, ["gallery", "check", str(tmp_path / "gallery")])
+    assert (done.exit_code, "instances.arrow is missing" in done.output) == (1, True)
+    assert "Lost: one, two" in done.output
+
+
+def test_merging_is_not_part_of_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gallery = small_gallery(tmp_path / "gallery")
+
+    def full(*_: object) -> None:
+        raise MIVError("Could not write: No space left on device.") from OSError(28, "No space left on device")
+
+    monkeypatch.setattr("miv.gallery.store.merge_small", full)
+    with pytest.warns(MIVWarning, match="could not be merged"):
+        gallery.add("three", vectors(2, 3))
+    assert "three" in Gallery.open(tmp_path / "gallery")

@@ -33,10 +33,11 @@ def rewrite(folder: Path, pattern: str, change: Any, compression: str | None = N
     manifest = folder / "gallery.json"
     document = json.loads(manifest.read_text())
     if path.name.startswith("removed"):
-        document["removed"]["bytes"] = new
+        document["removed"] |= {"bytes": new, "checksum": ""}
     else:
         assert document["segments"][0]["bytes"][path.name] == old
         document["segments"][0]["bytes"][path.name] = new
+        document["segments"][0]["checksums"] = {}
     manifest.write_text(json.dumps(document))
     return path
 

@@ -1,6 +1,7 @@
 """Galleries over HTTP, on the folders of ``miv gallery``."""
 
 import shutil
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -78,6 +79,39 @@ def test_costly_witnesses_give_way_to_cheap_ones_with_a_note(model: str, tmp_pat
         assert "would pool 161,800 instances: they are by attention" in costly["notes"][-1]
         refused = search(client, "costly", vectors(20, 9), witnesses="attention")
         assert (refused.status_code, "2,100 instances" in message(refused)) == (413, True)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 512 kB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", folder], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("A disk can be mounted only by an administrator.")
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@pytest.mark.filterwarnings("ignore:The bags are in the gallery")
+def test_answers_on_a_full_disk_are_true_and_removing_frees_it(model: str, small_disk: Path) -> None:
+    with ready_client(model, galleries=small_disk) as client:
+        create(client, "full")
+        stored, statuses = set(), set()
+        for number in range(200):
+            answer = put(client, "full", str(number), vectors(100, number))
+            statuses.add(answer.status_code)
+            stored |= {str(number)} if answer.status_code == 200 else set()
+            if len(stored) > 3 and not number % 10:
+                gone = min(stored)
+                freed = client.delete(f"/v1/galleries/full/bags/{gone}").status_code
+                stored -= {gone} if freed == 204 else set()
+            assert set(client.get("/v1/galleries/full").json()["names"]) == stored, number
+        assert statuses == {200, 503}
+        for name in sorted(stored)[2:]:
+            assert client.delete(f"/v1/galleries/full/bags/{name}").status_code == 204
+        for number in range(10):
+            assert put(client, "full", f"new {number}", vectors(100, 300 + number)).status_code == 200
 
 
 def test_a_name_with_a_line_break_is_refused(client: TestClient) -> None:

@@ -155,6 +155,25 @@ def info(folder: FolderArgument, json: JsonOption = False) -> None:
         print(f"{name.replace('_', ' '):<{width}}  {f'{value:,}' if is_number else value}")
 
 
+@gallery_app.command("check")
+def check(
+    folder: FolderArgument,
+    rebuild: Annotated[Path | None, Option(help="A new folder, for a gallery of the bags that are whole.")] = None,
+    verifier: Annotated[str | None, Option(help="The gallery's verifier, if that is damaged, too.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Compare all files with their checksums; exits with 1 if one is damaged.
+
+    Example: miv gallery check archive --rebuild archive-2
+    """
+    from miv.gallery import Gallery
+
+    result = Gallery.check(folder, verifier=verifier, rebuild=rebuild)
+    print_json(result.document()) if json else print(printable(str(result)))
+    if result.problems:
+        raise typer.Exit(1)
+
+
 @gallery_app.command("compact")
 def compact(folder: FolderArgument) -> None:
     """Free the space of removed bags, and merge small files."""

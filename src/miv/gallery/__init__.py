@@ -1,5 +1,6 @@
 """A gallery: many bags on disk, searched by one query."""
 
+from miv.gallery.checking import GalleryCheck
 from miv.gallery.files import MANIFEST_NAME, GalleryManifest, require_arrow
 from miv.gallery.gallery import Gallery
 from miv.gallery.search import Chance, Hit, Hits, HitWitness, TooManyPooled
@@ -11,6 +12,7 @@ __all__ = [
     "Chance",
     "Gallery",
     "GalleryBusy",
+    "GalleryCheck",
     "GalleryManifest",
     "GalleryReplaced",
     "Hit",

@@ -18,7 +18,7 @@ from miv.files.images import Fit
 from miv.files.instances import InstanceKind
 from miv.gallery import files
 from miv.gallery.snapshot import Snapshot
-from miv.gallery.store import OpenGallery, merge_small
+from miv.gallery.store import OpenGallery, merge_if_possible
 from miv.poolings import StoredForm
 from miv.runtime import Progress, SilentProgress, evaluating
 from miv.verifier.network import Verifier
@@ -175,7 +175,7 @@ class Adding:
         if len(last) or chosen:
             columns: Any = ([column[bag] for bag in chosen] for column in (read.names, members, read.instance_names))
             self._commit(hashes, features, *columns)
-            merge_small(self.store)
+            merge_if_possible(self.store)
         return len(chosen)
 
     def _chosen(self, names: list[str], members: list[NDArray[np.int64]], instance_names: list[list[str]]) -> list[int]:

@@ -2,8 +2,10 @@
 
 import re
 import struct
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from miv.errors import MIVError, needs_extra
 from miv.files.json import check_shape, read_json_object, write_json
+from miv.runtime import pause
 
 HASH_BYTES = 16
 INSTANCES, KEPT, BAGS, REMOVED = "instances.arrow", "kept.arrow", "bags.arrow", "removed"
-DAMAGED = "The gallery is damaged. Restore it from a copy, or create it again."
+DAMAGED = "The gallery is damaged. Restore a copy, or save what is left: miv gallery check FOLDER --rebuild NEW."
+BLOCK = 1 << 20  # bytes with a checksum of their own, so that little is lost with one
 _MAGIC = b"ARROW1\0\0"
 _HEADER, _COMPRESSION = 2, 3  # numbers of the fields in the tables Message and RecordBatch of Arrow's format
 
@@ -55,24 +59,61 @@ def write_batches(path: Path, schema: Any, batches: Iterable[Any]) -> int:
     return rows
 
 
-def map_batches(path: Path, schema: Any, expected_bytes: int, rows: int) -> list[Any]:
-    """Map the record batches of a file; anything but this schema, size and number of rows is an error."""
-    try:
-        size = path.stat().st_size
-        if size != expected_bytes:
-            raise MIVError(f"{path} has {size:,} bytes. Expected {expected_bytes:,}. {DAMAGED}")
-        batches = list(_record_batches(pa.memory_map(str(path)).read_buffer(), schema))
-        for batch in batches:
-            batch.validate(full=True)  # borders outside their texts would crash; rows of numbers have none to check
-        counted = sum(len(batch) for batch in batches)
-        # Mapped columns are no larger than their file, unless several claim the same bytes.
-        if counted != rows or sum(batch.nbytes for batch in batches) > expected_bytes:
-            raise MIVError(f"{path} has {counted:,} rows. Expected {rows:,}, each with bytes of its own. {DAMAGED}")
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowException, OSError) as error:
-        raise MIVError(f"{path} cannot be read: {error}. {DAMAGED}") from error
-    return batches
+def checksums_of(path: Path) -> str:
+    """The CRC-32 of each block of a file, 8 digits each."""
+    sums = []
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            pause()
+            sums.append(f"{zlib.crc32(block):08x}")
+    return "".join(sums)
+
+
+class MappedFile:
+    """The mapped record batches of a file; anything but this schema, size and number of rows is an error."""
+
+    def __init__(self, path: Path, schema: Any, expected_bytes: int, rows: int, checksums: str = "") -> None:
+        self.path, self._checksums, self._is_verified = path, checksums, False
+        try:
+            size = path.stat().st_size
+            if size != expected_bytes:
+                raise MIVError(f"{path} has {size:,} bytes. Expected {expected_bytes:,}. {DAMAGED}")
+            self._content = pa.memory_map(str(path)).read_buffer()
+            self.batches = list(_record_batches(self._content, schema))
+            for batch in self.batches:
+                batch.validate(full=True)  # borders outside their texts would crash; rows of numbers have none to check
+            counted = sum(len(batch) for batch in self.batches)
+            # Mapped columns are no larger than their file, unless several claim the same bytes.
+            if counted != rows or sum(batch.nbytes for batch in self.batches) > expected_bytes:
+                raise MIVError(f"{path} has {counted:,} rows. Expected {rows:,}, each with bytes of its own. {DAMAGED}")
+        except FileNotFoundError:
+            raise
+        except (pa.ArrowException, OSError) as error:
+            raise MIVError(f"{path} cannot be read: {error}. {DAMAGED}") from error
+
+    @property
+    def address(self) -> int:
+        """Where the file begins in memory."""
+        return int(self._content.address)
+
+    def verify(self) -> None:
+        """Raise an error, the first time, if the content is not what was written; older files have no checksums."""
+        if self._checksums and not self._is_verified and checksums_of(self.path) != self._checksums:
+            raise MIVError(f"{self.path} is damaged: its checksum is of other content. {DAMAGED}")
+        self._is_verified = True
+
+    def intact(self, address: int, width: int, rows: int) -> NDArray[np.bool_]:
+        """Which rows of ``width`` bytes, of which the first is at an address, are as they were written."""
+        starts = address - self.address + np.arange(rows) * width
+        before = self._damaged_before
+        return np.asarray(before[starts // BLOCK] == before[(starts + width - 1) // BLOCK + 1])
+
+    @cached_property
+    def _damaged_before(self) -> NDArray[np.int64]:
+        """How many blocks before each one have other content than was written."""
+        now, written = checksums_of(self.path), self._checksums
+        damaged = [bool(written) and now[k : k + 8] != written[k : k + 8] for k in range(0, len(now), 8)]
+        return np.cumsum([0, *damaged])
 
 
 def row_column(rows: NDArray[np.float32]) -> Any:
@@ -152,13 +193,14 @@ _MOST = 1 << 40  # instances, channels and bytes of a gallery are far fewer
 
 @dataclass(frozen=True)
 class SegmentEntry:
-    """One segment: its folder, its counts, and the sizes of its files."""
+    """One segment: its folder, its counts, and the sizes and checksums of its files."""
 
     name: str
     instances: int
     bags: int
     members: int
     bytes: dict[str, int]
+    checksums: dict[str, str] = field(default_factory=dict)  # see ``checksums_of``; empty before version 0.2
 
     @property
     def size(self) -> int:
@@ -173,6 +215,7 @@ class Removed:
     file: str
     bags: int
     bytes: int
+    checksum: str = ""
 
 
 @dataclass(frozen=True)
@@ -257,15 +300,16 @@ class GalleryManifest:
             raise MIVError(f"{path}: a count is negative or far too large. {DAMAGED}")
 
 
+_SEGMENT_SHAPE = {"name": str, "instances": int, "bags": int, "members": int, "bytes": {"*": int}}
 _SHAPE = {
     "fingerprint": str,
     "backbone": str,
     "channels": int,
     "width": int,
     "generation": int,
-    "segments": [{"name": str, "instances": int, "bags": int, "members": int, "bytes": {"*": int}}],
+    "segments": [{**_SEGMENT_SHAPE, "checksums?": {"*": str}}],
     "removed": None,
-    "removed?": {"file": str, "bags": int, "bytes": int},
+    "removed?": {"file": str, "bags": int, "bytes": int, "checksum?": str},
     "recall": None,
     "made_with": dict,
 }

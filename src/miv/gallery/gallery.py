@@ -10,8 +10,10 @@ from miv.errors import MIVError, unknown_name
 from miv.files.atomic import readable_disk_errors, whole_folder
 from miv.files.images import Fit
 from miv.gallery.adding import Adding, GivenBag, check_bag_name
+from miv.gallery.checking import GalleryCheck, Remains
 from miv.gallery.files import GalleryManifest, require_arrow
 from miv.gallery.search import Hits, search
+from miv.gallery.snapshot import Snapshot
 from miv.gallery.store import OpenGallery, compact
 from miv.poolings import form_of
 from miv.runtime import Progress
@@ -59,9 +61,12 @@ class Gallery:
         require_arrow()
         folder = Path(folder)
         verifier = verifier if isinstance(verifier, Verifier) else Verifier.from_pretrained(verifier)
-        with readable_disk_errors(folder):
-            if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-                raise MIVError(f"{folder} already exists. Choose another name, or remove it.")
+        _refuse_existing(folder)
+        return cls._created(folder, verifier, None if like is None else cls.open(like)._store.snapshot)
+
+    @classmethod
+    def _created(cls, folder: Path, verifier: Verifier, source: Snapshot | None) -> "Gallery":
+        """Create a gallery with the bags of another."""
         form = form_of(verifier.pooling)
         manifest = GalleryManifest(
             fingerprint=verifier_fingerprint(verifier),
@@ -69,17 +74,16 @@ class Gallery:
             channels=verifier.backbone.channels,
             width=form.width if form.is_stored_apart else 0,
         )
-        source = None if like is None else cls.open(like)._store
         if source is not None and source.manifest.backbone != manifest.backbone:
             remedy = "Create the gallery without --like, and add the bags from their files again: miv gallery add"
-            raise MIVError(f"The verifier of the gallery {like} has another backbone. {remedy}")
+            raise MIVError(f"The verifier of the gallery {source.folder} has another backbone. {remedy}")
         with whole_folder(folder) as temporary:
             verifier.save_pretrained(temporary / VERIFIER)
             manifest.save(temporary)
             if source is not None:
                 store = OpenGallery(temporary, form.per)
                 with store.writing():
-                    Adding(store, verifier, form, None, None, replace=False).copy(source.snapshot)
+                    Adding(store, verifier, form, None, None, replace=False).copy(source)
         return cls(folder, verifier)
 
     @classmethod
@@ -87,14 +91,37 @@ class Gallery:
         """Open a gallery. A verifier that replaces the gallery's own may differ in its operating point only."""
         require_arrow()
         folder = Path(folder)
-        manifest = GalleryManifest.load(folder)
+        return cls(folder, cls._verifier_for(GalleryManifest.load(folder), folder, verifier))
+
+    @staticmethod
+    def _verifier_for(manifest: GalleryManifest, folder: Path, verifier: Verifier | str | Path | None) -> Verifier:
         source = verifier if verifier is not None else folder / VERIFIER
         loaded = source if isinstance(source, Verifier) else Verifier.from_pretrained(source)
         if verifier_fingerprint(loaded) != manifest.fingerprint:
             name = str(source) if isinstance(source, str | Path) else "VERIFIER"
             remedy = f"Open it with its own, or make a new gallery: miv gallery create NEW {name} --like {folder}"
             raise MIVError(f"What the gallery {folder} stores does not fit another verifier. {remedy}")
-        return cls(folder, loaded)
+        return loaded
+
+    @classmethod
+    def check(
+        cls, folder: str | Path, *, verifier: Verifier | str | Path | None = None, rebuild: str | Path | None = None
+    ) -> GalleryCheck:
+        """Compare all files of a gallery with their checksums; a damaged manifest or verifier is an error.
+
+        ``rebuild`` is a new folder, for a gallery of the bags that are whole. ``verifier`` is the gallery's own if that
+        is damaged, too.
+        """
+        require_arrow()
+        folder = Path(folder)
+        manifest = GalleryManifest.load(folder)
+        loaded = cls._verifier_for(manifest, folder, verifier)
+        remains = Remains(folder, manifest, form_of(loaded.pooling).per)
+        check = remains.check()
+        if rebuild is not None:
+            _refuse_existing(Path(rebuild))
+            cls._created(Path(rebuild), loaded, remains)
+        return check
 
     def add(
         self,
@@ -221,3 +248,9 @@ class Gallery:
     def _write(self, bags: Iterable[GivenBag], resize: Fit | None, progress: Progress | None, *, replace: bool) -> int:
         with self._store.writing():
             return Adding(self._store, self.verifier, self._form, resize, progress, replace=replace).add(bags)
+
+
+def _refuse_existing(folder: Path) -> None:
+    with readable_disk_errors(folder):
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise MIVError(f"{folder} already exists. Choose another name, or remove it.")

@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from miv.data import csr
 from miv.errors import MIVError
 from miv.files.atomic import whole_folder
 from miv.gallery import files
-from miv.gallery.files import BAGS, INSTANCES, KEPT, GalleryManifest, SegmentEntry
+from miv.gallery.files import BAGS, INSTANCES, KEPT, GalleryManifest, MappedFile, SegmentEntry
 
 Rows = NDArray[np.float32]
 Batches = Iterable[Any]  # record batches
@@ -21,11 +21,19 @@ SEGMENTS = "segments"
 _TRIES = 5  # a writer may remove a merged segment between our reading of the manifest and of the segment
 
 
-class RowStore:
-    """Rows ``(N, K)`` in pieces ``(n, K)``."""
+class Verifiable(Protocol):
+    """A file that may be damaged."""
 
-    def __init__(self, pieces: Sequence[Rows], width: int) -> None:
-        self.pieces, self.width = [piece for piece in pieces if len(piece)], width
+    def verify(self) -> None:
+        """Raise an error if it is."""
+
+
+class RowStore:
+    """Rows ``(N, K)`` in pieces ``(n, K)``, each with the file that it is mapped from."""
+
+    def __init__(self, pieces: Sequence[tuple[Rows, Verifiable]], width: int) -> None:
+        self.pieces, self.width = [rows for rows, _ in pieces if len(rows)], width
+        self._files = [file for rows, file in pieces if len(rows)]
         self.borders = csr.borders([len(piece) for piece in self.pieces])
 
     def __len__(self) -> int:
@@ -37,6 +45,7 @@ class RowStore:
         number = int(np.searchsorted(self.borders, first, side="right")) - 1
         while first < last:
             start, end = int(self.borders[number]), min(last, int(self.borders[number + 1]))
+            self._files[number].verify()
             parts.append(self.pieces[number][first - start : end - start])
             first, number = end, number + 1
         return parts[0] if len(parts) == 1 else np.concatenate([np.zeros((0, self.width), np.float32), *parts])
@@ -49,6 +58,7 @@ class RowStore:
         of_piece = np.searchsorted(self.borders, rows, side="right") - 1
         for number in np.unique(of_piece):
             mine = of_piece == number
+            self._files[number].verify()
             taken[mine] = self.pieces[number][rows[mine] - self.borders[number]]
         return taken
 
@@ -59,24 +69,36 @@ class Segment:
     def __init__(self, folder: Path, entry: SegmentEntry, manifest: GalleryManifest, per: str) -> None:
         self.entry, self.path = entry, folder / SEGMENTS / entry.name
         kept_rows = {"instance": entry.instances, "member": entry.members, "bag": entry.bags}[per]
-        self.instance_batches = self._mapped(INSTANCES, files.schema(INSTANCES, manifest.channels), entry.instances)
-        self.bag_batches = self._mapped(BAGS, files.schema(BAGS), entry.bags)
-        self.features = [files.column_rows(batch.column(1), manifest.channels) for batch in self.instance_batches]
-        self.kept, self.kept_batches = self.features, []
+        self.files = {
+            INSTANCES: self._mapped(INSTANCES, files.schema(INSTANCES, manifest.channels), entry.instances),
+            BAGS: self._mapped(BAGS, files.schema(BAGS), entry.bags),
+        }
+        self.features = self.kept = self._rows(INSTANCES, manifest.channels)
         if manifest.width:
-            self.kept_batches = self._mapped(KEPT, files.schema(KEPT, manifest.width), kept_rows)
-            self.kept = [files.column_rows(batch.column(0), manifest.width) for batch in self.kept_batches]
-        self.sizes, self.members = self._checked_bags()
+            self.files[KEPT] = self._mapped(KEPT, files.schema(KEPT, manifest.width), kept_rows)
+            self.kept = self._rows(KEPT, manifest.width)
+        self.sizes, self.members = self._checked_bags()  # verified at once; other files when they are first used
 
-    def _mapped(self, name: str, schema: Any, rows: int) -> list[Any]:
+    def _mapped(self, name: str, schema: Any, rows: int) -> MappedFile:
         if name not in self.entry.bytes:
             raise MIVError(f"{self.path} has no {name}. {files.DAMAGED}")
-        return files.map_batches(self.path / name, schema, self.entry.bytes[name], rows)
+        return MappedFile(self.path / name, schema, self.entry.bytes[name], rows, self.entry.checksums.get(name, ""))
+
+    def _rows(self, name: str, width: int) -> list[tuple[Rows, Verifiable]]:
+        file = self.files[name]
+        return [(files.column_rows(batch.column(batch.num_columns - 1), width), file) for batch in file.batches]
+
+    def batches(self, name: str) -> list[Any]:
+        """The verified record batches of a file; none if the gallery has no such file."""
+        if name not in self.files:
+            return []
+        self.files[name].verify()
+        return self.files[name].batches
 
     def _checked_bags(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Sizes of the bags, and the numbers of their instances in the gallery."""
         sizes, members = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for batch in self.bag_batches:
+        for batch in self.batches(BAGS):
             column, names = batch.column(1), batch.column(2)
             empty = sum(one.null_count for one in (batch.column(0), column, column.values, names))
             if empty or not names.offsets.equals(column.offsets):
@@ -91,7 +113,7 @@ class Segment:
     @cached_property
     def names(self) -> list[str]:
         """Names of the bags."""
-        return [name for batch in self.bag_batches for name in batch.column(0).to_pylist()]
+        return [name for batch in self.batches(BAGS) for name in batch.column(0).to_pylist()]
 
 
 def write_segment(
@@ -107,16 +129,19 @@ def write_segment(
         if manifest.width:
             files.write_batches(temporary / KEPT, files.schema(KEPT, manifest.width), kept)
         sizes = {file.name: file.stat().st_size for file in temporary.iterdir()}
-    return SegmentEntry(name, instance_count, bag_count, members, sizes)
+        checksums = {file: files.checksums_of(temporary / file) for file in sizes}
+    return SegmentEntry(name, instance_count, bag_count, members, sizes, checksums)
 
 
 class Snapshot:
     """Bags ``0`` to ``B - 1``, some removed, over instances ``0`` to ``U - 1``; ``known`` segments are mapped."""
 
+    segment_type = Segment
+
     def __init__(self, folder: Path, manifest: GalleryManifest, per: str, known: Sequence[Segment] = ()) -> None:
         self.folder, self.manifest, self.per = folder, manifest, per
         mapped = {segment.entry.name: segment for segment in known if segment.entry in manifest.segments}
-        self.segments = [mapped.get(e.name) or Segment(folder, e, manifest, per) for e in manifest.segments]
+        self.segments = [mapped.get(e.name) or self.segment_type(folder, e, manifest, per) for e in manifest.segments]
         pieces = [piece for segment in self.segments for piece in segment.features]
         kept_pieces = [piece for segment in self.segments for piece in segment.kept]
         self.features = RowStore(pieces, manifest.channels)
@@ -128,6 +153,7 @@ class Snapshot:
         if len(self.members) and not 0 <= self.members.min() <= self.members.max() < len(self.features):
             raise MIVError(f"A bag of {folder} names an instance that is not there. {files.DAMAGED}")
         self.is_live = np.ones(self.bags, bool)
+        self.removed = self.removed_bags()
         self.is_live[self.removed] = False
 
     @classmethod
@@ -140,13 +166,15 @@ class Snapshot:
                 missing = error
         raise MIVError(f"{missing.filename or missing} is missing. {files.DAMAGED}") from missing
 
-    @cached_property
-    def removed(self) -> NDArray[np.int64]:
-        """Numbers of the removed bags."""
+    def removed_bags(self) -> NDArray[np.int64]:
+        """Read the numbers of the removed bags."""
         entry = self.manifest.removed
         if entry is None:
             return np.zeros(0, np.int64)
-        batches = files.map_batches(self.folder / entry.file, files.schema(files.REMOVED), entry.bytes, entry.bags)
+        path, schema = self.folder / entry.file, files.schema(files.REMOVED)
+        file = MappedFile(path, schema, entry.bytes, entry.bags, entry.checksum)
+        file.verify()
+        batches = file.batches
         if any(batch.column(0).null_count for batch in batches):
             raise MIVError(f"{self.folder / entry.file} has empty cells. {files.DAMAGED}")
         numbers = np.concatenate([np.zeros(0, np.int64), *(batch.column(0).to_numpy() for batch in batches)])
@@ -169,7 +197,7 @@ class Snapshot:
         return [name or "" for name in self._cell(2, bag)]
 
     def _cell(self, column: int, bag: int) -> Any:
-        for batch in (batch for segment in self.segments for batch in segment.bag_batches):
+        for batch in (batch for segment in self.segments for batch in segment.batches(BAGS)):
             if bag < len(batch):
                 return batch.column(column)[bag].as_py()
             bag -= len(batch)
@@ -178,7 +206,7 @@ class Snapshot:
     @property
     def hashes(self) -> Any:
         """Hashes of all instances, a column."""
-        batches = [batch for segment in self.segments for batch in segment.instance_batches]
+        batches = [batch for segment in self.segments for batch in segment.batches(INSTANCES)]
         return files.pa.chunked_array([batch.column(0) for batch in batches], files.pa.binary(files.HASH_BYTES))
 
     def numbers(self, digests: list[bytes]) -> NDArray[np.int64]:

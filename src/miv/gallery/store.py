@@ -11,10 +11,10 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from miv.errors import MIVError
+from miv.errors import MIVError, warn
 from miv.files.atomic import PART, readable_disk_errors, remove_unfinished, siblings, whole_file
 from miv.gallery import files
-from miv.gallery.files import MANIFEST_NAME, GalleryManifest, Removed, SegmentEntry
+from miv.gallery.files import BAGS, INSTANCES, KEPT, MANIFEST_NAME, GalleryManifest, Removed, SegmentEntry
 from miv.gallery.snapshot import SEGMENTS, Batches, Segment, Snapshot, write_segment
 
 _LOCK_NAME = "gallery.lock"
@@ -22,6 +22,7 @@ _TOGETHER = 4  # segments of about one size are merged when there are this many
 _SMALLEST = 64  # rows; up to this, segments count as equally small
 _LARGEST = 1 << 19  # rows of a merged segment: merging takes seconds
 _ROWS_PER_BATCH = 1 << 16
+_BAGS_PER_BATCH = 1 << 12  # damage loses all bags of a batch
 
 
 class GalleryBusy(MIVError):  # noqa: N818 - named after what is wrong
@@ -102,7 +103,8 @@ class OpenGallery:
     def write_segment(self, instances: Batches, bags: Batches, kept: Batches) -> SegmentEntry:
         """Write a segment; ``commit`` must list it."""
         self.require_same()
-        return write_segment(self.folder, self.manifest, rebatched(instances), rebatched(bags), rebatched(kept))
+        together = (rebatched(instances), rebatched(bags, _BAGS_PER_BATCH), rebatched(kept))
+        return write_segment(self.folder, self.manifest, *together)
 
     def write_removed(self, bags: NDArray[np.int64]) -> Removed | None:
         """Write the numbers of all removed bags; ``commit`` must list the file."""
@@ -113,7 +115,8 @@ class OpenGallery:
         batch = files.pa.record_batch([files.pa.array(numbers, files.pa.int64())], schema=files.schema(files.REMOVED))
         with whole_file(path) as temporary:
             files.write_batches(temporary, files.schema(files.REMOVED), [batch])
-        return Removed(path.name, len(numbers), path.stat().st_size)
+            checksum = files.checksums_of(temporary)
+        return Removed(path.name, len(numbers), path.stat().st_size, checksum)
 
     def commit(self, manifest: GalleryManifest) -> None:
         """Replace the manifest, which lists new files."""
@@ -131,11 +134,21 @@ class OpenGallery:
         return status.st_ino, status.st_mtime_ns, status.st_size
 
 
+def merge_if_possible(store: OpenGallery) -> None:
+    """Merge small segments; a failure, as on a full disk, is a warning: the change before it has been made."""
+    try:
+        merge_small(store)
+    except GalleryReplaced:
+        raise
+    except MIVError as error:
+        warn(f"The bags are in the gallery, but its small files could not be merged: {error}")
+
+
 def merge_small(store: OpenGallery) -> None:
     """Merge the last segments if there are several of one size; bags and instances keep their numbers."""
     while count := _count_to_merge([entry.size for entry in store.manifest.segments]):
         merged = store.snapshot.segments[-count:]
-        batches = (_batches(merged, name) for name in ("instance_batches", "bag_batches", "kept_batches"))
+        batches = (_batches(merged, name) for name in (INSTANCES, BAGS, KEPT))
         entry = store.write_segment(*batches)
         store.commit(store.manifest.changed(segments=(*store.manifest.segments[:-count], entry)))
 
@@ -147,31 +160,31 @@ def compact(store: OpenGallery) -> None:
     is_used[snapshot.members[snapshot.live_members]] = True
     kept = {"instance": is_used, "member": snapshot.live_members, "bag": snapshot.is_live}[snapshot.per]
     entry = store.write_segment(
-        _filtered(_batches(segments, "instance_batches"), is_used),
-        _renumbered(_filtered(_batches(segments, "bag_batches"), snapshot.is_live), np.cumsum(is_used) - 1),
-        _filtered(_batches(segments, "kept_batches"), kept),
+        _filtered(_batches(segments, INSTANCES), is_used),
+        _renumbered(_filtered(_batches(segments, BAGS), snapshot.is_live), np.cumsum(is_used) - 1),
+        _filtered(_batches(segments, KEPT), kept),
     )
     store.commit(store.manifest.changed(segments=(entry,) if entry.bags else (), removed=None))
 
 
 def _batches(segments: Sequence[Segment], name: str) -> Iterator[Any]:
-    return (batch for segment in segments for batch in getattr(segment, name))
+    return (batch for segment in segments for batch in segment.batches(name))
 
 
-def rebatched(batches: Batches) -> Iterator[Any]:
+def rebatched(batches: Batches, rows: int = _ROWS_PER_BATCH) -> Iterator[Any]:
     """The same rows in batches of a useful size: thousands of tiny ones would be slow to read."""
     waiting: list[Any] = []
     for batch in batches:
         waiting.append(batch)
-        if sum(map(len, waiting)) >= _ROWS_PER_BATCH:
-            yield from _joined(waiting)
+        if sum(map(len, waiting)) >= rows:
+            yield from _joined(waiting, rows)
             waiting = []
-    yield from _joined(waiting)
+    yield from _joined(waiting, rows)
 
 
-def _joined(batches: list[Any]) -> Iterator[Any]:
+def _joined(batches: list[Any], rows: int) -> Iterator[Any]:
     if any(len(batch) for batch in batches):
-        yield from files.pa.Table.from_batches(batches).combine_chunks().to_batches()
+        yield from files.pa.Table.from_batches(batches).combine_chunks().to_batches(max_chunksize=rows)
 
 
 def _count_to_merge(sizes: list[int]) -> int:

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from shutil import disk_usage
 from typing import Any
 
 import numpy as np
@@ -217,6 +218,7 @@ _GALLERY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _MOST_GALLERIES = 1_000
 _NAMES_SHOWN = 1_000
 _FEW_REMOVED = 64  # removed bags that are not worth a compaction
+_RESERVE = 16_000_000  # bytes of the disk, or a twentieth of it
 _PER_INSTANCE = 64  # bytes beside its features and its name: a digest and its row
 _CREATING = "Another process is creating a gallery. Try again in a second."
 
@@ -357,16 +359,23 @@ class GalleryRegistry:
         return self._open[key]
 
     def _after_change(self, name: str, gallery: Gallery) -> int:
-        """Free the space of removed bags when they are the larger part; return the number of bags."""
+        """Free the space of removed bags when they are the larger part, or the disk is nearly full; return the bags."""
         manifest = self._manifest(name)
-        if manifest.removed is not None and manifest.removed.bags > max(manifest.live_bags, _FEW_REMOVED):
-            with suppress(GalleryBusy):  # the change is made; a later one compacts
-                gallery.compact()
+        if manifest.removed is not None:
+            is_much = manifest.removed.bags > max(manifest.live_bags, _FEW_REMOVED)
+            if is_much or disk_usage(self.folder).free < manifest.bytes:
+                try:
+                    gallery.compact()
+                except MIVError as error:  # the change is made; a later one compacts
+                    logger.warning("The gallery %s could not be compacted: %s", name, type(error).__name__)
         return manifest.live_bags
 
     def _check_room(self, needed: int) -> None:
-        """Refuse what does not fit, after clearing away removed bags; each worker can exceed the limit by one bag."""
-        if self._bytes() + needed <= self._most_bytes:
+        """Refuse what does not fit, after clearing away removed bags; each worker can exceed the limit by one bag.
+
+        A little of the disk stays free, so that bags can be removed.
+        """
+        if self._bytes() + needed <= self._most_bytes and self._fits_on_disk(needed):
             return
         for name in self.names():
             try:
@@ -379,6 +388,13 @@ class GalleryRegistry:
             message = f"The galleries have {total:,} bytes and need {needed:,} more. Expected at most"
             remedy = "Remove bags, or start the server with a larger --gallery-bytes."
             raise RefusedRequest(413, f"{message} {self._most_bytes:,}. {remedy}")
+        if not self._fits_on_disk(needed):
+            remedy = "Make room on the disk; removed bags free theirs when the others fit in what is free."
+            raise RefusedRequest(503, f"The disk of the galleries is full. {remedy}")
+
+    def _fits_on_disk(self, needed: int) -> bool:
+        disk = disk_usage(self.folder)
+        return needed + min(_RESERVE, disk.total // 20) <= disk.free
 
     def _bytes(self) -> int:
         return sum(bytes_below(self.folder / name) for name in self.names())
