@@ -70,7 +70,7 @@ def test_it_prints_the_answer_with_citations(checked: CheckedAnswer) -> None:
         "Nearest to what is not in the sources (look there first):",
         "(a)  bees.md, line 1, sentence 1: Bees live in hives.",
         "",
-        "Evidence found on 2 of 3 sentences, 1 not in the sources, 2 not checked (unsaved verifier, nearest,",
+        "2 of 3 sentences: evidence found, 1 not in the sources, 2 not checked (unsaved verifier, nearest,",
         "words in common).",
         "False accepts are sentences without evidence in the sources that are called evidence found; false",
         "rejects are sentences with evidence, confirming or contradicting, that are called not in the",
@@ -136,7 +136,6 @@ def test_a_source_that_is_given_twice_counts_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "has no sentence"),
         (b"a\0b", "zero bytes"),
         (b"caf\xe9 au lait.", "not UTF-8"),
         (b"word " * 5_000_000, "longer than"),
@@ -186,10 +185,15 @@ def test_an_empty_source_among_others_is_left_out() -> None:
     with pytest.warns(MIVWarning, match=r"^Source 2 has no sentence; it was left out\.$"):
         found = miv.check(ANSWER, [SOURCES["bees.md"], " "], verifier=word_verifier())
     assert [one.name for one in found.sources] == ["source 1"]
-    with pytest.raises(MIVError, match=r"^Source 1 has no sentence"):
-        miv.check(ANSWER, "", verifier=word_verifier())
-    with pytest.raises(MIVError, match=r"^The 2 sources all have no sentence"):
-        miv.check(ANSWER, ["", "---"], verifier=word_verifier())
+
+
+@pytest.mark.filterwarnings("ignore:Source 1 has no sentence:miv.errors.MIVWarning")
+@pytest.mark.parametrize("sources", [[], "", ["---"], ["One."], {}])
+def test_without_any_source_nothing_is_in_the_sources(sources: Any) -> None:
+    found = miv.check(ANSWER, sources, verifier=word_verifier())
+    assert [one.outcome for one in found.sentences[1:4]] == ["not in the sources"] * 3
+    assert (found.citations, bool(found)) == ((), False)
+    assert "[NOT IN THE SOURCES; there is no source]" in " ".join(str(found).split())
 
 
 def test_between_two_thresholds_a_sentence_is_unsure() -> None:
@@ -313,9 +317,10 @@ MANY = ["\n\n".join(f"Bee {number} makes honey." for number in range(count)) for
     ("answer", "sources", "options", "message"),
     [
         ("", "Some source text.", {}, "The answer has no sentence"),
-        (ANSWER, [], {}, "no sources"),
-        (ANSWER, "One.", {}, "no full sentence"),
-        (ANSWER, [Path("paper.pdf")], {}, r"ends in '\.pdf'"),
+        (ANSWER, [Path("paper.docx")], {}, r"ends in '\.docx'"),
+        (ANSWER, "<!DOCTYPE html>\n<p>Bees.", {}, r"Source 1 begins with '<!doctype'.*convert"),
+        ("<html><p>Bees make honey.", SOURCES, {}, r"The answer begins with '<html><p>bees'"),
+        (ANSWER, SOURCES, {"question": " "}, "The question is empty"),
         (ANSWER, Path("missing.txt"), {}, "Could not read missing"),
         (3, SOURCES, {}, "The answer is 3, of type int"),
         (b"Bees make honey.", SOURCES, {}, r"The answer is b'Bees make honey\.', of type bytes.*Decode bytes first"),

@@ -1,7 +1,6 @@
 """Sentences that are longer than the encoder reads: of sources in windows, of the answer with a mark."""
 
 import warnings
-from dataclasses import replace
 
 import pytest
 
@@ -60,4 +59,3 @@ def test_words_that_were_read_are_counted_in_scripts_without_spaces(evidence: Ve
         [said] = miv.check("蜂" * 800, {"bees.txt": "Bees make honey."}, verifier=evidence).sentences
     assert said.words_read is not None
     assert 40 < said.words_read < 70
-    assert replace(said, words_read=1).remark == "only 1 word was read"

@@ -76,7 +76,7 @@ def test_the_github_action_fails_if_a_sentence_is_not_backed(tmp_path: Path) -> 
         variables |= {"PATH": f"{tmp_path}:/usr/bin:/bin", "GITHUB_STEP_SUMMARY": "summary", "FAKE_CODE": str(code)}
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", check["run"]]
         done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
-        arguments = ["check", "--fail-unsupported", "--model=miv/evidence", "--html=page.html", *options.split(), "--"]
+        arguments = ["check", "--fail-unsupported", "--model=miv/judge", "--html=page.html", *options.split(), "--"]
         arguments += ["my answer.md", "docs/a.md", "docs/b.md", "one $(touch pwned).txt"]
         assert (done.returncode, done.stdout.splitlines()) == (code, arguments)
     assert not (tmp_path / "pwned").exists()

@@ -60,7 +60,7 @@ def test_langchain() -> None:
     inputs: list[dict[str, Any]] = [{"answer": ANSWER, "context": []}, {"answer": ANSWER, "context": CONTEXT}]
     assert [one["score"] for one in check.batch(inputs)] == [0.0, 0.5]
     assert asyncio.run(check.ainvoke(inputs[1]))["score"] == 0.5
-    assert pickle.loads(pickle.dumps(rag.LangChainCheck())).verifier == "miv/evidence"
+    assert pickle.loads(pickle.dumps(rag.LangChainCheck())).verifier == "miv/judge"
     with pytest.raises(MIVError, match="Expected answer and context"):
         check.invoke({"answer": ANSWER})
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.module import register_module_module_registration_hook
 
+from miv.data.exemplars import ExemplarSet
 from miv.data.kinds import KINDS
 from miv.data.pool import InstancePool
 from miv.errors import MIVError
@@ -47,6 +48,7 @@ class Backbone(nn.Module):
     files: tuple[str, ...] = ()  # written by save_files
     libraries: tuple[str, ...] = ()  # libraries that affect the features, other than torch and miv
     is_identity: bool = False  # whether the features are the instances themselves, so there is nothing to compute
+    reads_pairs: bool = False  # whether it reads a target together with the query, as ``pairs``
     freeze_batch_norm: bool = False
     frozen: bool = False
     trainable_layers: int | None = None  # number of last layers that train after unfreeze(); None: all
@@ -82,6 +84,10 @@ class Backbone(nn.Module):
     def windows(self, values: NDArray[Any]) -> list[list[str]]:
         """Each of ``U`` texts in overlapping parts that ``prepare`` does not truncate; by default the whole text."""
         return [[str(text)] for text in values]
+
+    def paired(self, exemplars: ExemplarSet) -> ExemplarSet:
+        """The exemplars over the instances that this backbone embeds; other than given only if it ``reads_pairs``."""
+        return exemplars
 
     def check(self, pool: InstancePool) -> None:
         """Raise an error before any work if the instances have the wrong kind or form."""

@@ -77,6 +77,7 @@ class HuggingFace(Backbone):
     """
 
     libraries = ("transformers",)
+    text_reader: type[TextReader] = TextReader
 
     def __init__(
         self,
@@ -109,7 +110,8 @@ class HuggingFace(Backbone):
         if not hasattr(self.model.config, "num_channels"):
             if image_size or image_mean or image_std:
                 raise MIVError(f"hf:{name} reads texts. Omit image_size, image_mean and image_std.")
-            self.reader = TextReader(self.model.config, source, choose_pooling(pooling, name, source), max_tokens)
+            chosen = choose_pooling(pooling, name, source)
+            self.reader = self.text_reader(self.model.config, source, chosen, max_tokens)
         else:
             self.reader = ImageReader(self.model, source, image_size, image_mean, image_std)
         self.kind = self.reader.kind

@@ -135,7 +135,11 @@ class TextReader:
         """``(U, 2, max_tokens)`` to ``(U, C)``."""
         if not len(instances):
             return next(model.parameters()).new_zeros(0, self.channels)
-        return by_length(instances, lambda some: self.pooled(*token_vectors(model, some)))
+        return by_length(instances, lambda some: self.vectors(model, some))
+
+    def vectors(self, model: nn.Module, instances: Tensor) -> Tensor:
+        """The same for texts of similar length, ``(u, 2, L)``, in one pass."""
+        return self.pooled(*token_vectors(model, instances))
 
     def pooled(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """Token vectors ``(u, L, C)`` and the mask ``(u, L)`` to one vector per text, ``(u, C)``."""

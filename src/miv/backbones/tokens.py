@@ -69,7 +69,7 @@ class TokenEncoder(Backbone):
     def _read_encoder(self) -> None:
         import_transformers(self.name)
         source = find_model(self.name)
-        installed = _hash_of_files(Path(source))
+        installed = hash_of_files(Path(source))
         if self.encoder_sha256 not in (None, installed):
             raise MIVError(
                 f"The encoder {self.name} in {source} has the SHA-256 {installed[:16]}…, but this verifier was trained "
@@ -140,7 +140,8 @@ class TokenEncoder(Backbone):
         return sha256((super().fingerprint() + self._ready().tokenizer_json()).encode()).hexdigest()
 
 
-def _hash_of_files(folder: Path) -> str:
+def hash_of_files(folder: Path) -> str:
+    """SHA-256 of the files of an encoder, which a verifier that leaves them out expects."""
     digest = sha256()
     for name in _FILES:
         digest.update((folder / name).read_bytes())

@@ -1,36 +1,28 @@
-"""Check an answer against sources: is each sentence backed by what was retrieved, and by which sentences?"""
+"""Check an answer against sources: does what was retrieved support each sentence, and which of its sentences do?"""
 
 import re
 import warnings
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
-from itertools import accumulate, chain
 from os import PathLike
 from pathlib import Path
-from typing import NamedTuple
 
-import numpy as np
-
-from miv.backbones import Backbone
-from miv.backbones.cache import without_cut_warning
 from miv.backbones.hf_files import MINILM
-from miv.checking.details import Detail, SourceDetails, capitalised, missing_details
-from miv.checking.results import CheckedAnswer, CheckedSentence, Citation, Outcome, Source
-from miv.checking.sentences import Sentence, word_count
+from miv.backbones.pairs import Judge
+from miv.checking.claims import as_statement
+from miv.checking.details import Detail, capitalised, differing_words
+from miv.checking.judging import Claim, Judgement, JudgeSettings, SourceBag, cut_claims, find_evidence, judge_claims
+from miv.checking.results import BACKED, CITED, CheckedAnswer, CheckedSentence, Citation, Outcome, Source
+from miv.checking.sentences import Sentence
 from miv.checking.sources import MOST_PAIRS, MOST_SENTENCES, Sources, Text, read_answer, read_sources
 from miv.data.kinds import KINDS
 from miv.errors import MIVError, MIVWarning
 from miv.runtime import Progress
-from miv.verifier.decisions import Decision
 from miv.verifier.network import Verifier
-from miv.verifier.verdict import Verdict
 
-VERIFIER = "miv/evidence"
+VERIFIER = "miv/judge"
 MOST_CITATIONS = 3
-_OUTCOMES: dict[Decision, Outcome] = {"yes": "evidence found", "unsure": "unsure", "no": "not in the sources"}
-_ORDER: tuple[Outcome, ...] = ("evidence found", "unsure", "not in the sources")  # of the numbers of citations
-Place = tuple[Source, Sentence]
+_ORDER: dict[Outcome, int] = {**dict.fromkeys(CITED, 0), "unsure": 1, "not in the sources": 2}  # of citations
 
 
 class TooManyPairs(MIVError):  # noqa: N818 - named after what is wrong
@@ -41,6 +33,7 @@ def check(
     answer: Text,
     sources: Sources,
     *,
+    question: str | None = None,
     verifier: Verifier | str | PathLike[str] = VERIFIER,
     citations: int = MOST_CITATIONS,
     threshold: float | None = None,
@@ -49,19 +42,21 @@ def check(
 ) -> CheckedAnswer:
     """Check each sentence of an answer against the sentences of sources.
 
-    The verifier says whether the sources contain evidence on a sentence. It does not say whether they confirm or
-    contradict it: read the citations. A sentence with a number, date or name that no cited source contains is unsure.
+    The judge ``miv/judge`` reads each sentence together with the source sentences nearest to it, and says whether they
+    support or contradict it. A sentence that states several facts is also judged by its parts. A sentence with a
+    number, date or name that no cited source contains is never supported.
 
     Args:
         answer: the text to check, or a ``pathlib.Path`` of a text or Markdown file.
         sources: the retrieved documents: a text or path, several, or texts by name.
-        verifier: a verifier of texts, or its folder or name.
+        question: what the answer replies to, so that an answer of one or two words is checked too.
+        verifier: a judge, or its folder or name. A verifier of texts that was trained to find evidence, such as
+            ``miv/evidence``, says whether the sources contain evidence on a sentence, which may contradict it.
         citations: maximum number of source sentences listed per sentence.
-        threshold: one threshold from 0 to 1 instead of those that the verifier was calibrated with: a sentence is
-            has its evidence found if its probability is at least this, else it is not in the sources; only missing
-            details make it unsure. The stated error rates then no longer apply.
+        threshold: one threshold from 0 to 1 instead of those of the verifier. The stated error rates then no longer
+            apply.
         most_pairs: maximum number of checked sentences times source sentences; a long one counts several times.
-        progress: reports the progress of embedding and verifying.
+        progress: reports the progress.
     """
     for name, count in (("citations", citations), ("most_pairs", most_pairs)):
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
@@ -70,8 +65,9 @@ def check(
     if threshold is not None and not (is_number and 0 <= threshold <= 1):
         raise MIVError(f"threshold is {threshold!r}. Expected a number from 0 to 1, such as 0.5.")
     return check_sentences(
-        read_answer(answer, refuse_names=True),
+        read_answer(answer, refuse_names=True, is_reply=question is not None),
         read_sources(sources, refuse_names=True),
+        question=question,
         verifier=verifier,
         citations=citations,
         most_pairs=most_pairs,
@@ -84,6 +80,7 @@ def check_sentences(
     sentences: Sequence[Sentence],
     documents: tuple[Source, ...],
     *,
+    question: str | None = None,
     verifier: Verifier | str | PathLike[str],
     citations: int,
     most_pairs: int,
@@ -92,9 +89,7 @@ def check_sentences(
 ) -> CheckedAnswer:
     """Check an answer and sources that are split already, by ``read_answer`` and ``read_sources``; see ``check``."""
     places = [(source, sentence) for source in documents for sentence in source.sentences if sentence.is_evidence]
-    if not places:
-        raise MIVError("The sources have no full sentence, only single words. Expected documents.")
-    claims = [sentence for sentence in sentences if sentence.is_claim]
+    claims = _claims(sentences, question)
     _refuse_many_pairs(len(claims), len(places), most_pairs)
     if isinstance(verifier, str | PathLike):
         name = str(verifier)
@@ -103,26 +98,56 @@ def check_sentences(
         raise MIVError(f"The verifier is {verifier!r}. Expected a Verifier, its folder, or a name such as {VERIFIER}.")
     else:
         name = verifier.loaded_from or f"unsaved verifier, {verifier.configuration['pooling']}"
-    if KINDS[verifier.backbone.kind].is_array:
-        raise MIVError(f"The verifier {name} reads {verifier.backbone.kind} instances. Expected a verifier of texts.")
-    if claims and getattr(verifier.backbone, "name", "") == MINILM:
+    backbone = verifier.backbone
+    if KINDS[backbone.kind].is_array:
+        raise MIVError(f"The verifier {name} reads {backbone.kind} instances. Expected a verifier of texts.")
+    if claims and (isinstance(backbone, Judge) or getattr(backbone, "name", "") == MINILM):
         _warn_of_other_scripts([("the answer", sentences), *((source.name, source.sentences) for source in documents)])
-    bag = _SourceBag(places, verifier.backbone)
+    bag = SourceBag(places, backbone)
     if len(bag.windows) > MOST_SENTENCES:
         raise MIVError(
             f"The sources have {len(places):,} sentences, some so long that they are read in {len(bag.windows):,} "
             f"parts. Expected at most {MOST_SENTENCES:,}: give only the documents that were retrieved for this answer."
         )
     _refuse_many_pairs(len(claims), len(bag.windows), most_pairs)
-    point = verifier.operating_point
-    if threshold is None:
-        upper, lower, goal = point.threshold, point.lower_threshold, point.goal
+    point, settings = verifier.operating_point, None
+    goal, upper, lower = point.goal, point.threshold, point.lower_threshold
+    if isinstance(backbone, Judge):
+        settings = JudgeSettings.of(backbone.folder, backbone.weights_sha256)
+        goal, upper, lower = settings.goal, settings.limits["supported"], None
+    if threshold is not None:
+        goal, upper = f"custom threshold {threshold:g} (stated error rates do not apply)", float(threshold)
+        lower = upper
+    claims = cut_claims(claims, backbone)
+    if not (places and claims):
+        judged = {claim.number: _NOTHING for claim in claims}
+    elif settings is not None:
+        assert isinstance(backbone, Judge)  # noqa: S101 - for the type checker
+        judged = judge_claims(backbone, settings, claims, bag, citations, threshold, progress)
     else:
-        upper, lower = float(threshold), None
-        goal = f"custom threshold {upper:g} (calibrated error rates do not apply)"
-    judged = _judge(verifier, claims, bag, threshold, progress) if claims else {}
-    checked = _cite(sentences, judged, bag, upper, citations)
-    return CheckedAnswer(*checked, documents, name, goal, upper, upper if lower is None else lower)
+        judged = find_evidence(verifier, claims, bag, citations, threshold, progress)
+    checked = _cite(sentences, judged, bag)
+    return CheckedAnswer(
+        *checked, documents, name, goal, upper, upper if lower is None else lower, settings is not None
+    )
+
+
+_NOTHING = Judgement("not in the sources", 0.0, None, (), ())
+
+
+def _claims(sentences: Sequence[Sentence], question: str | None) -> list[Claim]:
+    """What is checked; with a question, also sentences that are too short to state something by themselves."""
+    if question is None:
+        return [Claim(sentence.number, sentence.text) for sentence in sentences if sentence.is_claim]
+    if not question.strip():
+        raise MIVError("The question is empty. Expected what the answer replies to, or no question.")
+    short = [sentence for sentence in sentences if not sentence.is_claim and not sentence.text.endswith(("?", ":"))]
+    texts = {sentence.number: as_statement(question, sentence.text) for sentence in short if not sentence.mark}
+    return [
+        Claim(sentence.number, texts.get(sentence.number, sentence.text))
+        for sentence in sentences
+        if sentence.is_claim or sentence.number in texts
+    ]
 
 
 def _refuse_many_pairs(claims: int, evidence: int, most: int) -> None:
@@ -134,94 +159,21 @@ def _refuse_many_pairs(claims: int, evidence: int, most: int) -> None:
         )
 
 
-class _SourceBag:
-    """The source sentences as one bag of instances: a sentence longer than the backbone reads is several windows."""
-
-    def __init__(self, places: Sequence[Place], backbone: Backbone) -> None:
-        parts = backbone.windows(np.array([sentence.text for _, sentence in places], dtype=object))
-        self.places = places
-        self.windows = list(chain.from_iterable(parts))
-        self._details: dict[str, SourceDetails] = {}
-        self._starts = np.array([0, *accumulate(map(len, parts[:-1]))])  # the first window of each sentence
-
-    def best_sentences(
-        self, verdict: Verdict, outcome: Outcome, threshold: float, most: int
-    ) -> list[tuple[int, float]]:
-        """Positions and probabilities of the witnesses that suffice alone; or of the nearest source sentences."""
-        scores = verdict.scores
-        assert scores is not None  # noqa: S101 - witnesses were requested
-        best = np.maximum.reduceat(scores, self._starts)
-        if outcome == "evidence found":
-            alone = [witness.index for witness in verdict.witnesses if scores[witness.index] >= threshold]
-            sentences = np.searchsorted(self._starts, alone, side="right") - 1
-            positions = list(dict.fromkeys(sentences.tolist()))[:most] or [int(best.argmax())]
-        else:
-            positions = np.argsort(-best, kind="stable")[:most].tolist()
-        return [(position, float(best[position])) for position in positions]
-
-    def missing_details(self, text: str, positions: Iterable[int], names: set[str]) -> tuple[Detail, ...]:
-        """The details of a sentence that no document with one of the source sentences contains."""
-        cited = {source.name: source for source, _ in map(self.places.__getitem__, positions)}
-        for name, source in cited.items():
-            if name not in self._details:
-                self._details[name] = SourceDetails(sentence.text for sentence in source.sentences)
-        return missing_details(text, [self._details[name] for name in cited], names)
-
-
-class _Judgement(NamedTuple):
-    verdict: Verdict
-    outcome: Outcome
-    reason: str  # of unsure
-    words_read: int | None  # if not all were
-
-
-def _judge(
-    verifier: Verifier, claims: Sequence[Sentence], bag: _SourceBag, threshold: float | None, progress: Progress | None
-) -> dict[int, _Judgement]:
-    """Judge each claim, by the number of its sentence."""
-    backbone = verifier.backbone
-    windows = backbone.windows(np.array([claim.text for claim in claims], dtype=object))
-    words_read = [word_count(parts[0]) if len(parts) > 1 else None for parts in windows]
-    cut = sum(words is not None for words in words_read)
-    if cut:
-        warnings.warn(
-            f"{cut:,} of {len(claims):,} checked sentences of the answer {'is' if cut == 1 else 'are'} longer than "
-            f"{backbone.instance_shape[-1]} tokens; only the beginning was read. Split such a sentence if it matters: "
-            "a full stop or an empty line ends a sentence.",
-            MIVWarning,
-            stacklevel=4,
-        )
-    # A backbone without windows of its own truncates, which only the ordinary warning tells.
-    has_windows = type(backbone).windows is not Backbone.windows
-    with without_cut_warning() if has_windows else nullcontext():
-        verdicts = verifier.verify_many([parts[0] for parts in windows], [bag.windows] * len(claims), progress=progress)
-    _ = verdicts.scores  # computed at once for all sentences
-    judgements = {}
-    for claim, verdict, words in zip(claims, verdicts, words_read, strict=True):
-        decision = verdict.decision
-        if threshold is not None:
-            decision = "yes" if verdict.probability >= threshold else "no"
-        reason = (verdict.reason or "") if decision == "unsure" else ""
-        judgements[claim.number] = _Judgement(verdict, _OUTCOMES[decision], reason, words)
-    return judgements
-
-
 def _cite(
-    sentences: Sequence[Sentence], judged: dict[int, _Judgement], bag: _SourceBag, threshold: float, most: int
+    sentences: Sequence[Sentence], judged: dict[int, Judgement], bag: SourceBag
 ) -> tuple[tuple[CheckedSentence, ...], tuple[Citation, ...]]:
-    """Number the source sentences in the order of first use: those of evidence found, then those of unsure ones."""
-    ranked, missing = {}, {}
+    """Number the source sentences in the order of first use: those that are evidence, then those of unsure ones."""
+    missing: dict[int, tuple[Detail, ...]] = {}
     names = capitalised(sentence.text for sentence in sentences)
     for sentence in sentences:
         if sentence.number in judged:
             judgement = judged[sentence.number]
-            ranked[sentence.number] = best = bag.best_sentences(judgement.verdict, judgement.outcome, threshold, most)
-            missing[sentence.number] = details = bag.missing_details(sentence.text, [place for place, _ in best], names)
-            if details and judgement.outcome == "evidence found":
-                judged[sentence.number] = judgement._replace(outcome="unsure", reason=_lack(details))
+            missing[sentence.number] = details = bag.missing_details(sentence.text, judgement.positions, names)
+            if details and judgement.outcome in BACKED:
+                judged[sentence.number] = replace(judgement, outcome="unsure", reason=_lack(details))
     numbers: dict[int, int] = {}
-    for number in sorted(judged, key=lambda number: (_ORDER.index(judged[number].outcome), number)):
-        for position, _ in ranked[number]:
+    for number in sorted(judged, key=lambda number: (_ORDER[judged[number].outcome], number)):
+        for position in judged[number].positions:
             numbers.setdefault(position, len(numbers) + 1)
     cited = []
     for position, number in numbers.items():
@@ -231,17 +183,22 @@ def _cite(
     for sentence in sentences:
         result = CheckedSentence(sentence.text, sentence.paragraph, "not checked", None, item=sentence.mark)
         if sentence.number in judged:
-            verdict, outcome, reason, words_read = judged[sentence.number]
-            positions, scores = zip(*ranked[sentence.number], strict=True)
+            judgement = judged[sentence.number]
+            differs: tuple[Detail, ...] = ()
+            if judgement.outcome == "contradicted":
+                differs = differing_words(sentence.text, bag.places[judgement.positions[0]][1].text)
             result = replace(
                 result,
-                outcome=outcome,
-                probability=verdict.probability,
-                citations=tuple(numbers[position] for position in positions),
-                probabilities=scores,
+                outcome=judgement.outcome,
+                probability=judgement.probability,
+                contradiction=judgement.contradiction,
+                citations=tuple(numbers[position] for position in judgement.positions),
+                probabilities=judgement.scores,
                 missing=missing[sentence.number],
-                reason=reason,
-                words_read=words_read,
+                differs=differs,
+                parts=judgement.parts,
+                reason=judgement.reason,
+                words_read=judgement.words_read,
             )
         checked.append(result)
     return tuple(checked), tuple(cited)

@@ -45,6 +45,27 @@ def missing_details(text: str, sources: Sequence["SourceDetails"], names: Collec
     return tuple(details)
 
 
+def differing_words(text: str, cited: str) -> tuple[Detail, ...]:
+    """The words of a sentence, without those such as "the", that a source sentence has in no similar form.
+
+    >>> differing_words("Curie was not born in Paris.", "Marie Curie was born in Warsaw.")
+    (Detail(text='not', kind='word', start=10, end=13), Detail(text='Paris', kind='word', start=22, end=27))
+    """
+    known = {_key(word) for word in _WORD.findall(cited)}
+    stems = {word[:_SHORTEST_STEM] for word in known}
+    source = SourceDetails([cited])
+    same = [(one.start, one.end) for one in mentions(text, [source.names]) if source.has(one)]
+    details = []
+    for word in _WORD.finditer(text):
+        key = _key(word[0])
+        is_known = key in known or (len(key) > _SHORTEST_STEM and key[:_SHORTEST_STEM] in stems)
+        is_minor = key in _NOT_NAMES and key not in _NEGATIONS
+        if not (is_known or is_minor or any(start <= word.start() < end for start, end in same)):
+            details.append(Detail(word[0], "word", word.start(), word.end()))
+    return tuple(details)
+
+
+_NEGATIONS = ("no", "not", "neither", "nor", "without")
 _VAGUE = ("one", "first", "second")  # "one of them", "at first", "a second later"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
-DetailKind = Literal["number", "date", "name"]
+DetailKind = Literal["number", "date", "name", "word"]
 
 
 class Mention(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from html import escape
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -16,8 +16,10 @@ from miv.evaluation.page import check_page_name, page_part, whole_page
 from miv.files.atomic import whole_file
 from miv.verifier.display import printable
 
-Outcome = Literal["evidence found", "unsure", "not in the sources", "not checked"]
-OUTCOMES: tuple[Outcome, ...] = ("evidence found", "unsure", "not in the sources", "not checked")
+Outcome = Literal["supported", "contradicted", "evidence found", "unsure", "not in the sources", "not checked"]
+JUDGED: tuple[Outcome, ...] = ("supported", "contradicted", "not in the sources")  # what a judge says
+CITED: tuple[Outcome, ...] = ("supported", "contradicted", "evidence found")  # with citations; others have the nearest
+BACKED: tuple[Outcome, ...] = ("supported", "evidence found")
 
 
 @dataclass(frozen=True)
@@ -58,19 +60,32 @@ class Citation:
 
 
 @dataclass(frozen=True)
+class Part:
+    """One of several facts that a sentence states, as a sentence of its own, and its outcome."""
+
+    text: str
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
 class CheckedSentence:
     """A sentence of the answer.
 
     Args:
         text: the sentence.
         paragraph: the number of its paragraph, heading or list item, from 1.
-        outcome: ``evidence found``, ``unsure`` or ``not in the sources``; ``not checked`` for a heading, a line of
-            code, a line that ends in a colon, a question or a piece of fewer than three words.
-        probability: calibrated probability that the sources contain its evidence; ``None`` if it was not checked.
-        citations: numbers of its citations, best first: witnesses that suffice alone, or else the best source sentence.
-            Without evidence found, the nearest source sentences, to look at first; in JSON they are called ``nearest``.
+        outcome: ``supported``, ``contradicted``, ``not in the sources`` or ``unsure``; without a judge, ``evidence
+            found`` in place of the first two. ``not checked`` for a heading, a line of code, a line that ends in a
+            colon, a question or a piece of fewer than three words.
+        probability: that the sources support it; without a judge, that they contain evidence on it. ``None`` if it was
+            not checked.
+        contradiction: probability that they contradict it; ``None`` without a judge.
+        citations: numbers of the source sentences that support or contradict it, best first. For other outcomes, the
+            nearest source sentences, to look at first; in JSON they are called ``nearest``.
         probabilities: for each citation, the probability if it were the only source sentence.
         missing: its numbers, dates and names that no cited (or nearest) document contains, with places in the text.
+        differs: if it is contradicted, its words that the first cited source sentence lacks, with places in the text.
+        parts: the facts that it states, each with its outcome, if it states several.
         reason: why it is unsure; else ``""``.
         words_read: how many words were read, from its first, if it is longer than the verifier reads; else ``None``.
         item: the mark of the list item or heading that it begins, such as ``"- "`` or ``"## "``; else ``""``.
@@ -80,9 +95,12 @@ class CheckedSentence:
     paragraph: int
     outcome: Outcome
     probability: float | None
+    contradiction: float | None = None
     citations: tuple[int, ...] = ()
     probabilities: tuple[float, ...] = ()
     missing: tuple[Detail, ...] = ()
+    differs: tuple[Detail, ...] = ()
+    parts: tuple[Part, ...] = ()
     reason: str = ""
     words_read: int | None = None
     item: str = ""
@@ -90,9 +108,22 @@ class CheckedSentence:
     @property
     def remark(self) -> str:
         """What a reader should know about how it was read, if anything."""
-        if self.words_read is None:
-            return ""
-        return f"only its first {self.words_read} words were read" if self.words_read != 1 else "only 1 word was read"
+        remarks = []
+        if len({part.outcome for part in self.parts}) > 1:
+            remarks += [f'"{part.text}" is {part.outcome}' for part in self.parts]
+        elif self.parts and self.outcome in CITED:
+            remarks.append(f"{len(self.parts)} facts, each {self.parts[0].outcome}")
+        if self.words_read is not None:
+            remarks.append(f"only its first {self.words_read} words were read")
+        return "; ".join(remarks)
+
+    @property
+    def marked(self) -> tuple[Detail, ...]:
+        """Its words in no cited source, and those that the cited sentence lacks, in order and without overlap."""
+        lacks = [
+            one for one in self.differs if not any(two.start < one.end > one.start < two.end for two in self.missing)
+        ]
+        return tuple(sorted((*self.missing, *lacks), key=lambda detail: detail.start))
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,12 +135,13 @@ class CheckedAnswer:
         citations: the cited source sentences by number.
         sources: the documents.
         verifier: the name of the verifier.
-        goal: the goal that its threshold was chosen for, in words.
-        threshold: the evidence on a sentence is found if its probability is at least this and no detail is missing.
-        lower_threshold: a sentence is not in the sources if its probability is below this, and unsure between both.
+        goal: what its thresholds were chosen for, in words.
+        threshold: a sentence is supported, or has its evidence found, only if its probability is at least this.
+        lower_threshold: without a judge, a sentence is not in the sources if its probability is below this.
+        is_judged: whether a judge told support from contradiction.
 
-    Printing it shows the answer with numbered citations. ``bool(checked)`` is true if evidence was found on every
-    checked sentence, and at least one was checked.
+    Printing it shows the answer with numbered citations. ``bool(checked)`` is true if every checked sentence is
+    supported, or has its evidence found, and at least one was checked.
     """
 
     sentences: tuple[CheckedSentence, ...]
@@ -119,9 +151,16 @@ class CheckedAnswer:
     goal: str
     threshold: float
     lower_threshold: float
+    is_judged: bool = False
 
     def __bool__(self) -> bool:
-        return 0 < self.count("evidence found") == len(self.sentences) - self.count("not checked")
+        return 0 < sum(map(self.count, BACKED)) == len(self.sentences) - self.count("not checked")
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """The outcomes that a sentence can have."""
+        first: tuple[Outcome, ...] = ("supported", "contradicted") if self.is_judged else ("evidence found",)
+        return (*first, "unsure", "not in the sources", "not checked")
 
     def __str__(self) -> str:
         return as_text(self)
@@ -137,25 +176,21 @@ class CheckedAnswer:
 
     @cached_property
     def _cited(self) -> frozenset[int]:
-        return frozenset(
-            number
-            for sentence in self.sentences
-            if sentence.outcome == "evidence found"
-            for number in sentence.citations
-        )
+        cited = (sentence.citations for sentence in self.sentences if sentence.outcome in CITED)
+        return frozenset(chain.from_iterable(cited))
 
     def document(self) -> dict[str, Any]:
-        """Return plain values, for JSON: ``citations`` of sentences with evidence found, ``nearest`` of the others."""
+        """Return plain values, for JSON: ``citations`` of sentences with evidence, ``nearest`` of the others."""
         cited, sentences = self._cited, []
         for sentence in self.sentences:
-            key, other = ("citations", "nearest") if sentence.outcome == OUTCOMES[0] else ("nearest", "citations")
+            key, other = ("citations", "nearest") if sentence.outcome in CITED else ("nearest", "citations")
             sentences.append(asdict(sentence) | {key: sentence.citations, other: ()})
         return {
             "verifier": self.verifier,
             "goal": self.goal,
             "threshold": self.threshold,
             "lower_threshold": self.lower_threshold,
-            "counts": {outcome: self.count(outcome) for outcome in OUTCOMES},
+            "counts": {outcome: self.count(outcome) for outcome in self.outcomes},
             "sentences": sentences,
             "citations": [asdict(citation) for citation in self.citations if citation.number in cited],
             "nearest": [asdict(citation) for citation in self.citations if citation.number not in cited],
@@ -174,37 +209,46 @@ def _letters(number: int) -> str:
 
 Piece = TypeVar("Piece", CheckedSentence, Sentence)
 
-MEANING = (
-    "Evidence found means: a source speaks about this sentence. Whether it confirms or contradicts it (a missing "
-    '"not", an opposite) is not judged: read the citations. Numbers, dates and names in no cited source are marked.'
-)
-RATES = (
-    "False accepts are sentences without evidence in the sources that are called evidence found; false rejects are "
-    "sentences with evidence, confirming or contradicting, that are called not in the sources. The rates are those of "
-    "the verifier's calibration data, and not of false and true sentences."
-)
+MEANING = {
+    True: "A judge read each sentence with the source sentences nearest to it. It errs: read the citations of what "
+    "matters. Numbers, dates and names in no cited source are marked.",
+    False: "Evidence found means: a source speaks about this sentence. Whether it confirms or contradicts it (a "
+    'missing "not", an opposite) is not judged: read the citations. Numbers, dates and names in no cited source are '
+    "marked.",
+}
+RATES = {
+    True: "The rates are those of claims about Wikipedia sentences with a known truth; yours may differ.",
+    False: "False accepts are sentences without evidence in the sources that are called evidence found; false rejects "
+    "are sentences with evidence, confirming or contradicting, that are called not in the sources. The rates are those "
+    "of the verifier's calibration data, and not of false and true sentences.",
+}
 _WIDEST, _NARROWEST = 100, 40
 _NO_BREAK = "\N{NO-BREAK SPACE}"
-_WORDS = {"unsure": "unsure", "not in the sources": "NOT IN THE SOURCES".replace(" ", _NO_BREAK)}
-_LISTS: dict[Outcome, str] = {
-    "evidence found": "Citations:",
-    "unsure": "Nearest to what is unsure (read them to decide):",
-    "not in the sources": "Nearest to what is not in the sources (look there first):",
+_WORDS = {
+    "contradicted": "CONTRADICTED",
+    "unsure": "unsure",
+    "not in the sources": "NOT IN THE SOURCES".replace(" ", _NO_BREAK),
+}
+_LISTS: dict[str, tuple[Outcome, ...]] = {
+    "Citations:": CITED,
+    "Nearest to what is unsure (read them to decide):": ("unsure",),
+    "Nearest to what is not in the sources (look there first):": ("not in the sources",),
 }
 
 
 def as_text(checked: CheckedAnswer) -> str:
     """What the outcomes mean, the answer with citations, the cited and the nearest source sentences, and a summary."""
     width = max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size((_WIDEST, 24)).columns))
-    lines = [_filled(MEANING, width), "", *_answer(checked, width), ""]
+    lines = [_filled(MEANING[checked.is_judged], width), "", *_answer(checked, width), ""]
     shown: set[int] = set()
-    for outcome, heading in _LISTS.items():
-        lines += _listed(checked, outcome, heading, shown, width)
+    for heading, outcomes in _LISTS.items():
+        lines += _listed(checked, outcomes, heading, shown, width)
     total = len(checked.sentences) - checked.count("not checked")
-    counts = [f"Evidence found on {checked.count('evidence found')} of {total} sentences"]
-    counts += [f"{checked.count(outcome)} {outcome}" for outcome in OUTCOMES[1:] if checked.count(outcome)]
+    first, *others = checked.outcomes
+    counts = [f"{checked.count(first)} of {total} sentences: {first}"]
+    counts += [f"{checked.count(outcome)} {outcome}" for outcome in others if checked.count(outcome)]
     lines.append(_filled(f"{', '.join(counts)} ({printable(checked.verifier)}, {checked.goal}).", width))
-    lines.append(_filled(RATES, width))
+    lines.append(_filled(RATES[checked.is_judged], width))
     return "\n".join(lines)
 
 
@@ -226,21 +270,27 @@ def _answer(checked: CheckedAnswer, width: int) -> Iterator[str]:
 
 def _sentence(sentence: CheckedSentence, checked: CheckedAnswer) -> str:
     cited = "".join(map(checked.mark, sentence.citations))
-    if sentence.outcome in _WORDS:
-        cited = f"[{_WORDS[sentence.outcome]}; {_missing(sentence)}nearest {cited}]"
+    if sentence.outcome == "contradicted":
+        cited = f"[{_WORDS['contradicted']} by {cited}{_quoted('; differs', sentence.differs)}]"
+    elif sentence.outcome in _WORDS:
+        nearest = f"nearest {cited}" if cited else "there is no source"
+        cited = f"[{_WORDS[sentence.outcome]}{_quoted('; missing', sentence.missing)}; {nearest}]"
     remark = f"[{sentence.remark}]" if sentence.remark else ""
     return " ".join(part for part in (printable(sentence.text), cited, remark) if part)
 
 
-def _missing(sentence: CheckedSentence) -> str:
-    """The details in no cited source, in words."""
-    quoted = dict.fromkeys(f'"{printable(detail.text)}"' for detail in sentence.missing)
-    return f"missing: {', '.join(quoted)}; " if quoted else ""
+def _quoted(what: str, details: Sequence[Detail]) -> str:
+    """Words of a sentence after what they are, or nothing."""
+    quoted = dict.fromkeys(f'"{printable(detail.text)}"' for detail in details)
+    return f"{what}: {', '.join(quoted)}" if quoted else ""
 
 
-def _listed(checked: CheckedAnswer, outcome: Outcome, heading: str, shown: set[int], width: int) -> Iterator[str]:
-    """The source sentences of an outcome that were not shown before."""
-    numbers = {number for sentence in checked.sentences if sentence.outcome == outcome for number in sentence.citations}
+def _listed(
+    checked: CheckedAnswer, outcomes: Sequence[Outcome], heading: str, shown: set[int], width: int
+) -> Iterator[str]:
+    """The source sentences of some outcomes that were not shown before."""
+    of_outcomes = (sentence.citations for sentence in checked.sentences if sentence.outcome in outcomes)
+    numbers = set(chain.from_iterable(of_outcomes))
     new = sorted(numbers - shown)
     shown.update(new)
     if new:
@@ -260,7 +310,6 @@ def _filled(text: str, width: int, start: str = "") -> str:
 # The page: each sentence with its citations, and the sources with cited sentences highlighted.
 
 MOST_SHOWN = 2000  # sentences of sources; if there are more, only paragraphs with a citation are shown
-_PAGE_WORDS = ("unsure", "not in the sources")
 
 
 def write_check_page(checked: CheckedAnswer, out: Path | str, *, title: str = "") -> None:
@@ -277,7 +326,7 @@ def render_check(checked: CheckedAnswer, title: str) -> str:
     total = sum(len(source.sentences) for source in checked.sources)
     sources = "".join(_source_html(source, checked, total > MOST_SHOWN) for source in checked.sources)
     counts = "".join(
-        f"<li><b>{checked.count(outcome)}</b>{outcome}</li>" for outcome in OUTCOMES if checked.count(outcome)
+        f"<li><b>{checked.count(outcome)}</b>{outcome}</li>" for outcome in checked.outcomes if checked.count(outcome)
     )
     body = (
         '<a class="skip" href="#answer">Skip to the answer</a>'
@@ -285,9 +334,10 @@ def render_check(checked: CheckedAnswer, title: str) -> str:
         '<li><a href="#answer">Answer</a></li><li><a href="#sources">Sources</a></li></ul></nav></header><main>'
         '<section id="answer" aria-labelledby="answer-heading">'
         '<h2 id="answer-heading">Is each sentence backed by the sources?</h2>'
-        f'<p class="note">{escape(MEANING, quote=False)}</p>'
+        f'<p class="note">{escape(MEANING[checked.is_judged], quote=False)}</p>'
         f'<ul class="counts">{counts}</ul><div class="answer-text">{"".join(_answer_html(checked))}</div>'
-        f'<p class="note">Checked with {escape(checked.verifier)} ({escape(checked.goal)}). {escape(RATES)}</p>'
+        f'<p class="note">Checked with {escape(checked.verifier)} ({escape(checked.goal)}). '
+        f"{escape(RATES[checked.is_judged])}</p>"
         '<p class="note">[1] marks a source sentence with evidence, (a) one that is only nearest to what is unsure or '
         "not in the sources.</p>"
         "</section>"
@@ -310,7 +360,8 @@ def _sentence_html(sentence: CheckedSentence, checked: CheckedAnswer) -> str:
     if sentence.probability is None:
         return escape(sentence.text)
     kind = sentence.outcome.replace(" ", "-")
-    title = f"{sentence.outcome}, probability {sentence.probability:.2f}"
+    against = "" if sentence.contradiction is None else f", of a contradiction {sentence.contradiction:.2f}"
+    title = f"{sentence.outcome}, probability {sentence.probability:.2f}{against}"
     if sentence.reason:
         title += f": {sentence.reason}"
     links = "".join(
@@ -318,19 +369,21 @@ def _sentence_html(sentence: CheckedSentence, checked: CheckedAnswer) -> str:
         f"{checked.mark(number)}</a>"
         for number, alone in zip(sentence.citations, sentence.probabilities, strict=True)
     )
-    if sentence.outcome in _PAGE_WORDS:
-        nearest = f' <span class="nearest">nearest: {links}</span>' if links else ""
+    if sentence.outcome in _WORDS:
+        word = "by" if sentence.outcome == "contradicted" else "nearest:"
+        nearest = f' <span class="nearest">{word} {links}</span>' if links else ""
         links = f' <span class="mark {kind}">{sentence.outcome}</span>{nearest}'
     if sentence.remark:
-        links += f' <span class="nearest">({sentence.remark})</span>'
+        links += f' <span class="nearest">({escape(sentence.remark, quote=False)})</span>'
     return f'<span class="said {kind}" title="{escape(title)}">{_with_marks(sentence)}</span>{links}'
 
 
 def _with_marks(sentence: CheckedSentence) -> str:
-    """The sentence with its missing details marked."""
+    """The sentence with its missing details, and the words that differ, marked."""
     marked, end = "", 0
-    for detail in sentence.missing:
-        words = f'<span class="missing" title="{detail.kind} in no cited source">{escape(detail.text)}</span>'
+    for detail in sentence.marked:
+        where = "in no cited source" if detail in sentence.missing else "that the cited sentence lacks"
+        words = f'<span class="missing" title="{detail.kind} {where}">{escape(detail.text)}</span>'
         marked, end = marked + escape(sentence.text[end : detail.start]) + words, detail.end
     return marked + escape(sentence.text[end:])
 

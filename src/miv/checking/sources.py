@@ -16,7 +16,7 @@ from miv.files.instances import is_folder, read_long_text, short
 MARKDOWN = (".md", ".markdown")
 PLAIN = (".txt", ".text", ".rst", ".log")
 _NOT_PLAIN = (
-    *(".doc", ".docx", ".epub", ".ipynb", ".odp", ".ods", ".odt", ".pdf", ".ppt", ".pptx", ".rtf", ".xls", ".xlsx"),
+    *(".doc", ".docx", ".epub", ".ipynb", ".odp", ".ods", ".odt", ".ppt", ".pptx", ".rtf", ".xls", ".xlsx"),
     *(".csv", ".htm", ".html", ".json", ".jsonl", ".parquet", ".svg", ".tsv", ".xhtml", ".xml"),
 )
 """Suffixes of documents whose files are not the text that a reader sees."""
@@ -46,8 +46,13 @@ class _Document(NamedTuple):
         )
 
 
-def read_answer(answer: Any, *, refuse_names: bool = False) -> list[Sentence]:
-    """Split an answer, a text or a file, into sentences; ``refuse_names`` refuses a text that is the name of a file."""
+def read_answer(answer: Any, *, refuse_names: bool = False, is_reply: bool = False) -> list[Sentence]:
+    """Split an answer, a text or a file, into sentences; ``refuse_names`` refuses a text that is the name of a file.
+
+    ``is_reply`` is for answers to a question, so that "1898." is not the number of an empty item of a list.
+    """
+    if is_reply and isinstance(answer, str) and len(answer.split()) == 1:
+        answer = answer.strip().rstrip(".")
     document = _read(answer, str(answer) if isinstance(answer, PathLike) else "", "The answer", refuse_names)
     _check_size([document], "The answer has", "check it in parts")
     sentences = document.sentences()
@@ -72,8 +77,6 @@ def read_sources(sources: Any, *, refuse_names: bool = False) -> tuple[Source, .
             else _read(text, f"source {number}", f"Source {number}", refuse_names)
             for number, text in enumerate(sources, 1)
         ]
-    if not documents:
-        raise MIVError("There are no sources. Expected at least one text or file to check against.")
     only = "give only the documents that were retrieved for this answer"
     _check_size(documents, "The sources have a total of", only)
     distinct = _distinct([Source(document.name, tuple(document.sentences())) for document in documents])
@@ -97,7 +100,17 @@ def _read(text: Any, name: str, what: str, refuse_name: bool) -> _Document:
             f"{what} is the text {short(line)}, which looks like the name of a file. Expected pathlib.Path(...) around "
             "the name of a file; end a text with a full stop."
         )
+    _refuse_markup(text, what)
     return _Document(name, True, text.removeprefix("\ufeff"))
+
+
+def _refuse_markup(text: str, what: str) -> None:
+    begins = text[:50].lstrip("\ufeff \t\r\n").lower()
+    if begins.startswith(("%pdf-", "{\\rtf", "<!doctype html", "<html")):
+        raise MIVError(
+            f"{what} begins with {short(begins.split()[0])}. Expected plain text or Markdown, as a reader sees it: "
+            "convert HTML with pandoc -t plain, or with get_text() of Beautiful Soup."
+        )
 
 
 def _check_size(documents: list[_Document], what: str, remedy: str) -> None:
@@ -119,17 +132,29 @@ def _read_file(path: Path, what: str) -> str:
         )
     if path.suffix.lower() in _NOT_PLAIN:
         raise MIVError(
-            f"{what} {path} ends in {path.suffix!r}. Expected plain text or Markdown ({', '.join(MARKDOWN)}); convert "
-            "other documents first."
+            f"{what} {path} ends in {path.suffix!r}. Expected plain text, Markdown ({', '.join(MARKDOWN)}) or PDF; "
+            "convert other documents first, as with pandoc -t plain."
         )
+    if path.suffix.lower() == ".pdf":
+        return _read_pdf(path, what)
     text = read_long_text(path, MOST_BYTES)
-    begins = text[:20].lstrip().lower()
-    if begins.startswith(("%pdf-", "{\\rtf", "<!doctype html", "<html")):
-        raise MIVError(
-            f"{what} {path} begins with {short(begins.split()[0])}. Expected plain text or Markdown; convert other "
-            "documents first."
-        )
+    _refuse_markup(text, f"{what} {path}")
     return text
+
+
+def _read_pdf(path: Path, what: str) -> str:
+    """The text of a PDF file, each page as a paragraph of its own."""
+    try:
+        from pypdf import PdfReader
+        from pypdf.errors import PyPdfError
+    except ImportError as error:
+        raise MIVError(f"{what} {path} is a PDF file. Run `pip install pypdf`, or convert it to text.") from error
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise MIVError(f"{what} {path} is longer than {MOST_BYTES:,} bytes. Divide it.")
+        return "\n\n".join(page.extract_text() for page in PdfReader(path).pages)
+    except (PyPdfError, OSError, ValueError, KeyError, RecursionError) as error:
+        raise MIVError(f"{what} {path} is not a readable PDF file: {error}. Convert it to text.") from error
 
 
 def read_standard_input() -> str:
@@ -150,9 +175,6 @@ def _called(name: str) -> str:
 def _distinct(sources: list[Source]) -> tuple[Source, ...]:
     """The sources with a sentence, each once: duplicates do not count as additional evidence."""
     empty = [source.name for source in sources if not source.sentences]
-    if len(empty) == len(sources):
-        which = f"{_called(empty[0])} has" if len(empty) == 1 else f"The {len(empty):,} sources all have"
-        raise MIVError(f"{which} no sentence. Expected a text with at least one.")
     notes = [f"{_called(name)} has no sentence; it was left out." for name in empty]
     first: dict[tuple[str, ...], Source] = {}
     for source in filter(lambda source: source.sentences, sources):

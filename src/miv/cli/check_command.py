@@ -14,28 +14,32 @@ def check(
     answer: Annotated[str, Argument(help="Text or Markdown file to check; - reads standard input.")],
     sources: Annotated[list[Path], Argument(help="One or more text or Markdown files to check against.")],
     model: Annotated[
-        str, Option(help="A verifier of texts: a run, a verifier folder, or a name on the hub.")
-    ] = "miv/evidence",
+        str, Option(help="A judge, or a verifier that was trained to find evidence: a run, a folder, or a name.")
+    ] = "miv/judge",
+    question: Annotated[
+        str | None, Option(help="What the answer replies to, so that answers of one or two words are checked too.")
+    ] = None,
     citations: Annotated[int, Option(help="Maximum number of source sentences listed per sentence.")] = 3,
     threshold: Annotated[
         float | None,
         Option(
-            help="One threshold from 0 to 1 instead of the calibrated ones: only sentences with missing details are "
+            help="One threshold from 0 to 1 instead of those of the model: only sentences with missing details are "
             "unsure, and the stated error rates do not apply."
         ),
     ] = None,
     html: Annotated[Path | None, Option(help="Also write a page with the citations highlighted.")] = None,
     fail_unsupported: Annotated[
-        bool, Option("--fail-unsupported", help="Exit with code 1 unless evidence is found on every checked sentence.")
+        bool, Option("--fail-unsupported", help="Exit with code 1 unless every checked sentence is supported.")
     ] = False,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
 ) -> None:
     """Check whether each sentence of an answer is backed by the sources, and by which of their sentences.
 
-    Prints the answer with numbered citations and marks what is not in the sources; of that and of what is unsure it
-    shows the nearest source sentences. It finds evidence; it does not judge whether that evidence confirms or
-    contradicts the sentence. A sentence with a number, date or name that no cited source contains is unsure.
+    Prints the answer with numbered citations, and marks what the sources contradict and what is not in them. The
+    default, miv/judge, reads each sentence together with the source sentences nearest to it. A sentence with a number,
+    date or name that no cited source contains is never supported. With --model miv/evidence it only says whether the
+    sources contain evidence on a sentence, which may contradict it.
 
     Example: miv check answer.txt page1.txt page2.md --html check.html
     """
@@ -51,7 +55,13 @@ def check(
         refuse_existing(html, overwrite=overwrite)
     text = read_standard_input() if answer == "-" else Path(answer)
     checked = check_answer(
-        text, sources, verifier=model, citations=citations, threshold=threshold, progress=RichProgress()
+        text,
+        sources,
+        question=question,
+        verifier=model,
+        citations=citations,
+        threshold=threshold,
+        progress=RichProgress(),
     )
     if html is not None:
         write_check_page(checked, html, title="Standard input" if answer == "-" else Path(answer).name)

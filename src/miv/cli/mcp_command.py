@@ -12,7 +12,7 @@ from miv.cli.app import app
 def mcp(
     model: Annotated[
         str, Option(help="A run, a verifier folder, or a name on the hub. It checks answers too if it reads texts.")
-    ] = "miv/evidence",
+    ] = "miv/judge",
     gallery: Annotated[Path | None, Option(help="Folder of a gallery; adds the tool search_gallery.")] = None,
     folder: Annotated[
         Path | None, Option(help="Folder of the images that tools may read.", show_default="the working directory")

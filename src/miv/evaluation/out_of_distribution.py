@@ -120,6 +120,8 @@ def choose_limit(
     if rate == 0:
         return None, []
     try:
+        if verifier.backbone.reads_pairs:
+            raise MIVError("a backbone of pairs has no features of single instances.")
         train = load_train()
         train_rows, rows = _sample(train), _sample(exemplars)
         classes = exemplars.pool.classes

@@ -219,7 +219,8 @@ def score_baselines(
     rows: dict[str, dict[str, _Row]] = {split: {} for split in chosen}
     strength = None
     if backbone is not None:
-        rows, strength = _by_features(sets, chosen, backbone, folder, progress, matches)
+        embedded = {split: backbone.paired(exemplars) for split, exemplars in sets.items()}
+        rows, strength = _by_features(embedded, chosen, backbone, folder, progress, matches)
         name = name or type(backbone).__name__
     for split in chosen:
         if kind == "text":

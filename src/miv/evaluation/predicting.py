@@ -48,6 +48,7 @@ def predict(
     of_members = {name: np.zeros(len(exemplars.bag_index), np.float32) for name in ("attention", "score")}
     has_score = False
     if features is None:
+        exemplars = verifier.backbone.paired(exemplars)
         used = exemplars.subset(mine).used if len(mine) else mine
         features = embed_instances(verifier.backbone, exemplars.pool, used, progress)
     if len(mine):
@@ -142,5 +143,6 @@ def _embed(
 ) -> EmbeddedExemplars:
     """The exemplars over the features of their pool; if these are not known, the instances in use are embedded."""
     if features is None:
+        exemplars = verifier.backbone.paired(exemplars)
         features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
     return embedded_exemplars(exemplars, features)

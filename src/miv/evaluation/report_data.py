@@ -166,6 +166,7 @@ def _withheld(folder: Path, exemplars: ExemplarSet, cache: Path | None, progress
         return None
     verifier = Verifier.from_pretrained(folder)
     features_in = None if cache is None else feature_folder(cache)
+    exemplars = verifier.backbone.paired(exemplars)
     features = embed_exemplars(verifier.backbone, exemplars, features_in, progress)
     return withheld(verifier, exemplars, features, progress)
 

@@ -129,7 +129,7 @@ class _Subject:
 
     verifier: Verifier
     exemplars: ExemplarSet
-    features: NDArray[np.float32]
+    features: NDArray[np.float32] | None
 
     def answers(self, exemplars: ExemplarSet) -> tuple[Predictions, Mask]:
         """The answers, and ``(E,)`` where the verdict is yes, at the verifier's own operating point."""
@@ -158,12 +158,17 @@ def audit(
     random = np.random.default_rng(seed)
     if most is not None and len(exemplars) > most:
         exemplars = exemplars.subset(np.sort(random.choice(len(exemplars), most, replace=False)))
-    features = embed_exemplars(verifier.backbone, exemplars, cache, progress)
+    features = None  # of pairs, which every change of an exemplar makes anew
+    if not verifier.backbone.reads_pairs:
+        features = embed_exemplars(verifier.backbone, exemplars, cache, progress)
     subject = _Subject(verifier, exemplars, features)
     method = witnesses or ("attention" if verifier.pooling.has_attention else "leave_one_out")
     scores = explain(verifier, exemplars, method, features=features, seed=seed, progress=progress)
     answers, yes = subject.answers(exemplars)
-    controls = score_controls(exemplars, features[:, : verifier.backbone.vector_channels])
+    own = verifier.backbone.paired(exemplars)  # each query, and each target of a bag, as it is embedded
+    if features is None:
+        features = embed_exemplars(verifier.backbone, own, cache, progress)
+    controls = score_controls(own, features[:, : verifier.backbone.vector_channels])
     warn_of_leaks(controls, exemplars, "these exemplars")
     positives = np.flatnonzero((exemplars.label == 1) & yes)
     with progress.step("Changing exemplars", total=3) as advance:

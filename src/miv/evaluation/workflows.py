@@ -74,7 +74,7 @@ def evaluate(
     else:
         refuse_unfinished(Path(model))
         verifier = Verifier.from_pretrained(fspath(model))
-    progress = _progress(verbose)
+    progress, chosen = _progress(verbose), verifier.backbone.paired(chosen)
     folder = feature_folder(None if cache is None else Path(cache))
     features = embed_exemplars(verifier.backbone, chosen, folder, progress)
     answers = predict(verifier, chosen, features, progress)
@@ -152,6 +152,7 @@ def calibrate(
     answers, notes = _saved_predictions(model, chosen)
     needs_shares = method != "attention" and chosen.witness is not None
     features = shares = None
+    original, chosen = chosen, verifier.backbone.paired(chosen)
     if answers is None or needs_shares:
         features = embed_exemplars(verifier.backbone, chosen, features_in, progress)
     if answers is None:
@@ -165,7 +166,7 @@ def calibrate(
     result = fit_operating_point(
         answers, parsed_goal, scaling, epsilon, shares=shares, witnesses_by=method, cluster_by=cluster_by
     )
-    data = {"name": name, "path": _where(exemplars), "fingerprint": chosen.fingerprint, **_sizes(chosen)}
+    data = {"name": name, "path": _where(exemplars), "fingerprint": original.fingerprint, **_sizes(chosen)}
     result = replace(result, point=replace(result.point, measured={"data": data, **result.point.measured}), limit=limit)
 
     result.point.save(folder)

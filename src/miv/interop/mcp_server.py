@@ -29,7 +29,7 @@ def create_mcp_server(model: str = VERIFIER, gallery: Path | None = None, folder
     """Return a server with the tools ``check_answer``, ``verify`` and, with a gallery, ``search_gallery``.
 
     Args:
-        model: the verifier of ``verify``; it also checks answers if it reads texts, otherwise ``miv/evidence`` does.
+        model: the verifier of ``verify``; it also checks answers if it reads texts, otherwise ``miv/judge`` does.
         gallery: the folder of a gallery.
         folder: where images and other files that tools name must be; by default the working directory.
     """

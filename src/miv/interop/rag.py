@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from miv.checking.answer_check import MOST_CITATIONS, VERIFIER, check_sentences
-from miv.checking.results import OUTCOMES, CheckedAnswer, CheckedSentence
-from miv.checking.sentences import Sentence, split_sentences
+from miv.checking.results import BACKED, CheckedAnswer, CheckedSentence
+from miv.checking.sentences import split_sentences
 from miv.checking.sources import MOST_PAIRS, read_answer, read_sources
 from miv.errors import MIVError, needs_extra
 from miv.verifier.network import Verifier
-
-SUPPORTED = OUTCOMES[0]
 
 
 class Checker:
@@ -26,7 +24,7 @@ class Checker:
     Args:
         verifier: a verifier of texts, or its folder or name.
         citations: maximum number of source sentences listed per sentence.
-        threshold: one threshold from 0 to 1 instead of the calibrated ones.
+        threshold: one threshold from 0 to 1 instead of those of the verifier.
     """
 
     def __init__(
@@ -51,20 +49,8 @@ class Checker:
             contexts = {f"source {number}": text for number, text in enumerate(contexts or (), 1)}
         sources = {name: text for name, text in contexts.items() if any(s.is_evidence for s in split_sentences(text))}
         sentences = read_answer(answer) if split_sentences(answer, code=True) else []
-        if sentences and sources:
-            options: dict[str, Any] = {"citations": self.citations, "threshold": self.threshold}
-            documents = read_sources(sources)
-            return check_sentences(sentences, documents, verifier=self.loaded, most_pairs=MOST_PAIRS, **options)
-        point, name = self.loaded.operating_point, self.loaded.loaded_from or "unsaved verifier"
-        lower = point.threshold if point.lower_threshold is None else point.lower_threshold
-        return CheckedAnswer(tuple(map(_absent, sentences)), (), (), name, point.goal, point.threshold, lower)
-
-
-def _absent(sentence: Sentence) -> CheckedSentence:
-    """The outcome of a sentence if there is no source."""
-    if not sentence.is_claim:
-        return CheckedSentence(sentence.text, sentence.paragraph, "not checked", None, item=sentence.mark)
-    return CheckedSentence(sentence.text, sentence.paragraph, "not in the sources", 0.0, item=sentence.mark)
+        options: dict[str, Any] = {"citations": self.citations, "threshold": self.threshold}
+        return check_sentences(sentences, read_sources(sources), verifier=self.loaded, most_pairs=MOST_PAIRS, **options)
 
 
 def statements(checked: CheckedAnswer) -> list[CheckedSentence]:
@@ -74,7 +60,7 @@ def statements(checked: CheckedAnswer) -> list[CheckedSentence]:
 
 def score(checked: CheckedAnswer) -> float:
     """The share of the checked sentences that are supported; 0 if there is none."""
-    return checked.count(SUPPORTED) / max(1, len(statements(checked)))
+    return sum(map(checked.count, BACKED)) / max(1, len(statements(checked)))
 
 
 def summary(checked: CheckedAnswer) -> dict[str, Any]:
@@ -177,7 +163,7 @@ def _result(checked: CheckedAnswer) -> dict[str, Any]:
     sentences = statements(checked)
     return {
         "statements": [sentence.text for sentence in sentences],
-        "statement_scores": [int(sentence.outcome == SUPPORTED) for sentence in sentences],
+        "statement_scores": [int(sentence.outcome in BACKED) for sentence in sentences],
         "outcomes": [sentence.outcome for sentence in sentences],
         "score": score(checked),
         "status": "evaluated",

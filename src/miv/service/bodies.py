@@ -12,7 +12,7 @@ from pydantic.json_schema import models_json_schema
 
 from miv import __version__
 from miv.checking.details import Detail
-from miv.checking.results import Citation, Outcome
+from miv.checking.results import Citation, Outcome, Part
 from miv.files.images import Fit
 from miv.files.instances import InstanceKind
 from miv.verifier.decisions import Decision
@@ -115,7 +115,8 @@ class CheckRequest(StrictBody):
     """An answer and the sources to check it against."""
 
     answer: Text
-    sources: Annotated[list[GivenSource], Field(fail_fast=True, min_length=1)]
+    sources: Annotated[list[GivenSource], Field(fail_fast=True)]
+    question: str | None = Field(None, min_length=1, description="What the answer replies to, to check short answers.")
     citations: int = Field(3, strict=True, ge=1, description="Maximum number of citations per sentence.")
     model: ModelName = None
 
@@ -286,10 +287,13 @@ class CheckedSentenceAnswer(BaseModel):
     paragraph: int
     outcome: Outcome
     probability: float | None
+    contradiction: float | None = Field(description="Probability that the sources contradict it, from a judge.")
     citations: list[int]
     nearest: list[int]
     probabilities: list[float]
     missing: list[Detail] = Field(description="Numbers, dates and names that no cited source contains.")
+    differs: list[Detail] = Field(description="Words that the source sentence lacks that contradicts it.")
+    parts: list[Part] = Field(description="The facts that it states, if several.")
     reason: str = Field(description="Why it is unsure, or empty.")
     words_read: int | None
     item: str

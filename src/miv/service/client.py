@@ -277,15 +277,22 @@ class Client:
         return [verdict_of(verdict) for verdict in self.request("POST", "/v1/verify", body)["verdicts"]]
 
     def check(
-        self, answer: str, sources: Mapping[str, str], *, model: str | None = None, citations: int = 3
+        self,
+        answer: str,
+        sources: Mapping[str, str],
+        *,
+        question: str | None = None,
+        model: str | None = None,
+        citations: int = 3,
     ) -> dict[str, Any]:
-        """Check whether each sentence of an answer is backed by the sources, which are texts by name.
+        """Check whether each sentence of an answer is supported by the sources, which are texts by name.
 
         Returns the document of ``miv check --json``, with a list of ``warnings``; ``citations`` is the maximum number
-        per sentence.
+        per sentence. With the ``question``, answers of one or two words are checked too.
         """
         texts = [{"name": name, "text": text} for name, text in sources.items()]
-        return self.request("POST", "/v1/check", _body(model=model, answer=answer, sources=texts, citations=citations))
+        body = _body(model=model, answer=answer, sources=texts, question=question, citations=citations)
+        return self.request("POST", "/v1/check", body)
 
     def keep(self, bag: Any, *, model: str | None = None, resize: Fit | None = None) -> RemoteBag:
         """Let the service keep the features of a bag, so that further queries need not send and embed it again."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from miv.backbones.pairs import Judge
 from miv.errors import MIVError, unknown_name
 from miv.evaluation.runs import refuse_unfinished
 from miv.files.instances import is_folder
@@ -118,8 +119,9 @@ class ServedModels:
         """The model of a check; it may be left out if only one can check."""
         able = [model.name for model in self if model.can_check]
         if not able:
-            raise RefusedRequest(422, "No model here can check answers. Serve one of texts, such as miv/evidence.")
-        model = self.named(_only(able) if name is None else name)
+            raise RefusedRequest(422, "No model here can check answers. Serve one of texts, such as miv/judge.")
+        judges = [model.name for model in self if model.can_check and isinstance(model.verifier.backbone, Judge)]
+        model = self.named(_only(judges or able) if name is None else name)
         if not model.can_check:
             raise RefusedRequest(422, f"The model {name} cannot check answers. Expected one of {', '.join(able)}.")
         return model

@@ -31,7 +31,7 @@ from miv.verifier.engine import witnesses_by
 from miv.verifier.network import Verifier
 from miv.verifier.subsets import instances_pooled
 from miv.verifier.verdict import WitnessMethod
-from miv.verifier.verifying import bag_reader
+from miv.verifier.verifying import bag_reader, paired
 
 _SPARE = 100_000  # parts that cost a few milliseconds, so that the parser explains what is wrong with them
 _STRINGS = 6  # per instance or exemplar: the keys and values of an image with a name, and a few more
@@ -151,10 +151,12 @@ def _check_pixels(pixels: int, limits: Limits) -> None:
 class InstanceReader:
     """Collects the instances of one request, each distinct image and text once."""
 
-    def __init__(self, verifier: Verifier, limits: Limits, resize: Fit | None = None) -> None:
+    def __init__(
+        self, verifier: Verifier, limits: Limits, resize: Fit | None = None, *, in_pairs: bool = False
+    ) -> None:
         self._verifier, self._limits = verifier, limits
         self.kind = verifier.backbone.kind
-        self._reader = bag_reader(verifier, resize)
+        self._reader = bag_reader(verifier, resize, in_pairs=in_pairs)
         self._count = self._pixels = 0
 
     def rows(self, given: Sequence[GivenInstance], place: str, most: int) -> Rows:
@@ -225,10 +227,12 @@ def read_exemplars(
     """Convert exemplars; each query is an instance or a list of references, each bag instances or features."""
     _check_most(len(exemplars), limits.exemplars, "The request", "exemplars")
     by = witnesses_by(verifier, witnesses)
-    reader, converted = InstanceReader(verifier, limits, resize), []
+    reader, converted = InstanceReader(verifier, limits, resize, in_pairs=True), []
     for number, (query, bag) in enumerate(exemplars):
         of = "" if len(exemplars) == 1 else f"Exemplar {number}: "
         several = is_several(query)
+        if verifier.backbone.reads_pairs:
+            several, (query, bag) = False, _paired(verifier, limits, query, bag, of)
         asked = reader.rows(query if several else [query], f"{of}the query".capitalize(), limits.references)
         if isinstance(bag, np.ndarray):
             reader.count(len(bag))
@@ -253,6 +257,16 @@ def is_long_to_embed(verifier: Verifier, instances: int) -> bool:
 def is_long_to_pool(instances: int) -> bool:
     """Whether pooling so many instances takes more than some tenths of a second."""
     return instances > _SHORT_POOLED
+
+
+def _paired(verifier: Verifier, limits: Limits, query: Any, bag: Any, of: str) -> tuple[str, list[str]]:
+    """What a backbone of pairs reads, of an exemplar that is checked."""
+    texts = InstanceReader(verifier, limits, in_pairs=True)
+    asked = texts.rows(query if is_several(query) else [query], f"{of}the query".capitalize(), 1)
+    rows = texts.rows(bag, f"{of}the bag".capitalize(), limits.instances)
+    values = texts.pool().values
+    _, [pair], [members] = paired(verifier.backbone, values[asked].tolist(), [values[rows].tolist()])
+    return pair, members
 
 
 def _check_most(count: int, most: int, place: str, unit: str) -> None:

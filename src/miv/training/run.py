@@ -160,6 +160,7 @@ def train(
             # Again, as another process may have begun in the meantime.
             run.check(settings, sets, data, started, defaults=defaults, resume=resume)
             run.begin_or_go_on(settings, sets, data, data_options or {}, started)
+        sets = {split: verifier.backbone.paired(exemplars) for split, exemplars in sets.items()}
         if run.is_done():
             if is_first_process() and not machine.quiet:
                 told = f"The run in {out} is finished, so nothing is trained. Evaluating its verifier again."

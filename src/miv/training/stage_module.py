@@ -22,7 +22,7 @@ from torch.utils.data import Sampler
 from miv.backbones import Backbone
 from miv.backbones.base import embed
 from miv.backbones.hf import HuggingFace
-from miv.backbones.hf_text import TextReader, chunks_by_length, token_counts, token_vectors
+from miv.backbones.hf_text import TextReader, chunks_by_length, token_counts
 from miv.data import ExemplarSet
 from miv.data.batches import Batch
 from miv.evaluation import Predictions
@@ -158,14 +158,13 @@ class StepEmbedding:
     def __call__(self, instances: Tensor) -> Tensor:
         """Embed ``(U, ...)`` to ``(U, C)``."""
         backbone, reader = self.backbone, getattr(self.backbone, "reader", None)
-        if isinstance(backbone, HuggingFace) and isinstance(reader, TextReader) and len(instances):
+        is_encoder = isinstance(backbone, HuggingFace) and type(backbone).forward is HuggingFace.forward
+        if is_encoder and isinstance(reader, TextReader) and len(instances):
             lengths = token_counts(instances)
             rows = chunks_by_length(lengths)
             texts = [instances[some, :, : int(lengths[some[0]])] for some in rows]  # (u, 2, L) each
             sizes = [len(tokens) * tokens.shape[2] for tokens in texts]
-            features = self._in_chunks(
-                lambda tokens: reader.pooled(*token_vectors(backbone.model, tokens)), texts, sizes
-            )
+            features = self._in_chunks(partial(reader.vectors, backbone.get_submodule("model")), texts, sizes)
             return features[torch.cat(rows).argsort()]
         run = partial(embed, backbone, bucket=self.bucket)
         chunks = list(instances.split(self.bucket))

@@ -23,6 +23,7 @@ from torch.overrides import TorchFunctionMode
 from miv.backbones import Backbone, ModuleBackbone
 from miv.backbones.base import counting_modules
 from miv.backbones.names import name_of
+from miv.backbones.pairs import read_judge_config
 from miv.errors import MIVError, unknown_name
 from miv.files.atomic import files_together
 from miv.files.cache import folders_near, hub_answers
@@ -73,6 +74,10 @@ def load_verifier(
     if is_local and options:
         raise MIVError(f"{name!r} is a folder, which takes no option {', '.join(options)}. Omit it.")
     folder = find_verifier(Path(name)) if is_local else download(name, (CONFIG_NAME, WEIGHTS_NAME), **options)
+    if read_judge_config(folder) is not None:
+        verifier = make("nearest", "judge", backbone_options={"folder": str(folder)})
+        verifier.loaded_from = source
+        return verifier.to(wanted).eval()
     config = read_config(folder / CONFIG_NAME)
     hint = _import_recorded(config.pop("modules", []))
     if "query_backbone" in config:

