@@ -125,8 +125,39 @@ def models_table(task: str, tier: str) -> str:
             cells.append(NOTHING if ours is None else estimate_text(ours))
         first = estimate(evidence.of(row.setup), "i_top1")
         rows.append([f"`{row.model}`", *cells, NOTHING if first is None else f"{first.value:.3f}"])
+    for name in ("query_only", "query_words", "bag_only"):
+        areas = [line[name] for line in controls() if (line["task"], line.get("tier")) == (task, tier) if name in line]
+        if areas:
+            rows.append([f"`{name}`", NOTHING, mean_of(areas), *[NOTHING] * 3])
     heads = ["model", "AUROC, paper", "AUROC, ours", "i-AUROC, paper", "i-AUROC, ours", "i-top1, ours"]
     return Table("", heads, rows).markdown()
+
+
+def controls() -> Cells:
+    """What the query or the bag tells alone, as benchmarks/controls.py writes it."""
+    return [json.loads(line) for line in (RESULTS / "controls.jsonl").read_text("utf-8").splitlines()]
+
+
+def mean_of(areas: list[float]) -> str:
+    """The mean of some rounds with its standard error, if there are several."""
+    error = f" ± {np.std(areas, ddof=1) / len(areas) ** 0.5:.3f}" if len(areas) > 1 else ""
+    return f"{np.mean(areas):.3f}{error}"
+
+
+def symmetric_table() -> str:
+    """FEVER's development claims beside FEVER-Symmetric, where the claim alone tells nothing."""
+    from miv.reproduction.tables import Table
+
+    lines = controls()
+    plain = {line["task"]: line for line in lines if "tier" in line and line["task"] in ("fever-dev", "symmetric")}
+    rows = []
+    for name in ("query_only", "query_words", "bag_only", "nearest"):
+        rows.append([f"`{name}`", *(f"{plain[task][name]:.3f}" for task in ("fever-dev", "symmetric"))])
+    runs = [line for line in lines if "run" in line]
+    for model in sorted({line["model"] for line in runs}):
+        of_model = [line for line in runs if line["model"] == model]
+        rows.append([f"`{model}`", *(mean_of([line[name] for line in of_model]) for name in ("test", "symmetric"))])
+    return Table("", ["model", "AUROC, development set", "AUROC, FEVER-Symmetric"], rows).markdown()
 
 
 def gate_table() -> str:
@@ -206,6 +237,7 @@ REPRODUCED = {
     "models-frozen": lambda: models_table("qmnist", "frozen"),
     "models-signature": lambda: models_table("signature", "cpu"),
     "models-fever-dev": lambda: models_table("fever-dev", "cpu"),
+    "symmetric": symmetric_table,
     "models-claims": lambda: models_table("claims", "cpu"),
 }
 
