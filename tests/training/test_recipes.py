@@ -17,7 +17,7 @@ from miv.evaluation import auroc
 from miv.evaluation.predicting import predict
 from miv.poolings.cap_tokens import CapTokensPooling
 from miv.training.config import TrainingConfig
-from miv.training.fits import BagData, contrast_maps, label_maps, logistic, solve, whitening
+from miv.training.fits import BagData, Moments, contrast_maps, label_maps, logistic, solve
 from miv.training.fitting import recipes_for, token_matches
 from miv.training.forms import Form, set_form
 from miv.training.recipes import RECIPES
@@ -246,8 +246,9 @@ def test_a_recipe_helps_on_new_bags_where_it_should(name: str) -> None:
 @pytest.mark.parametrize("power", [0.25, 1.0])
 def test_whitening_is_a_power_of_the_ridged_covariance(power: float) -> None:
     units = data_of(exemplars_of()).units
-    mean, matrix = whitening(units, power)
-    np.testing.assert_allclose(mean, units.mean(axis=0), atol=1e-6)
+    moments = Moments.of(units)
+    matrix = moments.whitening(power)
+    np.testing.assert_allclose(moments.mean, units.mean(axis=0), atol=1e-6)
     covariance = np.cov(units.T.astype(float), bias=True)
     ridge = (0.1 + 0.3 * CHANNELS / len(units)) * np.trace(covariance) / CHANNELS
     expected = fractional_matrix_power(covariance + ridge * np.eye(CHANNELS), -power / 2)
@@ -319,6 +320,17 @@ def test_a_map_of_many_channels_changes_only_the_main_directions() -> None:
     np.testing.assert_allclose(outside @ matrix.T, outside, atol=1e-3)
 
 
+def test_of_very_many_channels_only_the_main_directions_are_known() -> None:
+    """Eight strong directions among 2,100 channels."""
+    random = np.random.default_rng(0)
+    units = random.normal(size=(60, 8)) @ random.normal(size=(8, 2_100)) + 0.01 * random.normal(size=(60, 2_100))
+    units = (units / np.linalg.norm(units, axis=1, keepdims=True)).astype(np.float32)
+    moments = Moments.of(units)
+    strong = np.linalg.svd(units - units.mean(axis=0), full_matrices=False)[2][:8]
+    np.testing.assert_allclose(np.linalg.norm(moments.directions[:, -8:].T @ strong.T, axis=0), 1, atol=1e-3)
+    assert np.diff(moments.variance[-8:]).min() >= 0
+
+
 # Bags as arrays.
 
 
@@ -359,6 +371,17 @@ def test_a_subset_is_what_a_list_keeps(data: BagData, seed: int) -> None:
     assert sum(data.weight) == pytest.approx(len(set(data.exemplar)))
     assert data.per_exemplar(data.label.astype(float)).tolist() == data.label[data.first].tolist()
     assert data.weight_of_exemplars == pytest.approx(np.ones(len(data.first)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(any_data(), st.integers(1, 4))
+def test_the_nearest_targets_of_each_bag_stay(data: BagData, most: int) -> None:
+    similarity = np.random.default_rng(0).permutation(len(data.target)).astype(float)
+    part = data.nearest(similarity, most)
+    places = np.split(np.arange(len(similarity)), data.ptr[1:-1])
+    chosen = [sorted(sorted(bag, key=lambda place: -similarity[place])[:most]) for bag in places]
+    assert [row[1] for row in listed(part)] == [data.units[data.target[bag]].tolist() for bag in chosen]
+    assert part.match.tolist() == [data.match[place] for bag in chosen for place in bag]
 
 
 @settings(max_examples=60, deadline=None)

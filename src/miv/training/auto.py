@@ -151,7 +151,7 @@ def choose_for_texts(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> tup
 # Number of train exemplars above which a network from scratch beats a fixed descriptor with a learned map.
 ENOUGH_TO_LEARN_FROM = 10_000
 # Settings that nothing but epochs uses: naming one asks for them.
-_OF_EPOCHS = (
+OF_EPOCHS = (
     *("batch_size", "grouping", "optimiser", "pull", "learning_rates", "frozen_learning_rates", "warmup"),
     *("trainable_layers", "max_epochs", "select_by", "patience", "full_stage", "frozen_patience"),
 )
@@ -242,7 +242,7 @@ def _recipe(given: dict[str, Any]) -> str:
     """Epochs are trained only if a setting asks for them, or no recipe expresses it; otherwise recipes are compared."""
     if given.get("recipe"):
         return str(given["recipe"])
-    asks_for_epochs = given.get("start") == "paper" or any(given.get(name) not in (None, False) for name in _OF_EPOCHS)
+    asks_for_epochs = given.get("start") == "paper" or any(given.get(name) not in (None, False) for name in OF_EPOCHS)
     return "epochs" if asks_for_epochs else "select"
 
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -34,6 +35,7 @@ class BagData:
         exemplar: ``(R,)`` number of the exemplar that a reference belongs to.
         match: ``(T,)`` similarity of the tokens of texts, or zeros.
         witness: ``(T,)`` whether a target is a witness, if that is known.
+        whole: the bags that these were taken from.
     """
 
     units: Vectors
@@ -46,6 +48,7 @@ class BagData:
     exemplar: Integers
     match: Floats
     witness: Mask | None = None
+    whole: "BagData | None" = None
 
     @classmethod
     def of(cls, exemplars: ExemplarSet, features: Vectors, channels: int | None = None) -> "BagData":
@@ -80,14 +83,32 @@ class BagData:
         """Whether there are bags of both labels."""
         return len(self) > 0 and bool(self.label.min() < self.label.max())
 
+    @cached_property
+    def moments(self) -> "Moments":
+        """Those of the units; a part has those of the whole, so that they are computed once."""
+        return Moments.of(self.units) if self.whole is None else self.whole.moments
+
     def subset(self, keep: Mask) -> "BagData":
         """The references for which ``(R,)`` is true."""
-        ptr, members = csr.take_bags(self.ptr, np.flatnonzero(keep))
-        used, rows = np.unique(np.concatenate([self.query[keep], self.target[members]]), return_inverse=True)
-        query, target = np.split(rows, [int(keep.sum())])
-        rest = {name: getattr(self, name)[keep] for name in ("label", "weight", "group", "exemplar")}
+        return self._part(np.flatnonzero(keep), *csr.take_bags(self.ptr, np.flatnonzero(keep)))
+
+    def nearest(self, similarity: Floats, most: int) -> "BagData":
+        """The same with at most so many targets of each bag, those of the highest similarity ``(T,)``."""
+        size = np.diff(self.ptr)
+        if size.max() <= most:
+            return self
+        order = np.lexsort((-similarity, self.owner))
+        rank = np.arange(len(order)) - self.ptr[self.owner]
+        return self._part(np.arange(len(self)), csr.borders(np.minimum(size, most)), np.sort(order[rank < most]))
+
+    def _part(self, references: Integers, ptr: Integers, members: Integers) -> "BagData":
+        """Some references ``(R',)``, and of all targets ``(T',)`` for bags with the borders ``ptr``."""
+        used, rows = np.unique(np.concatenate([self.query[references], self.target[members]]), return_inverse=True)
+        query, target = np.split(rows, [len(references)])
+        rest = {name: getattr(self, name)[references] for name in ("label", "weight", "group", "exemplar")}
         witness = None if self.witness is None else self.witness[members]
         parts = {"units": self.units[used], "match": self.match[members], "witness": witness}
+        parts["whole"] = self if self.whole is None else self.whole
         return replace(self, query=query, target=target, ptr=ptr, **parts, **rest)
 
     def sample(self, most: int, most_targets: int, random: np.random.Generator) -> "BagData":
@@ -118,6 +139,7 @@ class BagData:
         return np.unique(self.exemplar, return_index=True)[1]
 
 
+_MOST_CHANNELS = 2_048  # a larger covariance takes minutes
 _MOST_DIRECTIONS = 128  # that a map changes
 _STEPS = 8  # of L-BFGS for each pull on the labels
 _STEPS_OF_CONTRAST = 12
@@ -127,17 +149,34 @@ _TEMPERATURE = 0.1  # of the contrast
 _RIDGE, _RIDGE_OF_FEW = 0.1, 0.3  # of the mean variance; the second for as many instances as channels
 
 
-def whitening(units: Vectors, power: float) -> tuple[Vectors, Vectors]:
-    r"""Mean ``(C,)`` and map ``(C, C)`` that whiten unit features in part: :math:`M \propto (\Sigma + r I)^{-p/2}`."""
-    mean = units.mean(axis=0)
-    centred = units - mean
-    variance, directions = np.linalg.eigh((centred.T @ centred / len(units)).astype(np.float64))
-    variance = np.maximum(variance, 0)
-    # The ridge keeps directions with little evidence from being blown up.
-    variance += (_RIDGE + _RIDGE_OF_FEW * len(variance) / len(units)) * max(float(variance.mean()), 1e-12)
-    gain = variance ** (-power / 2)
-    gain /= np.sqrt(np.mean(gain**2))
-    return mean, ((directions * gain) @ directions.T).astype(np.float32)
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """The mean ``(C,)`` of unit features and their main directions ``(C, D)``, from weak to strong."""
+
+    mean: Vectors
+    directions: NDArray[np.float64]
+    variance: Floats  # (D,)
+    count: int
+
+    @classmethod
+    def of(cls, units: Vectors) -> "Moments":
+        mean = units.mean(axis=0)
+        centred = units - mean
+        if units.shape[1] <= _MOST_CHANNELS:
+            variance, directions = np.linalg.eigh((centred.T @ centred / len(units)).astype(np.float64))
+            return cls(mean, directions, np.maximum(variance, 0), len(units))
+        with torch.random.fork_rng([]):
+            torch.manual_seed(0)
+            _, length, strong = torch.svd_lowrank(torch.from_numpy(centred), _MOST_DIRECTIONS, niter=4)
+        return cls(mean, strong.flip(1).double().numpy(), length.flip(0).double().numpy() ** 2 / len(units), len(units))
+
+    def whitening(self, power: float) -> Vectors:
+        r"""A map ``(C, C)`` that whitens in part: :math:`M \propto (\Sigma + r I)^{-p/2}`."""
+        # The ridge keeps directions with little evidence from being blown up.
+        ridge = _RIDGE + _RIDGE_OF_FEW * len(self.variance) / self.count
+        gain = (self.variance + ridge * max(float(self.variance.mean()), 1e-12)) ** (-power / 2)
+        gain /= np.sqrt(np.mean(gain**2))
+        return np.asarray((self.directions * gain) @ self.directions.T, np.float32)
 
 
 def logistic(score: Floats, label: Labels, weight: Floats) -> tuple[float, float]:
@@ -180,13 +219,11 @@ class _Coordinates:
     outside: Tensor  # (U, C)
 
     @classmethod
-    def of(cls, units: Vectors) -> "_Coordinates":
+    def of(cls, units: Vectors, data: BagData) -> "_Coordinates":
         given = torch.from_numpy(np.ascontiguousarray(units))
-        channels = units.shape[1]
-        directions = torch.eye(channels, dtype=torch.float32)
-        if channels > _MOST_DIRECTIONS:
-            centred = given - given.mean(dim=0)
-            directions = torch.linalg.eigh((centred.T @ centred).double())[1][:, -_MOST_DIRECTIONS:].float()
+        directions = torch.eye(units.shape[1], dtype=torch.float32)
+        if len(directions) > _MOST_DIRECTIONS:  # neither a centre nor whitening turns them
+            directions = torch.from_numpy(data.moments.directions[:, -_MOST_DIRECTIONS:]).float()
         inside = given @ directions
         return cls(directions, inside, given - inside @ directions.T)
 
@@ -204,7 +241,7 @@ def label_maps(data: BagData, units: Vectors, match: Floats, pulls: Sequence[flo
 
     With more than 128 channels, :math:`A` changes only the main directions. ``match`` ``(T,)`` is added to each cosine.
     """
-    at = _Coordinates.of(units)
+    at = _Coordinates.of(units, data)
     query, target = torch.from_numpy(data.query[data.owner]), torch.from_numpy(data.target)
     rest = at.outside.square().sum(dim=1)  # (U,)
     product = (at.outside[query] * at.outside[target]).sum(dim=1)  # (T,)
@@ -238,7 +275,7 @@ def contrast_maps(data: BagData, units: Vectors, pulls: Sequence[float]) -> list
 
     The sum over all bags is over those of 400 queries at a time.
     """
-    at = _Coordinates.of(units)
+    at = _Coordinates.of(units, data)
     rest, weight = at.outside.square().sum(dim=1), torch.from_numpy(data.weight).float()
 
     def part(first: int) -> Callable[[Tensor, Tensor], Tensor]:

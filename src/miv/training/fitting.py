@@ -36,7 +36,7 @@ from miv.training.stages import CONTRAST, FROZEN, Stage, contrast_once, run_stag
 from miv.verifier.network import Verifier
 
 MODES = ("select", "epochs", "paper")  # of the setting `recipe`, besides names
-_MOST_NUMBERS = 1 << 25  # of the features of targets; more take minutes
+_MOST_NUMBERS = 1 << 28  # of the features of targets; more take minutes
 _MOST_EXEMPLARS = 20_000
 
 

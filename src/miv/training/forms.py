@@ -18,6 +18,7 @@ from miv.runtime import evaluating
 from miv.training.config import TrainingConfig
 from miv.training.fits import BagData, logistic
 
+_NUMBERS = 1 << 22  # compared together: 16 MB of float32
 _NEAREST = 1024.0  # sharpness that leaves hardly more than the nearest target, where only attention can express it
 
 
@@ -48,8 +49,9 @@ class Form:
     def similarities(self, data: BagData, units: Vectors) -> Floats:
         """``(T,)`` of each target with its query."""
         products = np.zeros(len(data.target))
-        for first in range(0, len(products), 1 << 16):
-            part = slice(first, first + (1 << 16))
+        together = max(1, _NUMBERS // units.shape[1])
+        for first in range(0, len(products), together):
+            part = slice(first, first + together)
             products[part] = np.einsum("tc,tc->t", units[data.query[data.owner[part]]], units[data.target[part]])
         return products + self.share * data.match
 

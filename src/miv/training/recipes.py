@@ -8,7 +8,7 @@ import numpy as np
 
 from miv.files.arrays import Vectors
 from miv.registry import Registry
-from miv.training.fits import BagData, contrast_maps, label_maps, solve, whitening
+from miv.training.fits import BagData, contrast_maps, label_maps, solve
 from miv.training.forms import Form
 
 RECIPES: Registry["Recipe"] = Registry("recipe")
@@ -39,20 +39,20 @@ class Centred(Recipe):
     """The same after subtracting the mean feature of train."""
 
     def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
-        return {"": Form(centre=data.units.mean(axis=0)).scaled(data)}
+        return {"": Form(centre=data.moments.mean).scaled(data)}
 
 
 @RECIPES.register("whitened")
 class Whitened(Recipe):
     """The same after partly whitening the features."""
 
-    powers = (0.25,)
+    power = 0.25
 
     def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
-        if data.units.shape[1] > 2_048:  # a larger covariance takes minutes and says little
+        moments = data.moments
+        if len(moments.variance) < len(moments.mean):  # with so many channels only the strongest directions are known
             return {}
-        maps = {f"power {power:g}": whitening(data.units, power) for power in self.powers}
-        return {name: Form(centre=mean, map=matrix).scaled(data) for name, (mean, matrix) in maps.items()}
+        return {"": Form(centre=moments.mean, map=moments.whitening(self.power)).scaled(data)}
 
 
 @RECIPES.register("tokens")
@@ -75,7 +75,9 @@ class ContrastMap(Recipe):
     pulls = (100.0, 30.0, 10.0)
 
     def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
-        some = data.subset(data.label == 1).sample(2_000, 20_000, np.random.default_rng([seed, 31]))
+        some = data.subset(data.label == 1)
+        some = some.sample(2_000, len(some.target), np.random.default_rng([seed, 31])) if len(some) else some
+        some = _nearest(some, base, 20_000)
         maps = contrast_maps(some, base.units(some), self.pulls) if len(some) else []
         return _with_maps(data, base, self.pulls, maps)
 
@@ -88,7 +90,7 @@ class LabelMap(Recipe):
     pulls = (300.0, 100.0, 30.0, 10.0, 3.0)
 
     def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
-        some = data.sample(4_000, 40_000, np.random.default_rng([seed, 29]))
+        some = _nearest(data.sample(4_000, len(data.target), np.random.default_rng([seed, 29])), base, 40_000)
         match = base.share * some.match
         maps = label_maps(some, base.units(some), match, self.pulls) if some.can_learn else []
         return _with_maps(data, base, self.pulls, maps)
@@ -126,6 +128,13 @@ class Cap(Recipe):
 
     def fit(self, data: BagData, base: Form, seed: int) -> dict[str, Form]:
         return {f"sharpness {k:g}": replace(base, sharpness=k).scaled(data) for k in self.sharpness}
+
+
+def _nearest(data: BagData, base: Form, most: int) -> BagData:
+    """Without the targets of large bags that are far from the query, so that there are about so many in all."""
+    if len(data.target) <= most:
+        return data
+    return data.nearest(base.logits(data)[1], max(16, most // len(data)))
 
 
 def _with_maps(data: BagData, base: Form, pulls: tuple[float, ...], maps: list[Vectors]) -> dict[str, Form]:

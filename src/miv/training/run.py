@@ -28,7 +28,15 @@ from miv.poolings.similar import ScaledProduct
 from miv.runtime import Progress, SilentProgress, aligned_table
 from miv.training.checkpoint import BEST, START, StageState, write_metrics
 from miv.training.config import TrainingConfig
-from miv.training.fitting import VERIFIER_STAGES, fit_recipe, fit_temperature, recipes_for, run_stages, stages_of
+from miv.training.fitting import (
+    VERIFIER_STAGES,
+    fit_recipe,
+    fit_temperature,
+    recipes_for,
+    run_stages,
+    stages_of,
+    trains_by_epochs,
+)
 from miv.training.machine import Machine, is_first_process, set_threads
 from miv.training.new_verifier import EarlierVerifier, create_verifier, resolve
 from miv.training.stage_module import Sets
@@ -214,6 +222,11 @@ def _check(sets: Sets, config: TrainingConfig, machine: Machine) -> None:
             )
     if config.align_epochs:
         warn("align_epochs has no effect any more: the recipe contrast_map fits such a map.")
+    if machine.processes > 1 and not trains_by_epochs(config):
+        raise MIVError(
+            f"There are {machine.processes} processes, and recipe is {config.recipe!r}, which is fitted by one. Remove "
+            "--devices and --nodes, or train by epochs: --recipe epochs."
+        )
     if config.contrast_epochs and machine.processes > 1:
         raise MIVError(
             f"contrast_epochs is {config.contrast_epochs} with {machine.processes} processes, which cannot divide a "

@@ -25,7 +25,7 @@ from miv.files.instances import check_name
 from miv.files.weights import CONFIG_NAME, read_config
 from miv.runtime import RichProgress, SilentProgress, interruption_of
 from miv.tasks.opening import Exemplars, open_splits
-from miv.training.auto import HEAD, choose
+from miv.training.auto import HEAD, OF_EPOCHS, choose
 from miv.training.auto import preset as settings_of_preset
 from miv.training.config import AUTO, TrainingConfig, read_settings
 from miv.training.new_verifier import EarlierVerifier
@@ -144,6 +144,7 @@ def train(
         The run: its ``verifier``, ``evaluations``, ``reference``, ``config`` and ``folder``.
     """
     # Not before a training: they need the libraries of miv[train], and `from miv import *` does not.
+    from miv.training.fitting import trains_by_epochs
     from miv.training.machine import Machine, is_first_process, set_threads
     from miv.training.run import train as run_training
 
@@ -191,6 +192,13 @@ def train(
     chosen = chosen.changed(from_file, where).changed(settings)
     if start is not None:
         chosen = start.adopted(chosen, given)
+    chosen_by_user = settings if is_complete else given
+    ignored = [name for name in OF_EPOCHS if chosen_by_user.get(name) not in (None, False)]
+    if ignored and not chosen.contrast_epochs and not trains_by_epochs(chosen):
+        raise MIVError(
+            f"{ignored[0]} is {chosen_by_user[ignored[0]]!r}, and recipe is {chosen.recipe!r}, which has no epochs. "
+            f"Remove {ignored[0]}, or set recipe to 'epochs'."
+        )
     if verbose and reason:
         print(reason, file=sys.stderr, flush=True)
     set_threads(threads, devices)
