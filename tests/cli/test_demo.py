@@ -15,7 +15,7 @@ def test_it_verifies_then_trains_and_ends_with_the_report(tmp_path: Path, monkey
     full = miv.cli.demo.settings
 
     def short(sets: dict[str, ExemplarSet], pooling: str) -> TrainingConfig:
-        return full(sets, pooling).changed({"align_epochs": 1, "max_epochs": 1, "contrast_batch_size": 8})
+        return full(sets, pooling).changed({"max_epochs": 1, "contrast_batch_size": 8})
 
     monkeypatch.setattr(miv.cli.demo, "settings", short)
     monkeypatch.setattr(miv.cli.demo, "TASK", {"writers": 12, "held_out_writers": 12, "copies": 3})

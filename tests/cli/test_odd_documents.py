@@ -16,7 +16,7 @@ from miv.evaluation.model_card import END
 from tests.training.tiny import tiny_sets
 
 ODD: list[Any] = [None, 3, "x", [1], {"a": 1}]
-TRAINING: dict[str, Any] = {"max_epochs": 1, "align_epochs": 0, "threads": 1}
+TRAINING: dict[str, Any] = {"max_epochs": 1, "threads": 1}
 
 
 @pytest.fixture(scope="module")

@@ -146,7 +146,7 @@ def test_a_finished_run_is_listed_and_resumed(version: str, tmp_path: Path, monk
     shutil.copytree(OF_VERSION[version], tmp_path / folder)
     monkeypatch.chdir(tmp_path)
     assert "cap_dba_l2" in run_miv("runs", "list", str(folder))[1]
-    options = {"0.1": ["--align-epochs", "2"], "0.2": ["--heads", "2"]}[version]
+    options = {"0.1": [], "0.2": ["--heads", "2"]}[version]
     data, run = folder / "exemplars", folder / "run"
     code, _, error = run_miv("train", str(data), "--out", str(run), "--resume", "--max-epochs", "2", *options)
     assert code == 0, error

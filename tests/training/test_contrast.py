@@ -1,7 +1,6 @@
-"""The contrast stage: its loss, that runs share it, and what happens to a damaged one in the cache."""
+"""The contrast stage: its loss, and what it moves."""
 
 import math
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +12,10 @@ from hypothesis import strategies as st
 from miv import MIVError, Verifier
 from miv.data import ExemplarSet, InstancePool
 from miv.data.batches import make_batch
-from miv.errors import MIVWarning
 from miv.training.new_verifier import create_verifier, resolve_backbone
 from miv.training.run import Machine, train
 from miv.training.stages import contrast_losses
-from tests.training.tiny import IMAGES, assert_same_run, run_tiny, tiny_sets
+from tests.training.tiny import IMAGES, run_tiny, tiny_sets
 
 
 def losses(vectors: list[list[float]], queries: list[int], bags: list[list[int]], temperature: float) -> list[float]:
@@ -51,21 +49,6 @@ def test_the_stage_comes_first_and_can_be_repeated(tmp_path: Path) -> None:
     assert run_tiny("image", tmp_path / "another" / "cache of its own", **settings) == whole
 
 
-def test_runs_with_other_poolings_share_the_stage(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    run_tiny("image", tmp_path / "cap", contrast_epochs=2)
-    assert "contrast epoch" in capfd.readouterr().err
-    run_tiny("image", tmp_path / "other", contrast_epochs=2, pooling="gabmil")
-    assert "contrast epoch" not in capfd.readouterr().err
-    backbones = [
-        Verifier.from_pretrained(tmp_path / run / "checkpoints" / "contrast" / "best").backbone.fingerprint()
-        for run in ("cap", "other")
-    ]
-    assert backbones[0] == backbones[1]
-    assert (tmp_path / "other" / "metrics.csv").read_text().count("\ncontrast") == 2
-    run_tiny("image", tmp_path / "longer", contrast_epochs=3)
-    assert "contrast epoch" in capfd.readouterr().err
-
-
 def test_several_processes_are_refused(tmp_path: Path) -> None:
     machine = Machine(tmp_path / "cache", devices=2)
     with pytest.raises(
@@ -75,40 +58,11 @@ def test_several_processes_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-# A damaged cache is discarded and made again; one that cannot be written is left out. A run never fails for it.
-
-CONTRAST = {"contrast_epochs": 1, "contrast_batch_size": 8, "max_epochs": 1}
-
-
-@pytest.fixture(scope="module")
-def contrast_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = tmp_path_factory.mktemp("reference") / "run"
-    run_tiny("image", run, **CONTRAST)
-    return run
-
-
-def test_it_moves_the_backbone_and_nothing_else(contrast_run: Path) -> None:
+def test_it_moves_the_backbone_and_nothing_else(tmp_path: Path) -> None:
+    run_tiny("image", tmp_path, contrast_epochs=1, contrast_batch_size=8, max_epochs=1)
     pool = tiny_sets("image")["train"].pool
     before = create_verifier(resolve_backbone(IMAGES, pool), pool).state_dict()
-    after = Verifier.from_pretrained(contrast_run / "checkpoints" / "contrast" / "best").state_dict()
+    after = Verifier.from_pretrained(tmp_path / "checkpoints" / "contrast" / "best").state_dict()
     assert {name.split(".")[0] for name, weight in after.items() if not torch.equal(weight, before[name])} == {
         "backbone"
     }
-
-
-@pytest.mark.parametrize(
-    ("name", "damage"), [("last.ckpt", "cut"), ("last.ckpt", "changed"), ("best/model.safetensors", "cut")]
-)
-def test_a_damaged_contrast_stage_is_made_again(contrast_run: Path, tmp_path: Path, name: str, damage: str) -> None:
-    shutil.copytree(contrast_run.parent / "cache", tmp_path / "cache")
-    kept = next(path for path in (tmp_path / "cache" / "contrast").iterdir() if path.is_dir())
-    whole = (kept / name).read_bytes()
-    middle = len(whole) // 2
-    changed = whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
-    (kept / name).write_bytes(whole[:middle] if damage == "cut" else changed)
-    with pytest.warns(MIVWarning, match="contrast.*is damaged .*computed again"):
-        run_tiny("image", tmp_path / "run", **CONTRAST)
-    assert_same_run(contrast_run, tmp_path / "run")
-    assert (kept / "best/model.safetensors").read_bytes() == (
-        contrast_run / "checkpoints/contrast/best/model.safetensors"
-    ).read_bytes()

@@ -256,6 +256,8 @@ def test_flags_decide_which_recipes_are_compared(folder: Path, flags: list[str],
         (["--recipes", "cap", "--without", "cap"], "No recipe is left"),
         (["--pooling", "baseline", "--recipe", "cap"], "No recipe is left for the pooling baseline"),
         (["--pooling", "gabmil", "--recipe", "nearest"], "no recipe expresses gabmil"),
+        (["--recipe", "cap", "--max-epochs", "3"], "max_epochs is 3, and recipe is 'cap', which has no epochs"),
+        (["--devices", "2"], "There are 2 processes, and recipe is 'select'"),
     ],
 )
 def test_a_recipe_that_does_not_exist_or_fit_is_an_error(folder: Path, flags: list[str], message: str) -> None:
@@ -288,6 +290,7 @@ def test_epochs_begin_at_the_selected_recipe(folder: Path) -> None:
     settings = {**SIMILAR, "recipes": ("nearest", "cap"), "learning_rates": ((0, 1e-9),), "max_epochs": 1}
     epochs = miv.train("data", out="epochs", config=settings, baselines=False, verbose=False)
     assert json.loads(Path("epochs/run.json").read_text())["best"]["stage"] == "frozen"
-    alone = miv.train("data", out="alone", config={**settings, "recipe": "select"}, baselines=False, verbose=False)
+    plain = {name: settings[name] for name in ("start", "pooling_options", "recipes")} | {"recipe": "select"}
+    alone = miv.train("data", out="alone", config=plain, baselines=False, verbose=False)
     found, expected = (run.predictions("test").logit for run in (epochs, alone))
     np.testing.assert_allclose(found, expected, atol=1e-3)

@@ -19,7 +19,7 @@ from miv.evaluation import evaluate as measure
 from miv.training.config import TrainingConfig
 from tests.training.tiny import tiny_sets
 
-FEW: dict[str, Any] = {"max_epochs": 1, "align_epochs": 0, "verbose": False, "threads": 1}
+FEW: dict[str, Any] = {"max_epochs": 1, "verbose": False, "threads": 1}
 
 
 @pytest.fixture(autouse=True)

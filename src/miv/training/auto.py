@@ -182,53 +182,20 @@ def choose(
     """
     if "train" not in sets:
         raise MIVError(f"The split 'train' is missing; got {', '.join(sets)}. Training needs train and validation.")
-    train = sets["train"]
-    POOLINGS[given.get("pooling", TrainingConfig.pooling)]  # an unknown name is an error before anything is embedded
+    train, own_pooling = sets["train"], given.get("pooling", TrainingConfig.pooling)
+    make = POOLINGS[own_pooling].make  # an unknown name is an error before anything is embedded
     # Smaller batches if there are few steps, and fewer epochs if each has many steps.
     by_size = {"batch_size": 32 if len(train) < 1_000 else 64, "max_epochs": 12 if len(train) < 5_000 else 8}
-    settings = HEAD | by_size | {"recipe": _recipe(given)}
-    kind = train.pool.kind
-    backbone = given.get("backbone")
-    wants_network = bool(given.get("contrast_epochs") or given.get("full_stage"))
-    if not is_trained and kind == "image" and backbone in FROM_NOTHING:
-        settings |= _contrast(train) | {"backbone": backbone}
-        words = f"images with {backbone} as given, {_told(train, (settings | given)['contrast_epochs'])}"
-    elif backbone is not None and backbone != "features":
-        if backbone == BACKBONE and given.get("pooling", POOLING) == POOLING and not is_trained:
-            settings |= WITH_TOKENS
-        words = f"backbone {backbone} as given{'' if given.get('full_stage') else ', frozen'}"
-    elif kind == "features" and (is_trained or "backbone_options" in given):
-        words = "vectors unchanged"
-    elif kind == "text":
-        of_texts, words = choose_for_texts(sets, given)
-        candidates: Candidates = {of_texts["backbone"]: of_texts}
-        if given.get("pooling") != POOLING and not any(
-            given.get(name) for name in ("backbone_options", *_NEEDS_VECTORS)
-        ):
-            candidates = {**candidates, WITHOUT_ENCODER: {"backbone": WITHOUT_ENCODER}}
-        name, aurocs = choose_backbone(train, candidates, cache, progress)
-        settings |= candidates[name]
-        if name == WITHOUT_ENCODER and aurocs:
-            words = f"texts by runs of three characters, which match better{comparison(aurocs)}"
-    elif kind == "features" or (len(train) < ENOUGH_TO_LEARN_FROM and not wants_network):
-        candidates = {"hog": {"backbone": "hog"}} if given.get("backbone_options") else candidates_for(train)
-        name, aurocs = choose_backbone(train, candidates, cache, progress)
-        settings |= candidates[name]
-        words = f"vectors {'unchanged' if name == 'raw' else name}{comparison(aurocs)}"
-        if kind == "image":
-            too_few = f"{len(train):,} exemplars are too few to train a network from scratch"
-            words = f"images described by {name}{comparison(aurocs)}, because {too_few}"
-    else:
-        settings |= _contrast(train)
-        trained = _told(train, (settings | given)["contrast_epochs"])
-        words = f"images with a small network and a fixed descriptor (hog_cnn), {trained}"
-    if not is_trained and settings["recipe"] != "paper" and "pooling" not in settings and _wants_no_norm(given):
-        settings["pooling_options"] = {"norm": "none"}
-    if settings["recipe"] == "paper":
+    of_kind, words = _for_kind(sets, given, is_trained, cache, progress)
+    settings = HEAD | by_size | {"recipe": _recipe(given)} | of_kind
+    starts_similar = given.get("start") != "paper" and settings["recipe"] != "paper"
+    if not starts_similar:
         settings["start"] = "paper"
-    pooling = given.get("pooling", settings.get("pooling", TrainingConfig.pooling))
-    config = TrainingConfig().changed(settings | {"pooling": pooling})
-    own = {name: given[name] for name in ("start", "heads", "pooling_options") if given.get(name) is not None}
+    elif not is_trained and "pooling" not in settings and not given.get("pooling_options"):
+        # A recipe describes CAP without the LayerNorm of each target, which a cosine does not need.
+        settings["pooling_options"] = {"norm": "none"} if issubclass(make, CrossAttentionPooling) else {}
+    config = TrainingConfig().changed({"pooling": own_pooling} | settings)
+    own = {name: given[name] for name in ("start", "heads", "pooling", "pooling_options") if given.get(name)}
     if config.recipe == "select" and not given.get("recipe") and not is_expressible(config.changed(own)):
         config = config.changed({"recipe": "epochs"})
     reason = f"Chosen for {len(train):,} train exemplars of {train.bag_sizes.mean():.1f} instances: {words}."
@@ -238,18 +205,56 @@ def choose(
     return Choice(config, reason)
 
 
+def _for_kind(
+    sets: dict[str, ExemplarSet],
+    given: dict[str, Any],
+    is_trained: bool,
+    cache: Path | None,
+    progress: Progress | None,
+) -> tuple[dict[str, Any], str]:
+    """The backbone and what belongs to it, and words for the reason."""
+    train, backbone = sets["train"], given.get("backbone")
+    kind, has_default_pooling = train.pool.kind, given.get("pooling", POOLING) == POOLING
+    if not is_trained and kind == "image" and backbone in FROM_NOTHING:
+        settings = _contrast(train) | {"backbone": backbone}
+        return settings, f"images with {backbone} as given, {_told(train, (settings | given)['contrast_epochs'])}"
+    if backbone not in (None, "features"):
+        frozen = "" if given.get("full_stage") else ", frozen"
+        settings = WITH_TOKENS if backbone == BACKBONE and has_default_pooling and not is_trained else {}
+        return settings, f"backbone {backbone} as given{frozen}"
+    if kind == "features" and (is_trained or "backbone_options" in given):
+        return {}, "vectors unchanged"
+    if kind == "image" and (
+        len(train) >= ENOUGH_TO_LEARN_FROM or given.get("contrast_epochs") or given.get("full_stage")
+    ):
+        settings = _contrast(train)
+        trained = _told(train, (settings | given)["contrast_epochs"])
+        return settings, f"images with a small network and a fixed descriptor (hog_cnn), {trained}"
+    if kind == "text":
+        of_texts, words = choose_for_texts(sets, given)
+        candidates: Candidates = {of_texts["backbone"]: of_texts}
+        if given.get("pooling") != POOLING and not any(map(given.get, ("backbone_options", *_NEEDS_VECTORS))):
+            candidates = {**candidates, WITHOUT_ENCODER: {"backbone": WITHOUT_ENCODER}}
+    else:
+        candidates = {"hog": {"backbone": "hog"}} if given.get("backbone_options") else candidates_for(train)
+    name, aurocs = choose_backbone(train, candidates, cache, progress)
+    compared = comparison(aurocs)
+    if kind == "image":
+        too_few = f"{len(train):,} exemplars are too few to train a network from scratch"
+        words = f"images described by {name}{compared}, because {too_few}"
+    elif kind == "features":
+        words = f"vectors {'unchanged' if name == 'raw' else name}{compared}"
+    elif name == WITHOUT_ENCODER and aurocs:
+        words = f"texts by runs of three characters, which match better{compared}"
+    return dict(candidates[name]), words
+
+
 def _recipe(given: dict[str, Any]) -> str:
     """Epochs are trained only if a setting asks for them, or no recipe expresses it; otherwise recipes are compared."""
     if given.get("recipe"):
         return str(given["recipe"])
     asks_for_epochs = given.get("start") == "paper" or any(given.get(name) not in (None, False) for name in OF_EPOCHS)
     return "epochs" if asks_for_epochs else "select"
-
-
-def _wants_no_norm(given: dict[str, Any]) -> bool:
-    """A recipe describes CAP without the LayerNorm of each target, which a cosine does not need."""
-    is_cap = issubclass(POOLINGS[given.get("pooling", TrainingConfig.pooling)].make, CrossAttentionPooling)
-    return is_cap and given.get("start") != "paper" and not given.get("pooling_options")
 
 
 def _contrast(train: ExemplarSet) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from miv.errors import MIVError, unknown_name
 from miv.files.json import read_json_object
 
+# Settings of older runs that have no effect any more; the last one had one if it was not None.
+_REMOVED, _VOID = ("align_epochs", "align_learning_rate"), ("query_backbone", None)
 AUTO = "auto"  # the preset that chooses settings for the data, see miv.training.auto
 
 Names = tuple[str, ...]
@@ -64,8 +66,6 @@ class TrainingConfig:
         contrast_batch_size: number of positive exemplars per step of the contrast stage.
         contrast_learning_rates: learning rates of the contrast stage, if different.
         contrast_temperature: temperature of the contrast loss; lower is sharper.
-        align_epochs: has no effect any more: the recipe contrast_map fits the map.
-        align_learning_rate: has no effect any more.
         full_stage: whether to train everything in a last stage.
         augmentation: none, or affine: small random translations, rotations and scalings of images while the backbone
             learns.
@@ -105,8 +105,6 @@ class TrainingConfig:
     contrast_batch_size: int = 64
     contrast_learning_rates: LearningRates = ()
     contrast_temperature: float = 0.1
-    align_epochs: int = 0
-    align_learning_rate: float = 2e-3
     full_stage: bool = True
     augmentation: Literal["none", "affine"] = "none"
     precision: Literal["float32", "bfloat16", "auto"] = "float32"
@@ -142,8 +140,7 @@ class TrainingConfig:
     def changed(self, changes: dict[str, Any], where: str = "") -> "TrainingConfig":
         """Return the settings with some changed; the error for an unknown name suggests the nearest one."""
         known = [one.name for one in fields(self)]
-        if changes.get("query_backbone", "") is None:  # of a run before it was removed
-            changes = {name: value for name, value in changes.items() if name != "query_backbone"}
+        changes = {name: value for name, value in changes.items() if name not in _REMOVED and (name, value) != _VOID}
         for name in changes:
             if name not in known:
                 raise unknown_name(f"setting{where}", name, known)
@@ -245,26 +242,23 @@ def parse_options(texts: list[str], where: str) -> dict[str, Any]:
 
 def _checked(name: str, value: Any, wanted: Any) -> Any:
     """Convert the value to the type of the setting, or raise an error that says what was expected."""
+    words: list[str] = []  # allowed besides a number
     if get_origin(wanted) in (Union, UnionType):
-        if value is None:
-            return None
-        parts = [part for part in get_args(wanted) if part is not type(None)]
-        words = [word for part in parts[1:] for word in get_args(part)]  # allowed besides a number
-        if isinstance(value, str) and words:
-            if value not in words:
-                raise MIVError(f"{name} is {value!r}. Expected {_WORDS[parts[0]]}, or {' or '.join(words)}.")
+        wanted, *others = [part for part in get_args(wanted) if part is not type(None)]
+        words = [word for part in others for word in get_args(part)]
+        if value is None or value in words:
             return value
-        wanted = parts[0]
-    if get_origin(wanted) is Literal:
-        if value not in get_args(wanted):
-            raise unknown_name(f"{name} named", str(value), get_args(wanted))
+    wanted, expected = get_origin(wanted) or wanted, get_args(wanted)
+    if wanted is Literal:
+        if value not in expected:
+            raise unknown_name(f"{name} named", str(value), expected)
         return value
-    if wanted == Names:
+    if wanted is tuple and expected[0] is str:
         names = value.replace(",", " ").split() if isinstance(value, str) else value
         if not isinstance(names, list | tuple) or not all(isinstance(each, str) for each in names):
             raise MIVError(f"{name} is {value!r}. Expected names, such as nearest,cap.")
         return tuple(names)
-    if wanted == LearningRates:
+    if wanted is tuple:
         is_rate = isinstance(value, (int, float)) and not isinstance(value, bool)
         pairs = [(0, value)] if is_rate else value if isinstance(value, (list, tuple)) else [value]
         if not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs):
@@ -272,14 +266,13 @@ def _checked(name: str, value: Any, wanted: Any) -> Any:
         return tuple((_checked(name, epoch, int), _checked(name, rate, float)) for epoch, rate in pairs)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value) if abs(value) < 10**308 else math.inf
-    wanted = dict if get_origin(wanted) is dict else wanted
     if name == "backbone" and callable(value):  # a module or its class, as Verifier takes it
         raise MIVError(
             'backbone is a module. A run needs its name: register the class with @miv.register_backbone("my_backbone") '
             'and pass backbone="my_backbone"; or train a verifier with it: start_from=Verifier(backbone=module).'
         )
     if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
-        raise MIVError(f"{name} is {value!r}. Expected {_WORDS[wanted]}.")
+        raise MIVError(f"{name} is {value!r}. Expected {_WORDS[wanted]}{', or ' * bool(words)}{' or '.join(words)}.")
     if wanted is float and not math.isfinite(value):
         raise MIVError(f"{name} is {value}. Expected a finite number.")
     return _as_json(name, value) if wanted is dict else value
@@ -297,7 +290,7 @@ def _as_json(name: str, options: dict[str, Any]) -> dict[str, Any]:
 _COUNTS = "heads batch_size grouping max_epochs patience frozen_patience frozen_max_epochs trainable_layers bucket"
 _LEAST = {
     **dict.fromkeys(_COUNTS.split(), 1),
-    **dict.fromkeys(("seed", "weight_decay", "contrast_epochs", "warmup", "pull", "align_epochs"), 0),
+    **dict.fromkeys(("seed", "weight_decay", "contrast_epochs", "warmup", "pull"), 0),
     **{"contrast_batch_size": 2, "contrast_temperature": 1e-3},
 }
 _WORDS = {int: "a whole number", float: "a number", str: "a string", bool: "true or false", dict: "key = value pairs"}

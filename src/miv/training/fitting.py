@@ -1,7 +1,6 @@
 """From frozen features to a fitted verifier: a recipe is selected and set in it, or stages train it by epochs."""
 
 import time
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,7 +31,7 @@ from miv.training.new_verifier import create_verifier
 from miv.training.recipes import RECIPES
 from miv.training.selection import Selection, select
 from miv.training.stage_module import Sets, SplitFeatures
-from miv.training.stages import CONTRAST, FROZEN, Stage, contrast_once, run_stage
+from miv.training.stages import CONTRAST, FROZEN, Stage, run_stage
 from miv.verifier.network import Verifier
 
 MODES = ("select", "epochs", "paper")  # of the setting `recipe`, besides names
@@ -218,9 +217,7 @@ def run_stages(
             if not is_expressible(config):
                 fit_scale(verifier, sets["train"], known["train"], config.seed)
             fitting = time.monotonic() - began
-        shared = contrast_once(run.checkpoints(CONTRAST), machine.cache, config, verifier.backbone, sets, progress)
-        with shared if stage.name == CONTRAST else nullcontext():
-            states[stage.name] = run_stage(stage, verifier, config, sets, run, machine, states, features, fitting)
+        states[stage.name] = run_stage(stage, verifier, config, sets, run, machine, states, features, fitting)
         verifier.to(device)  # Lightning leaves it in main memory
     return states
 

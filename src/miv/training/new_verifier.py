@@ -66,24 +66,23 @@ class EarlierVerifier:
         return {"name": self.name, "weights": self.weights}
 
     def adopted(self, config: TrainingConfig, given: Mapping[str, Any] | None = None) -> TrainingConfig:
-        """Return the settings with the pooling, backbone and options of this verifier."""
+        """Return the settings with the pooling, backbone and options of this verifier, to be trained by epochs."""
         own, default = self.verifier.configuration, TrainingConfig()
-        same = {name: own[name] for name in ("start", "pooling", "backbone")}
+        options = {name: dict(own[name]) for name in ("pooling_options", "backbone_options")}
+        defaults = {name: option.default for name, option in POOLINGS[own["pooling"]].options.items()}
+        same = {name: own[name] for name in ("start", "pooling", "backbone")} | {"recipe": "epochs"}
+        if "heads" in defaults:
+            same["heads"] = options["pooling_options"].get("heads", defaults["heads"])
         if given is None:
             given = {n: getattr(config, n) for n in _MODEL_SETTINGS if getattr(config, n) != getattr(default, n)}
-        pooling_options, backbone_options = dict(own["pooling_options"]), dict(own["backbone_options"])
-        defaults = {name: option.default for name, option in POOLINGS[own["pooling"]].options.items()}
-        if "heads" in defaults:
-            same["heads"] = pooling_options.get("heads", defaults["heads"])
         for name, value in same.items():
             self._compare(name, given.get(name), value)
-        for name, options in (("pooling_options", defaults | pooling_options), ("backbone_options", backbone_options)):
+        known = {**options, "pooling_options": defaults | options["pooling_options"]}
+        for name in options:
             for option, value in (given.get(name) or {}).items():
-                self._compare(f"{option} in {name}", value, options.get(option))
-        self._compare("recipe", given.get("recipe"), "epochs")
-        backbone_options = {n: value for n, value in backbone_options.items() if n not in _WITHOUT_WEIGHTS}
-        model = {"pooling_options": pooling_options, "backbone_options": backbone_options, "recipe": "epochs"}
-        return config.changed(same | model)
+                self._compare(f"{option} in {name}", value, known[name].get(option))
+        saved = {name: value for name, value in options["backbone_options"].items() if name not in _WITHOUT_WEIGHTS}
+        return config.changed(same | options | {"backbone_options": saved})
 
     def _compare(self, name: str, given: Any, own: Any) -> None:
         if given is not None and json.dumps(given, sort_keys=True) != json.dumps(own, sort_keys=True):
@@ -98,8 +97,7 @@ class EarlierVerifier:
         form, own = InstanceForm.of(pool), self.verifier.instances
         if form is None or own is None:
             return
-        steps_differ = form.steps is not None and own.steps is not None and form.steps != own.steps
-        if form.shape != own.shape or steps_differ:
+        if form.shape != own.shape or len({form.steps, own.steps} - {None}) > 1:
             raise MIVError(
                 f"The images are {_words(form)}, but training starts from {self.name}, which was trained on images "
                 f"of {_words(own)}. Build the data with such images, or start from another verifier."

@@ -4,7 +4,6 @@ import math
 import sys
 import time
 import warnings
-from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from miv.backbones.cache import count_missing, embed_pool, warn_of_cut_texts
 from miv.backbones.descriptors import Features
 from miv.data import ExemplarSet, csr
 from miv.data.kinds import KINDS
-from miv.errors import MIVError, MIVWarning, StoppedByUser, warn
+from miv.errors import MIVError, MIVWarning, StoppedByUser
 from miv.evaluation import Evaluation, Predictions, evaluate
 from miv.evaluation.calibration_fits import fit_reference_rule
 from miv.evaluation.metrics import auroc_within_chance
@@ -48,61 +47,36 @@ from miv.verifier.scalings import Temperature
 __all__ = ["Machine", "StoppedByUser", "is_first_process", "set_threads", "train"]
 
 
-# Warnings at the end of training.
-
-_NO_GAIN = 0.98  # of the labels' entropy, the loss of a constant answer: above it, nothing was learned
 _MISPLACED = 0.1  # share of answers that another threshold would put right
-_REFERENCE = "`miv baselines` scores plain methods on your data."
-_WHAT_TO_TRY = f"Try more exemplars, another backbone, or the pooling nearest, which needs no training; {_REFERENCE}"
-_WITHOUT_LEARNING = f"Try another backbone; {_REFERENCE}"
 
 
-def warn_of_run(
-    states: Mapping[str, StageState], evaluation: Evaluation, validation: ExemplarSet, logit: Floats
-) -> None:
-    """Warn of a verifier at chance, memorised train bags, a bad default threshold, and a validation of one label."""
-    label, texts = validation.label, [_memorised(states, validation)]
+def warn_of_run(auroc: float, validation: ExemplarSet, logit: Floats, *, by_epochs: bool) -> None:
+    """Warn of a verifier at chance, a bad default threshold, and a validation of one label."""
+    label = validation.label
     if label.min() == label.max():
-        texts.append(
+        texts = [
             f"All {len(label):,} exemplars of validation have the label {int(label[0])}, so they could not show what "
             "helps, and the verifier may be worse than with both labels. Hold out bags of both labels."
-        )
+        ]
     else:
-        what_to_try = _WHAT_TO_TRY if any(state.history for state in states.values()) else _WITHOUT_LEARNING
-        texts.insert(0, _at_chance(evaluation.metrics["auroc"], validation, what_to_try))
-        texts.append(_misplaced(validation, logit))
-    for text in filter(None, texts):
+        texts = [*_at_chance(auroc, validation, by_epochs), *_misplaced(validation, logit)]
+    for text in texts:
         warnings.warn(text, MIVWarning, stacklevel=3)
 
 
-def _at_chance(auroc: float, validation: ExemplarSet, what_to_try: str) -> str | None:
+def _at_chance(auroc: float, validation: ExemplarSet, by_epochs: bool) -> list[str]:
     reach = auroc_within_chance(validation.label)
     if auroc > reach or reach >= 1:  # too few exemplars to tell
-        return None
-    return (
+        return []
+    remedy = "more exemplars, another backbone, or the pooling nearest, which needs no training"
+    return [
         f"The verifier is no better than chance: its AUROC on the {len(validation):,} exemplars of validation is "
-        f"{auroc:.3f}, and random answers reach up to {reach:.3f}. {what_to_try}"
-    )
+        f"{auroc:.3f}, and random answers reach up to {reach:.3f}. Try {remedy if by_epochs else 'another backbone'}; "
+        "`miv baselines` scores plain methods on your data."
+    ]
 
 
-def _memorised(states: Mapping[str, StageState], validation: ExemplarSet) -> str | None:
-    """The train loss fell far below the validation loss, and no epoch of any stage improved validation."""
-    trained = [state for state in states.values() if state.history]
-    if not trained or any(_gained(state, float(validation.label.mean())) for state in trained):
-        return None
-    last, start = trained[-1].history[-1], trained[-1].start
-    on_train, on_validation = last["train_loss"], last["validation_loss"]
-    got_worse = start is None or on_validation > 1.05 * start["validation_loss"]
-    if on_train >= on_validation / 2 or not got_worse:
-        return None
-    kept = ", and no epoch beat the start, which was kept" if start is not None else ""
-    return (
-        f"Training memorised the train bags: after the last epoch its loss is {on_train:.4f} on train and "
-        f"{on_validation:.2f} on validation{kept}. {_WHAT_TO_TRY} Try a lower learning rate."
-    )
-
-
-def _misplaced(validation: ExemplarSet, logit: Floats) -> str | None:
+def _misplaced(validation: ExemplarSet, logit: Floats) -> list[str]:
     """Far more answers would be right at another threshold than at a probability of 0.5."""
     order = np.argsort(logit, kind="stable")
     yes, ranked = validation.label[order] == 1, logit[order]
@@ -114,18 +88,11 @@ def _misplaced(validation: ExemplarSet, logit: Floats) -> str | None:
     own = float(np.average((logit >= 0) == (validation.label == 1), weights=validation.weight))
     # The best of all thresholds is better by chance too.
     if best - own < max(_MISPLACED, 1.5 / math.sqrt(len(yes))):
-        return None
-    return (
+        return []
+    return [
         f"At the default threshold, a probability of 0.5, {own:.0%} of the {len(yes):,} answers on validation are "
         f"right; at another threshold {best:.0%} would be. Set one with `miv calibrate`."
-    )
-
-
-def _gained(state: StageState, share: float) -> bool:
-    if state.start is not None:
-        return state.best != START
-    entropy = -sum(one * math.log(one) for one in (share, 1 - share) if one > 0)
-    return min(row["validation_loss"] for row in state.history) < _NO_GAIN * entropy
+    ]
 
 
 def train(
@@ -205,8 +172,8 @@ def train(
                 recipe, weight = outcome["best"]["stage"], sets["validation"].weight
                 _write_metrics(run, recipe, evaluations["validation"], answers, weight)
             run.finish(seconds, outcome)
-            of_verifiers = {name: state for name, state in states.items() if name in VERIFIER_STAGES}
-            warn_of_run(of_verifiers, evaluations["validation"], sets["validation"], answers.logit)
+            area, trained = evaluations["validation"].metrics["auroc"], any(states[name].history for name in by_epochs)
+            warn_of_run(area, sets["validation"], answers.logit, by_epochs=trained)
         return evaluations
 
 
@@ -220,8 +187,6 @@ def _check(sets: Sets, config: TrainingConfig, machine: Machine) -> None:
                 f"All {len(label):,} exemplars of {split} have the label {int(label[0])}. Training needs bags that "
                 "contain something of the query's class, and bags that do not."
             )
-    if config.align_epochs:
-        warn("align_epochs has no effect any more: the recipe contrast_map fits such a map.")
     if machine.processes > 1 and not trains_by_epochs(config):
         raise MIVError(
             f"There are {machine.processes} processes, and recipe is {config.recipe!r}, which is fitted by one. Remove "

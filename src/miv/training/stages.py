@@ -1,12 +1,7 @@
 """Run one training stage to its end, resuming where it stopped."""
 
-import hashlib
-import json
-import shutil
 import signal
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +13,6 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
-from miv.backbones import Backbone
 from miv.backbones.cache import embed_instances
 from miv.bags import Bags
 from miv.data import ExemplarSet
@@ -27,10 +21,7 @@ from miv.errors import MIVError, StoppedByUser
 from miv.evaluation import Predictions
 from miv.evaluation.baselines import cosines
 from miv.evaluation.runs import RunFolder
-from miv.files.atomic import sha256_of, whole_folder
-from miv.files.cache import cache_lock, discard, ignoring_cache_errors
-from miv.files.json import read_json_object, write_json
-from miv.runtime import ProcessShare, Progress
+from miv.runtime import ProcessShare
 from miv.training.checkpoint import (
     BEST,
     CLEAR_AUROC,
@@ -136,8 +127,8 @@ class Stage:
 
     @property
     def keeps_last(self) -> bool:
-        """Whether the last epoch is kept without choosing."""
-        return self.name == CONTRAST  # which has no verdicts to choose by
+        """Whether the last epoch is kept: ``contrast`` has no verdicts to choose by."""
+        return self.name == CONTRAST
 
 
 def run_stage(
@@ -171,11 +162,7 @@ def run_stage(
     if ProcessShare.of_this_process().rank == 0:
         # The process may have been killed between checkpoint and metrics.
         record_metrics(run, {**before, stage.name: state})
-    best = Verifier.from_pretrained(folder / BEST)
-    if stage.name == CONTRAST:  # may come from a run with another pooling
-        verifier.backbone.load_state_dict(best.backbone.state_dict())
-    else:
-        verifier.load_state_dict(best.state_dict())
+    verifier.load_state_dict(Verifier.from_pretrained(folder / BEST).state_dict())
     return state
 
 
@@ -183,8 +170,7 @@ def _go_on(
     stage: Stage, module: StageModule, run: RunFolder, machine: Machine, before: dict[str, StageState]
 ) -> StageState:
     config = module.config
-    module.state.keeps_last = stage.keeps_last
-    module.state.criterion = stage.criterion(config)
+    module.state.keeps_last, module.state.criterion = stage.keeps_last, stage.criterion(config)
     epochs_before = sum(state.epoch for state in before.values())
     best_before = max((state.best_value for name, state in before.items() if name not in BY_NEAREST), default=-1.0)
     lines = EpochProgress(stage.name, epochs_before, best_before)
@@ -223,19 +209,15 @@ def _go_on(
 
 def record_metrics(run: RunFolder, states: dict[str, StageState]) -> None:
     """Write the metrics of all epochs, counted from 1 over all stages; those of the start if nothing was trained."""
-    rows = [(name, row) for name, state in states.items() for row in state.history]
-    numbered: list[tuple[int, str, dict[str, Any]]] = [(number, *row) for number, row in enumerate(rows, start=1)]
-    numbered = numbered or [
-        (0, name, {"learning_rate": "", "train_loss": "", **state.start})
-        for name, state in states.items()
-        if state.start is not None
-    ]
-    shown = [
-        {"stage": name, "epoch": number, **{key: value for key, value in row.items() if key != CLEAR_AUROC}}
-        for number, name, row in numbered
-    ]
-    if shown:
-        write_metrics(run.metrics, shown)
+    rows: list[dict[str, Any]] = [{"stage": name, **row} for name, state in states.items() for row in state.history]
+    first = 1 if rows else 0
+    before = {"learning_rate": "", "train_loss": ""}
+    rows = rows or [{"stage": name, **before, **one.start} for name, one in states.items() if one.start is not None]
+    for number, row in enumerate(rows, first):
+        row.pop(CLEAR_AUROC, None)
+        rows[number - first] = {"stage": row.pop("stage"), "epoch": number, **row}
+    if rows:
+        write_metrics(run.metrics, rows)
 
 
 def read_state(path: Path, criterion: str, *, keeps_last: bool = False) -> StageState | None:
@@ -257,76 +239,3 @@ def _damaged(path: Path, error: Exception) -> MIVError:
     return MIVError(
         f"{path} is damaged ({reason}), so the run cannot resume. Copy it again, or train again with another --out."
     )
-
-
-# Share the contrast stage, which does not depend on the pooling, among runs that differ only in pooling.
-
-_HASHES = "sha256.json"  # of the files of a stage in the cache
-# Settings that do not affect this stage; all others, including future ones, are part of the key.
-_CONTRAST_SINCE = "0.1.0"  # the miv version whose contrast stages are still the same; raise it when one changes
-_ELSEWHERE = (
-    *("pooling", "pooling_options", "heads", "backbone", "backbone_options", "batch_size", "grouping", "patience"),
-    *("learning_rates", "max_epochs", "frozen_stage", "frozen_patience", "frozen_max_epochs", "frozen_learning_rates"),
-    *("full_stage", "select_by", "start", "pull", "align_epochs", "align_learning_rate"),
-    *("recipe", "recipes", "without"),
-)
-
-
-@contextmanager
-def contrast_once(
-    folder: Path, cache: Path, config: TrainingConfig, backbone: Backbone, sets: Sets, progress: Progress
-) -> Iterator[None]:
-    """Copy a finished stage from the cache to ``folder`` before the block, or from there to the cache after it.
-
-    A finished stage replaces an unfinished one in ``folder`` but not a finished one, which later stages depend on.
-    """
-    kept = cache / "contrast" / _key(config, backbone, sets)
-    with cache_lock(kept.with_suffix(".lock"), progress, "the contrast stage"):
-        if _is_whole(kept, config) and not _is_over(folder, config):
-            with whole_folder(folder) as temporary:
-                shutil.copytree(kept, temporary, dirs_exist_ok=True, ignore=shutil.ignore_patterns(_HASHES))
-            with progress.step(f"Reusing the contrast stage of an earlier run from {kept}"):
-                pass
-        yield
-        with ignoring_cache_errors(kept.parent):
-            if not kept.is_dir():
-                with whole_folder(kept) as temporary:
-                    shutil.copytree(folder, temporary, dirs_exist_ok=True)
-                    write_json(temporary / _HASHES, _hashes(temporary))
-
-
-def _is_whole(kept: Path, config: TrainingConfig) -> bool:
-    """Whether the cache has a finished stage that is as it was written; a damaged one is discarded."""
-    try:
-        if not kept.is_dir():
-            return False
-        # Older versions wrote no hashes.
-        if (kept / _HASHES).exists() and read_json_object(kept / _HASHES, "") != _hashes(kept):
-            raise MIVError("its files do not match their hashes")
-        if not _is_over(kept, config):
-            raise MIVError("its stage is not finished")
-        Verifier.from_pretrained(kept / BEST)
-    except (MIVError, OSError) as error:
-        discard(kept, error, "The contrast stage is computed again.")
-        return False
-    return True
-
-
-def _hashes(folder: Path) -> dict[str, str]:
-    files = [path for path in folder.rglob("*") if path.is_file() and path.name != _HASHES]
-    return {path.relative_to(folder).as_posix(): sha256_of(path) for path in files}
-
-
-def _is_over(folder: Path, config: TrainingConfig) -> bool:
-    state = read_state(folder / LAST, config.for_stage("contrast").criterion, keeps_last=True)
-    return state is not None and state.is_over(config.contrast_epochs, config.contrast_epochs)
-
-
-def _key(config: TrainingConfig, backbone: Backbone, sets: Sets) -> str:
-    stage = config.for_stage("contrast")
-    settings = {name: value for name, value in vars(stage).items() if name not in _ELSEWHERE}
-    settings |= {"rates": stage.learning_rates, "epochs": stage.max_epochs, "batch": stage.batch_size}
-    data = [sets[split].fingerprint for split in ("train", "validation")]
-    made_of = {"settings": settings, "backbone": backbone.fingerprint(), "sets": data}
-    made_of["versions"] = [_CONTRAST_SINCE, torch.__version__]
-    return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
