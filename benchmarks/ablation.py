@@ -82,12 +82,11 @@ def compute(name: str, size: int, seed: int, data: Path, cache: Path) -> dict[st
     return result
 
 
-def report() -> None:
-    """Print, by recipe, how test figures change without it: over all sets, and over those where it changes anything."""
+def summary() -> dict[str, dict[str, Any]]:
+    """By recipe: how often it is chosen, and how test figures change without it, over the sets where they do."""
     cells = [json.loads(line) for line in CELLS.read_text(encoding="utf-8").splitlines()] if CELLS.is_file() else []
-    names = sorted({name for cell in cells for name in cell["without"] if name})
-    line: dict[str, Any] = {"cells": len(cells)}
-    for name in names:
+    found: dict[str, dict[str, Any]] = {}
+    for name in dict.fromkeys(name for cell in cells for name in cell["without"] if name):
         changes: dict[str, dict[str, list[float]]] = {metric: {} for metric in METRICS}
         for cell in (one for one in cells if name in one["without"]):
             for metric in METRICS:
@@ -95,14 +94,19 @@ def report() -> None:
                 changes[metric].setdefault(f"{cell['set']} {cell['size']}", []).append(change)
         acts = [key for key in changes["auroc"] if any(np.any(changes[metric][key]) for metric in METRICS)]
         chosen = sum(cell["without"][""]["recipe"] == name for cell in cells)
-        line[name] = {"chosen": chosen, "sets": len(acts)}
+        found[name] = {"chosen": chosen, "sets": len(acts)}
         for metric in METRICS:
-            means = np.array([np.mean(changes[metric][key]) for key in acts])
-            line[name][metric] = round(float(means.mean()), 4) if len(means) else 0.0
-            worst = min(acts, key=lambda key: float(np.mean(changes[metric][key])), default="")
-            line[name][f"worst_{metric}"] = [worst, round(float(means.min()), 4)] if len(means) else []
-        print(name, line[name])
-    print(json.dumps(line))
+            means = {key: float(np.mean(changes[metric][key])) for key in acts}
+            worst = min(means, key=lambda key: means[key], default="")
+            found[name][metric] = round(float(np.mean([*means.values()])), 4) if means else 0.0
+            found[name][f"worst_{metric}"] = [worst, round(means[worst], 4)] if means else []
+    return found
+
+
+def report() -> None:
+    for name, row in summary().items():
+        print(name, row)
+    print(json.dumps(summary()))
 
 
 def main() -> None:

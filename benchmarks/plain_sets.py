@@ -1,4 +1,4 @@
-"""The sets of the board ``plain.py``: real data and twins, each in several sizes and draws."""
+"""Sets for measuring `miv train`: real data and twins, each in several sizes and draws."""
 
 import zipfile
 from collections.abc import Callable, Mapping

@@ -11,9 +11,7 @@ A table of the reproduction or of benchmarks/scale_page.py stands between ``<!--
 would change.
 """
 
-import contextlib
 import csv
-import io
 import json
 import re
 import sys
@@ -28,7 +26,6 @@ PUBLISHED = DOCS.parent / "src" / "miv" / "reproduction" / "published_results.cs
 PAGES = (DOCS.parent / "README.md", *sorted(DOCS.glob("*.md")), *sorted(RESULTS.glob("*.md")))
 TABLE = re.compile(r"(<!-- table (\S+) -->\n).*?(<!-- end table -->)", re.DOTALL)
 FIGURE = re.compile(r"(<!-- figure (\S+) (\S+) (\S+) -->)[^<]*(<!-- end -->)")
-Cells = list[dict[str, Any]]
 
 
 def filled(page: str) -> str:
@@ -56,43 +53,7 @@ def value(file: str, key: str) -> Any:
 
 def summary() -> dict[str, Any]:
     """The figures that follow from many results, rounded so that they are the same on every machine."""
-    return {"plain": of_the_board(), "digits": of_digits()}
-
-
-def of_the_board() -> dict[str, Any]:
-    """How far `miv train` is above the best plain method, by set and size."""
-    from benchmarks.plain import best_plain, read_cells
-
-    def margin(cells: Cells, metric: str) -> float:
-        """The mean over the seeds of one set and size."""
-        return float(np.mean([cell["miv"][metric] - best_plain(cell["reference"], metric) for cell in cells]))
-
-    def median(cells: Cells, metric: str) -> float:
-        return round(float(np.median([margin([cell], metric) for cell in cells])), 6)
-
-    cells = read_cells()
-    rows: dict[tuple[str, int | None], Cells] = {}
-    for cell in cells:
-        rows.setdefault((cell["set"], cell["size"]), []).append(cell)
-    sets = sorted({name for name, _ in rows})
-    # A set with fewer than 1,000 exemplars has a row of all of them instead.
-    at_1000 = [margin(rows.get((name, 1000)) or rows[name, None], "auroc") for name in sets]
-    gains = [gain for gain in at_1000 if gain >= 0.01]
-    rose = {row: margin(some, "i_ap") for row, some in rows.items() if margin(some, "auroc") > 0}
-    lost = {name for (name, _), change in rose.items() if change <= -0.005}
-    by_seed = {seed: [cell for cell in cells if cell["seed"] == seed] for seed in (0, 1)}
-    return {
-        "sets": len(sets),
-        "above_at_200": sum(margin(rows[name, 200], "auroc") >= 0.01 for name in sets),
-        "above_at_1000": len(gains),
-        "least_gain_at_1000": round(min(gains), 6),
-        "most_gain_at_1000": round(max(gains), 6),
-        "worst_at_1000": round(min(at_1000), 6),
-        "i_ap_lost_on": len(lost),
-        "cells_of_seed_1": len(by_seed[1]),
-        "median_auroc_of_seed_0": median(by_seed[0], "auroc"),
-        "median_i_ap_of_seed_0": median(by_seed[0], "i_ap"),
-    }
+    return {"digits": of_digits()}
 
 
 def of_digits() -> dict[str, Any]:
@@ -162,22 +123,49 @@ def symmetric_table() -> str:
 
 def gate_table() -> str:
     """By set: how far `miv train` is above the plain method chosen on validation, and the change since "before"."""
-    from benchmarks.gate import METRICS, mean_and_error, read_cells
+    from benchmarks.gate import METRICS, read_cells
 
     from miv.reproduction.tables import Table
 
-    cells, earlier = read_cells("recipes"), read_cells("before")
+    cells, earlier = read_cells("after"), read_cells("before")
+    sets = sorted(dict.fromkeys(key[:2] for key in cells))
+    changes: dict[tuple[str, str], list[float]] = {}  # means of sets, by column
     rows = []
-    for name, size in dict.fromkeys(key[:2] for key in cells):
+    for name, size in sets:
         of_set = [key for key in cells if key[:2] == (name, size)]
         row = [name, f"{size:,}"]
         for against in ("plain", "miv"):
             for metric in METRICS:
                 other = [(cells if against == "plain" else earlier)[key][against][metric] for key in of_set]
-                own = [cells[key]["miv"][metric] for key in of_set]
-                row.append("{:+.3f} ± {:.3f}".format(*mean_and_error(np.subtract(own, other))))
+                change = np.subtract([cells[key]["miv"][metric] for key in of_set], other)
+                row.append(mean_text(change))
+                changes.setdefault((against, metric), []).append(float(change.mean()))
         rows.append(row)
+    rows.append(["mean of sets", "", *(mean_text(np.array(means)) for means in changes.values())])
     heads = ["set", "train", "AUROC above plain", "i-AP above plain", "AUROC, change", "i-AP, change"]
+    return Table("", heads, rows).markdown()
+
+
+def mean_text(values: Any) -> str:
+    """The mean and its standard error, if there are several values."""
+    from benchmarks.gate import mean_and_error
+
+    mean, error = mean_and_error(values)
+    return f"{mean:+.3f} ± {error:.3f}" if len(values) > 1 else f"{mean:+.3f}"
+
+
+def ablation_table() -> str:
+    """By recipe: what test figures lose without it, over the sets where that changes anything."""
+    from benchmarks.ablation import summary
+
+    from miv.reproduction.tables import Table
+
+    rows = []
+    for name, found in summary().items():
+        worst = f"{found['worst_auroc'][0]} ({found['worst_auroc'][1]:+.3f})" if found["worst_auroc"] else ""
+        figures = [f"{found[metric]:+.4f}" for metric in ("auroc", "i_ap")]
+        rows.append([f"`{name}`", str(found["chosen"]), str(found["sets"]), *figures, worst])
+    heads = ["without", "chosen", "sets that change", "AUROC", "i-AP", "largest loss of AUROC"]
     return Table("", heads, rows).markdown()
 
 
@@ -230,6 +218,7 @@ def best_table() -> str:
 
 REPRODUCED = {
     "gate": gate_table,
+    "ablation": ablation_table,
     "claims": claims_table,
     "progress": progress_table,
     "best": best_table,
@@ -242,20 +231,9 @@ REPRODUCED = {
 }
 
 
-def board() -> str:
-    """The table of docs/results/plain.md."""
-    from benchmarks.plain import report
-
-    with contextlib.redirect_stdout(io.StringIO()):
-        return report()
-
-
 def main() -> None:
-    """Write the summary, the board and the figures of all pages."""
-    from benchmarks.plain import write_page
-
+    """Write the summary and the figures of all pages."""
     (RESULTS / "summary.json").write_text(json.dumps(summary(), indent=2) + "\n", "utf-8")
-    write_page(board())
     for page in PAGES:
         text = page.read_text("utf-8")
         if filled(text) != text:

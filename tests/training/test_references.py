@@ -45,9 +45,7 @@ def sets_of(references: int) -> dict[str, ExemplarSet]:
 
 def test_a_run_learns_from_references_and_saves_the_rule(tmp_path: Path) -> None:
     sets = sets_of(4) | {"test": noisy_set(400, 4, 3)}
-    config = TrainingConfig(
-        pooling="cap_dba_l2", start="similar", max_epochs=2, batch_size=32, select_by="auroc"
-    )
+    config = TrainingConfig(pooling="cap_dba_l2", start="similar", max_epochs=2, batch_size=32, select_by="auroc")
     evaluations = train(sets, config, tmp_path / "run", Machine(tmp_path / "cache", quiet=True))
     verifier = Verifier.from_pretrained(tmp_path / "run")
     assert "references" in verifier.configuration

@@ -12,8 +12,6 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from miv.errors import MIVError, unknown_name
 from miv.files.json import read_json_object
 
-# Settings of older runs that have no effect any more; the last one had one if it was not None.
-_REMOVED, _VOID = ("align_epochs", "align_learning_rate"), ("query_backbone", None)
 AUTO = "auto"  # the preset that chooses settings for the data, see miv.training.auto
 
 Names = tuple[str, ...]
@@ -140,7 +138,7 @@ class TrainingConfig:
     def changed(self, changes: dict[str, Any], where: str = "") -> "TrainingConfig":
         """Return the settings with some changed; the error for an unknown name suggests the nearest one."""
         known = [one.name for one in fields(self)]
-        changes = {name: value for name, value in changes.items() if name not in _REMOVED and (name, value) != _VOID}
+        changes = without_removed(changes)
         for name in changes:
             if name not in known:
                 raise unknown_name(f"setting{where}", name, known)
@@ -179,6 +177,12 @@ class TrainingConfig:
             backbone = replace(self, backbone_learning_rate=None)
             return replace(backbone, learning_rates=rates, max_epochs=self.contrast_epochs, batch_size=size)
         return self
+
+
+def without_removed(settings: dict[str, Any]) -> dict[str, Any]:
+    """Without settings of older runs that have no effect any more; the last one had one if it was not None."""
+    removed = ("align_epochs", "align_learning_rate")
+    return {n: value for n, value in settings.items() if n not in removed and (n, value) != ("query_backbone", None)}
 
 
 def read_settings(path: Path) -> dict[str, Any]:
