@@ -188,10 +188,9 @@ def choose(
     by_size = {"batch_size": 32 if len(train) < 1_000 else 64, "max_epochs": 12 if len(train) < 5_000 else 8}
     of_kind, words = _for_kind(sets, given, is_trained, cache, progress)
     settings = HEAD | by_size | {"recipe": _recipe(given)} | of_kind
-    starts_similar = given.get("start") != "paper" and settings["recipe"] != "paper"
-    if not starts_similar:
+    if settings["recipe"] == "paper":
         settings["start"] = "paper"
-    elif not is_trained and "pooling" not in settings and not given.get("pooling_options"):
+    elif not (is_trained or "pooling" in settings or given.get("pooling_options") or given.get("start") == "paper"):
         # A recipe describes CAP without the LayerNorm of each target, which a cosine does not need.
         settings["pooling_options"] = {"norm": "none"} if issubclass(make, CrossAttentionPooling) else {}
     config = TrainingConfig().changed({"pooling": own_pooling} | settings)
