@@ -25,6 +25,7 @@ RESULTS = DOCS / "results"
 PUBLISHED = DOCS.parent / "src" / "miv" / "reproduction" / "published_results.csv"
 PAGES = (DOCS.parent / "README.md", *sorted(DOCS.glob("*.md")), *sorted(RESULTS.glob("*.md")))
 TABLE = re.compile(r"(<!-- table (\S+) -->\n).*?(<!-- end table -->)", re.DOTALL)
+Cells = list[dict[str, Any]]
 FIGURE = re.compile(r"(<!-- figure (\S+) (\S+) (\S+) -->)[^<]*(<!-- end -->)")
 
 
