@@ -55,7 +55,7 @@ def test_a_second_machine_writes_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(rank_zero_only, "rank", 0)  # Lightning changes it, and it is global
     monkeypatch.setenv("NODE_RANK", "1")
     config = FEATURES.changed({**SIMILAR, "recipe": "nearest"})
-    evaluations = train(tiny_sets("features"), config, tmp_path / "run", Machine(tmp_path / "cache", nodes=2))
+    evaluations = train(tiny_sets("features"), config, tmp_path / "run", Machine(tmp_path / "cache"))
     assert evaluations["test"].metrics["auroc"] > 0.8
     assert not (tmp_path / "run").exists()
 
