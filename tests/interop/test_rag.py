@@ -29,6 +29,9 @@ def test_an_answer_without_contexts_or_without_a_sentence() -> None:
         assert [one.outcome for one in checked.sentences] == [ABSENT, ABSENT, "not checked"]
         assert (rag.score(checked), bool(checked)) == (0.0, False)
     assert [rag.score(checker.check(answer, [CONTEXT])) for answer in ("", "Yes.", ANSWER)] == [0.0, 0.0, 0.5]
+    replies = ["Hives.", "1898.", "---", ""]
+    answered = [checker.check(answer, [CONTEXT], "Where do bees live?") for answer in replies]
+    assert [len(rag.statements(one)) for one in answered] == [1, 1, 0, 0]
     assert checker.check(ANSWER, ["", CONTEXT]).citations[0].source == "source 2"
     with pytest.raises(MIVError, match="list of texts"):
         checker.check(ANSWER, CONTEXT)
@@ -74,7 +77,7 @@ def test_llamaindex() -> None:
     evaluator = rag.LlamaIndexEvaluator(word_verifier())
     assert isinstance(evaluator, BaseEvaluator)
     response = Response(ANSWER, source_nodes=[NodeWithScore(node=TextNode(text=CONTEXT))])
-    result = evaluator.evaluate_response("What do bees make?", response)
+    result = evaluator.evaluate_response("", response)
     assert (result.score, result.passing, result.contexts, result.invalid_result) == (0.5, False, [CONTEXT], False)
     assert "[1]" in result.feedback
     assert asyncio.run(evaluator.aevaluate("", "Bees make sweet honey.", [CONTEXT])).passing

@@ -58,15 +58,16 @@ def create_mcp_server(model: str = VERIFIER, gallery: Path | None = None, folder
         except MIVError as error:
             raise ToolError(str(error)) from error
 
-    def check_answer(answer: str, sources: list[str] | dict[str, str]) -> dict[str, Any]:
+    def check_answer(answer: str, sources: list[str] | dict[str, str], question: str | None = None) -> dict[str, Any]:
         """Check whether each sentence of an answer is backed by source texts, and by which of their sentences.
 
         Args:
             answer: the text to check, plain or Markdown.
             sources: the texts that the answer should rest on, as a list or by name.
+            question: what the answer replies to, so that an answer of one or two words is checked too.
         """
         with one_at_a_time():
-            return summary(checker().check(answer, sources))
+            return summary(checker().check(answer, sources, question))
 
     def verify(query: Instance, bag: list[Instance]) -> dict[str, Any]:
         """Decide whether a bag contains something of the query's class, and which instances show it.

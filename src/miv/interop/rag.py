@@ -40,16 +40,23 @@ class Checker:
         """The verifier, loaded on first use."""
         return self.verifier if isinstance(self.verifier, Verifier) else Verifier.from_pretrained(self.verifier)
 
-    def check(self, answer: str, contexts: Iterable[str] | Mapping[str, str] | None) -> CheckedAnswer:
-        """Check an answer against contexts; without any text in them, its sentences are not in the sources."""
+    def check(
+        self, answer: str, contexts: Iterable[str] | Mapping[str, str] | None, question: str | None = None
+    ) -> CheckedAnswer:
+        """Check an answer against contexts; without any text in them, its sentences are not in the sources.
+
+        With a question, answers of one or two words are checked too.
+        """
         if not isinstance(answer, str) or isinstance(contexts, str):
             got = f"an answer of type {type(answer).__name__} and contexts of type {type(contexts).__name__}"
             raise MIVError(f"Got {got}. Expected a text and a list of texts.")
         if not isinstance(contexts, Mapping):
             contexts = {f"source {number}": text for number, text in enumerate(contexts or (), 1)}
         sources = {name: text for name, text in contexts.items() if any(s.is_evidence for s in split_sentences(text))}
-        sentences = read_answer(answer) if split_sentences(answer, code=True) else []
-        options: dict[str, Any] = {"citations": self.citations, "threshold": self.threshold}
+        question = question if question and question.strip() else None
+        text = answer if question is None else answer.strip().rstrip(".")  # "1898." is no item of a list
+        sentences = read_answer(answer, is_reply=question is not None) if split_sentences(text, code=True) else []
+        options: dict[str, Any] = {"citations": self.citations, "threshold": self.threshold, "question": question}
         return check_sentences(sentences, read_sources(sources), verifier=self.loaded, most_pairs=MOST_PAIRS, **options)
 
 
@@ -75,6 +82,8 @@ def _langchain() -> type:
     class LangChainCheck(Checker, Runnable[Mapping[str, Any], dict[str, Any]]):
         """Checks what a retrieval chain returns: a dict with ``answer`` and ``context``, texts or Documents.
 
+        With ``question`` in it, answers of one or two words are checked too.
+
         ``chain.assign(check=LangChainCheck())`` adds the check (see ``summary``) to the output of a chain.
         """
 
@@ -87,7 +96,7 @@ def _langchain() -> type:
                 raise MIVError(f"The input has {', '.join(output) or 'no keys'}. Expected answer and context.")
             context = output["context"]
             texts = [getattr(one, "page_content", one) for one in ([context] if isinstance(context, str) else context)]
-            return summary(self.check(output["answer"], texts))
+            return summary(self.check(output["answer"], texts, output.get("question")))
 
     return LangChainCheck
 
@@ -106,7 +115,7 @@ def _llamaindex() -> type:
             self, query: str | None = None, response: str | None = None, contexts: Any = None, **_: Any
         ) -> EvaluationResult:
             """Check one response."""
-            checked = self.check(response or "", contexts)
+            checked = self.check(response or "", contexts, query)
             empty = not statements(checked)
             return EvaluationResult(
                 query=query,
@@ -119,11 +128,9 @@ def _llamaindex() -> type:
                 invalid_reason="The response has no sentence to check." if empty else None,
             )
 
-        async def aevaluate(
-            self, query: str | None = None, response: str | None = None, contexts: Any = None, **_: Any
-        ) -> EvaluationResult:
+        async def aevaluate(self, *asked: Any, **named: Any) -> EvaluationResult:
             """Check one response in a thread."""
-            return await asyncio.to_thread(self.evaluate, query, response, contexts)
+            return await asyncio.to_thread(self.evaluate, *asked, **named)
 
         def _get_prompts(self) -> dict[str, Any]:
             return {}
@@ -152,7 +159,8 @@ def _haystack() -> type:
                     f"There are {len(questions)} questions, {len(contexts)} contexts and {len(predicted_answers)} "
                     "predicted_answers. Expected as many of each."
                 )
-            results = [_result(self.check(*pair)) for pair in zip(predicted_answers, contexts, strict=True)]
+            asked = zip(predicted_answers, contexts, questions, strict=True)
+            results = [_result(self.check(*one)) for one in asked]
             scores = [result["score"] for result in results]
             return {"score": sum(scores) / max(1, len(scores)), "individual_scores": scores, "results": results}
 
