@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from miv import runtime
-from miv.runtime import RichProgress, Terminated, aligned_table, raising_on_terminate, source_commit
+from miv.reproduction.cells import source_commit
+from miv.runtime import RichProgress, Terminated, aligned_table, raising_on_terminate
 
 
 @pytest.mark.parametrize(("units", "shown"), [([2, 1], "3/3"), ([], "1/1")])

@@ -1,15 +1,16 @@
-"""Names and what they stand for: registries of poolings and backbones, own modules, and lazy exports of a room."""
+"""Names and what they stand for: registries of poolings and backbones, own modules, options, lazy exports."""
 
 import inspect
 import os
+import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cache, wraps
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from miv.errors import MIVError, unknown_name, warn
 
@@ -175,6 +176,89 @@ def remember_options(make: C) -> C:
 def options_of(made: object) -> dict[str, Any] | None:
     """Return the constructor arguments of an object of a registered class; ``None`` for any other object."""
     return vars(made).get(_MADE_WITH)
+
+
+# Argument descriptions in docstrings, for the help of flags.
+
+
+def as_sentence(text: str, literals: Sequence[str] = ()) -> str:
+    """Capitalise a help text, unless it starts with a word to type: one of ``literals``, or one with ``_`` or ``:``.
+
+    >>> as_sentence("exemplars in a step."), as_sentence("none, or affine.", ["none", "affine"])
+    ('Exemplars in a step.', 'none, or affine.')
+    """
+    word = text.split()[0].rstrip(",.;:") if text else ""
+    return text if word in literals or {"_", ":"} & set(word) else text[:1].upper() + text[1:]
+
+
+def argument_lines(docstring: str) -> dict[str, str]:
+    r"""Read ``name: text`` from the ``Args:`` part of a docstring; deeper lines continue the text.
+
+    >>> argument_lines("\n    Args:\n        tosses: how many\n            tosses.\n        seed: random seed.\n")
+    {'tosses': 'how many tosses.', 'seed': 'random seed.'}
+    """
+    arguments = inspect.cleandoc(docstring).partition("Args:\n")[2]
+    part = re.split(r"\n(?=\S)", arguments)[0]  # to the next part of the docstring
+    lines = re.findall(r"^ {4}(\w+): ((?:.|\n(?! {4}\w))*)", part, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in lines}
+
+
+# Options: the fields of a dataclass, and of the dataclasses in it, as the flags of a command and arguments in Python.
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option. The line of its field under ``Args:`` is its help; the metadata of the field replace the rest."""
+
+    name: str  # in Python; the flag has dashes
+    type: Any
+    default: Any  # ``MISSING`` if it must be given
+    help: str
+    flags: tuple[str, ...] = ()  # all spellings on the command line, if there are several
+    shown: str = ""  # the default in words
+    least: int | None = None  # minimum on the command line
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values of a ``Literal``; empty for other types."""
+        return next((get_args(part) for part in (self.type, *get_args(self.type)) if get_origin(part) is Literal), ())
+
+
+def options_of_class(options: type[Any]) -> dict[str, Option]:
+    """The options of a dataclass by name; those of a dataclass in it take the place of its field."""
+    types, helps = get_type_hints(options), argument_lines(options.__doc__ or "")
+    known: dict[str, Option] = {}
+    for part in fields(options):
+        if is_dataclass(types[part.name]):
+            known |= options_of_class(types[part.name])
+            continue
+        if part.name not in helps:
+            raise TypeError(f"The option {part.name!r} of {options.__name__} needs a line under 'Args:'.")
+        default = part.default_factory() if part.default_factory is not MISSING else part.default
+        option = replace(Option(part.name, types[part.name], default, helps[part.name]), **part.metadata)
+        known[option.name] = option
+    return known
+
+
+def from_options(options: type[T], by_name: Mapping[str, Any]) -> T:
+    """Make a dataclass, and the dataclasses in it, from options by name; an unknown name is an error."""
+    known = options_of_class(options)
+    for name in by_name:
+        if name not in known:
+            raise unknown_name("option", name, known)
+    types = get_type_hints(options)
+    values = {}
+    for part in fields(options):  # type: ignore[arg-type]  # checked above
+        name = part.metadata.get("name", part.name)
+        if is_dataclass(types[part.name]):
+            own = by_name.keys() & options_of_class(types[part.name])
+            values[part.name] = from_options(types[part.name], {key: by_name[key] for key in own})
+        elif name in by_name:
+            values[part.name] = by_name[name]
+    return options(**values)
+
+
+# Public names of a room, imported on first use.
 
 
 def lazy_exports(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

@@ -1,25 +1,21 @@
-"""Runtime environment and progress: cores, processes, memory, progress bars."""
+"""The process and its terminal: progress, signals, processes that share work, cores, memory, and tables in text."""
 
 import ctypes
 import math
 import os
-import re
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
-from functools import cache
-from inspect import cleandoc
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from miv.errors import StoppedByUser, unknown_name
+from miv.errors import StoppedByUser
 
 if TYPE_CHECKING:  # commands start fast without NumPy and torch
     import numpy as np
@@ -29,7 +25,6 @@ if TYPE_CHECKING:  # commands start fast without NumPy and torch
 # Progress of long work: silent in the library, bars on standard error in commands.
 
 Advance = Callable[[int], None]
-Made = TypeVar("Made")
 
 
 class Progress(Protocol):
@@ -296,100 +291,3 @@ def table_of(rows: Sequence[dict[str, Any]]) -> str:
 def cell_text(value: Any) -> str:
     """Format a number with four decimals, a missing value as a dash, and anything else unchanged."""
     return "–" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
-
-
-# Argument descriptions in docstrings, for the help of flags.
-
-
-def as_sentence(text: str, literals: Sequence[str] = ()) -> str:
-    """Capitalise a help text, unless it starts with a word to type: one of ``literals``, or one with ``_`` or ``:``.
-
-    >>> as_sentence("exemplars in a step."), as_sentence("none, or affine.", ["none", "affine"])
-    ('Exemplars in a step.', 'none, or affine.')
-    """
-    word = text.split()[0].rstrip(",.;:") if text else ""
-    return text if word in literals or {"_", ":"} & set(word) else text[:1].upper() + text[1:]
-
-
-def argument_lines(docstring: str) -> dict[str, str]:
-    r"""Read ``name: text`` from the ``Args:`` part of a docstring; deeper lines continue the text.
-
-    >>> argument_lines("\n    Args:\n        tosses: how many\n            tosses.\n        seed: random seed.\n")
-    {'tosses': 'how many tosses.', 'seed': 'random seed.'}
-    """
-    part = re.split(r"\n(?=\S)", cleandoc(docstring).partition("Args:\n")[2])[0]  # to the next part of the docstring
-    lines = re.findall(r"^ {4}(\w+): ((?:.|\n(?! {4}\w))*)", part, re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in lines}
-
-
-# Options: the fields of a dataclass, and of the dataclasses in it, as the flags of a command and arguments in Python.
-
-
-@dataclass(frozen=True)
-class Option:
-    """One option. The line of its field under ``Args:`` is its help; the metadata of the field replace the rest."""
-
-    name: str  # in Python; the flag has dashes
-    type: Any
-    default: Any  # ``MISSING`` if it must be given
-    help: str
-    flags: tuple[str, ...] = ()  # all spellings on the command line, if there are several
-    shown: str = ""  # the default in words
-    least: int | None = None  # minimum on the command line
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """The values of a ``Literal``; empty for other types."""
-        return next((get_args(part) for part in (self.type, *get_args(self.type)) if get_origin(part) is Literal), ())
-
-
-def options_of_class(options: type[Any]) -> dict[str, Option]:
-    """The options of a dataclass by name; those of a dataclass in it take the place of its field."""
-    types, helps = get_type_hints(options), argument_lines(options.__doc__ or "")
-    known: dict[str, Option] = {}
-    for part in fields(options):
-        if is_dataclass(types[part.name]):
-            known |= options_of_class(types[part.name])
-            continue
-        if part.name not in helps:
-            raise TypeError(f"The option {part.name!r} of {options.__name__} needs a line under 'Args:'.")
-        default = part.default_factory() if part.default_factory is not MISSING else part.default
-        option = replace(Option(part.name, types[part.name], default, helps[part.name]), **part.metadata)
-        known[option.name] = option
-    return known
-
-
-def from_options(options: type[Made], by_name: Mapping[str, Any]) -> Made:
-    """Make a dataclass, and the dataclasses in it, from options by name; an unknown name is an error."""
-    known = options_of_class(options)
-    for name in by_name:
-        if name not in known:
-            raise unknown_name("option", name, known)
-    types = get_type_hints(options)
-    values = {}
-    for part in fields(options):  # type: ignore[arg-type]  # checked above
-        name = part.metadata.get("name", part.name)
-        if is_dataclass(types[part.name]):
-            own = by_name.keys() & options_of_class(types[part.name])
-            values[part.name] = from_options(types[part.name], {key: by_name[key] for key in own})
-        elif name in by_name:
-            values[part.name] = by_name[name]
-    return options(**values)
-
-
-# The commit of the code that runs, if it runs from a clone.
-
-
-@cache
-def source_commit(package: Path = Path(__file__).parent) -> dict[str, str | bool] | None:
-    """The commit of the clone that holds a package, and whether its files differ from it; ``None`` outside a clone."""
-
-    def git(*arguments: str) -> str:
-        command = ["git", "-C", str(package), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.strip()  # noqa: S603
-
-    try:
-        git("ls-files", "--error-unmatch", "__init__.py")  # an environment inside a clone is not part of it
-        return {"commit": git("rev-parse", "HEAD"), "changed": bool(git("status", "--porcelain", "--", "."))}
-    except (OSError, subprocess.SubprocessError):
-        return None

@@ -14,11 +14,11 @@ from filelock import FileLock
 
 from miv.errors import StoppedByUser
 from miv.reproduction import cells, runner
+from miv.reproduction.cells import source_commit
 from miv.reproduction.grids import EXPERIMENTS, Cell, Setup
 from miv.reproduction.jobs import Job, JobFolders
 from miv.reproduction.results import find_result
 from miv.reproduction.runner import run_jobs
-from miv.runtime import source_commit
 from tests.reproduction.examples import answers_of, document_of, finish, job_of
 
 ANSWERS = answers_of([1.0, -1.0, 1.0, -1.0], [1, 0, 0, 1], [True, False, True, False])

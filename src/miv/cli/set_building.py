@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from miv.cli.app import JsonOption, print_json, say
 from miv.cli.help import shortened
-from miv.runtime import Option, as_sentence
+from miv.registry import Option, as_sentence
 
 if TYPE_CHECKING:  # imported only when needed, to keep `miv --help` fast
     from miv.data import ExemplarSet
@@ -124,7 +124,7 @@ class DataGroup(TyperGroup):
         if cmd_name not in _HELP:
             return super().get_command(ctx, cmd_name)
         from miv.data.sources import FromFolder, FromTable
-        from miv.runtime import from_options, options_of_class
+        from miv.registry import from_options, options_of_class
 
         source: Any = {"from-folder": FromFolder, "from-table": FromTable}[cmd_name]
         options = options_of_class(source).values()

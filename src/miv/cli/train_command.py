@@ -13,7 +13,8 @@ from miv.cli.app import CacheOption, JsonOption, RawOption, TaskOption, app, pri
 from miv.cli.set_building import flag_type, keyword
 from miv.errors import StoppedByUser
 from miv.files.json import RUN_NAME
-from miv.runtime import CTRL_C, TERMINATED, Terminated, as_sentence, options_of_class
+from miv.registry import as_sentence, options_of_class
+from miv.runtime import CTRL_C, TERMINATED, Terminated
 from miv.training.config import AUTO, TrainingConfig, parse_options, parse_setting
 
 # Training settings as flags: one flag per field of the dataclass, with its help.

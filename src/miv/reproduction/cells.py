@@ -3,14 +3,17 @@
 import json
 import math
 import signal
+import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from filelock import FileLock, Timeout
 
+import miv
 from miv.data import InstancePool
 from miv.errors import MIVError, StoppedByUser
 from miv.evaluation import Predictions, evaluate
@@ -28,7 +31,6 @@ from miv.runtime import (
     Terminated,
     keep_memory,
     raising_on_terminate,
-    source_commit,
 )
 from miv.tasks import build_once
 from miv.training.config import TrainingConfig
@@ -130,6 +132,24 @@ def command(job: Job, places: JobFolders, threads: int) -> list[str]:
     paths = {name: None if path is None else str(path) for name, path in vars(places).items()}
     document = {"job": job.document(), "places": paths, "threads": threads}
     return [sys.executable, "-m", "miv.reproduction.cells", json.dumps(document)]
+
+
+# The commit of the code that runs, if it runs from a clone.
+
+
+@cache
+def source_commit(package: Path = Path(miv.__file__).parent) -> dict[str, str | bool] | None:
+    """The commit of the clone that holds a package, and whether its files differ from it; ``None`` outside a clone."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(package), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.strip()  # noqa: S603
+
+    try:
+        git("ls-files", "--error-unmatch", "__init__.py")  # an environment inside a clone is not part of it
+        return {"commit": git("rev-parse", "HEAD"), "changed": bool(git("status", "--porcelain", "--", "."))}
+    except (OSError, subprocess.SubprocessError):
+        return None
 
 
 def main(document: dict[str, Any]) -> int:

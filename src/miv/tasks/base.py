@@ -19,8 +19,8 @@ from miv.data import ExemplarSet, load_splits, save_splits
 from miv.errors import MIVError, unknown_name
 from miv.files.cache import cache_lock, discard, ignoring_cache_errors
 from miv.files.tables import require_parquet
-from miv.registry import Registry
-from miv.runtime import Option, Progress, options_of_class
+from miv.registry import Option, Registry, options_of_class
+from miv.runtime import Progress
 
 
 class Task(Protocol):

@@ -11,7 +11,7 @@ from miv.data.pool import ValueInstances
 from miv.data.sources.table import Columns, Rows
 from miv.errors import MIVError
 from miv.files.tables import require_columns
-from miv.runtime import from_options
+from miv.registry import from_options
 
 
 class CellValues(ValueInstances):

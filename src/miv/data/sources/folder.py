@@ -18,7 +18,8 @@ from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, Unit, one_split, split_n
 from miv.errors import MIVError, unknown_name, warn
 from miv.files.images import IMAGE_SUFFIXES, ImageForm, has_colour
 from miv.files.instances import check_text, name_below
-from miv.runtime import Progress, SilentProgress, from_options
+from miv.registry import from_options
+from miv.runtime import Progress, SilentProgress
 
 # Class folders: ``root/<class>/``, with optional folders for splits or parents above them.
 

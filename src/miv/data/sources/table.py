@@ -28,7 +28,8 @@ from miv.files.tables import (
     reference_cells,
     separator_hint,
 )
-from miv.runtime import Advance, Progress, SilentProgress, from_options
+from miv.registry import from_options
+from miv.runtime import Advance, Progress, SilentProgress
 
 # The instances in the cells of a table: given directly, or by ids of a second table.
 
