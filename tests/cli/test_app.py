@@ -1,6 +1,5 @@
 """The frame of all commands: version, warnings and errors in one line, output to odd terminals, and quick imports."""
 
-import io
 import json
 import os
 import subprocess
@@ -11,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import miv
-from miv.cli import main
 from miv.errors import MIVWarning
 from tests.fence.interface import run_miv
 
@@ -66,24 +64,3 @@ def test_control_characters_and_odd_bytes_in_names_are_escaped_in_errors() -> No
     code, out, error = run_miv("runs", "list", os.fsdecode(b"no\x1b[2Jpe\xff"))
     assert (code, out) == (1, "")
     assert error.startswith("Error: There is no folder no\\x1b[2Jpe\\udcff.")
-
-
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
-def test_a_table_and_json_on_a_terminal_without_utf8(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
-) -> None:
-    run = tmp_path / "süß ﬁ"
-    run.mkdir()
-    about = {"format": "miv-run", "data": {"name": "d", "fingerprints": {}}, "seed": 0, "done": False}
-    (run / "run.json").write_text(json.dumps(about))
-    (run / "config.json").write_text("{}")
-    shown = []
-    for more in ([], ["--json"]):
-        terminal = io.BytesIO()
-        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(terminal, encoding=encoding))
-        monkeypatch.setattr(sys, "argv", ["miv", "runs", "list", str(tmp_path), *more])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        assert not ended.value.code
-        shown.append(terminal.getvalue().decode(encoding))
-    assert json.loads(shown[1])[0]["run"] == str(run)

@@ -11,7 +11,6 @@ from miv.cli.app import app
 from miv.data import load_split, save_splits
 from miv.errors import MIVError, MIVWarning
 from miv.evaluation import Predictions
-from miv.evaluation.calibration import BEGIN
 from miv.evaluation.model_card import write_card
 from miv.evaluation.predicting import predict
 from miv.files.json import VERIFIER_NAME
@@ -66,24 +65,6 @@ def test_the_model_card_has_the_operating_point_once(folder: Path) -> None:
     write_card(folder / "model", "baseline", {}, None)  # as after training other weights
     assert "## Operating point" not in card.read_text()
     assert card.read_text().startswith(before)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (f"# Mine\n\n{BEGIN}\nold\n\nMy notes.\n".encode(), "without <!-- end of operating point -->"),
-        ("# Prüfer\n".encode("latin-1"), "README.md is not UTF-8"),
-    ],
-)
-def test_a_model_card_that_cannot_be_rewritten_stops_before_anything_is_written(
-    folder: Path, content: bytes, message: str
-) -> None:
-    card = folder / "model" / "README.md"
-    card.write_bytes(content)
-    with pytest.raises(MIVError, match=message):
-        run("model", "data", "--goal", "frr=0.3")
-    assert card.read_bytes() == content
-    assert not (folder / "model" / OPERATING_POINT_NAME).exists()
 
 
 def test_two_rates_give_two_thresholds(folder: Path) -> None:

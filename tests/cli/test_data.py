@@ -83,25 +83,6 @@ def test_trouble_of_the_machine_is_one_message(
     assert run("data", "build", "coins", "--out", tmp_path / "c") == (1, "", f"Error: {message}\n")
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("coins", "--out", "x" * 300),
-        ("digits-twin", "--out", "out", "--writers", 1_000_000_000),
-        ("claims", "--out", "out", "--test-file", ""),
-        ("claims", "--out", "out", "--raw", "x" * 300),
-    ],
-)
-def test_whatever_is_asked_for_there_is_no_traceback(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[object, ...]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    code, out, err = run("data", "build", *words)
-    assert (code, out) == (1, "")
-    assert err.startswith("Error: ") or "\nError: " in err
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_inspect_prints_statistics_and_findings(tmp_path: Path) -> None:
     sets = {"train": example_set("grey"), "test": example_set("grey", bare=True)}
     save_splits(sets, tmp_path / "é", builder="test", options={}, seed=None)

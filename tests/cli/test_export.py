@@ -45,21 +45,3 @@ def test_a_verifier_is_written_and_says_where_its_loader_is(tmp_path: Path, monk
     printed, _ = run("images", "--onnx", "verifier.onnx", "--features-only", "--overwrite", "--json")
     assert json.loads(printed)["bag_sizes"][:3] == [1, 2, 200]
     assert Path("verifier.onnx").read_bytes() != older
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--image-size", "8"], "Expected height x width"),
-        (["--image-size", "0x8"], "Expected height x width"),
-        (["--image-size", "8x8"], "the file takes features"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(
-    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Verifier("baseline", channels=2).save_pretrained("vectors")
-    with pytest.raises(MIVError, match=message):
-        run("vectors", "--onnx", "verifier.onnx", *arguments)
-    assert not Path("verifier.onnx").exists()

@@ -8,11 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
-from typer.testing import CliRunner
 
 from miv import MIVError, Verifier
-from miv.cli.app import app
-from miv.files.images import read_image
 from miv.verifier.decisions import OperatingPoint
 from tests.cli.running import run_command
 
@@ -157,39 +154,6 @@ def test_a_pooling_without_attention_names_witnesses_and_says_by_what(folder: Pa
     assert {(row["share"], row["score"], row["witness"]) for row in rows} == {(None, None, None)}
 
 
-@pytest.mark.parametrize("by_instance", [(), ("--by-instance",)])
-@pytest.mark.parametrize("out", ["out.parquet", "out.csv"])
-def test_a_table_in_parts_is_the_table_at_once(
-    folder: Path, out: str, by_instance: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each image is read once, though it is in several parts."""
-    names = ["query.png", "refs/b.png", "refs/c.png", "refs/d.png"]
-    rows = [f"{names[number % 4]},{names[(number + 1) % 4]}|{names[(number + 2) % 4]},{number}" for number in range(7)]
-    Path("pairs.csv").write_text("query,bag,group\n" + "\n".join(rows) + "\n")
-    run("images", "--bags", "pairs.csv", "--out", f"whole-{out}", *by_instance)
-    monkeypatch.setattr("miv.verifier.table_writing._TOGETHER", 3)
-    read: list[Path] = []
-
-    def counting(path: Path, **form: Any) -> Any:
-        read.append(path)
-        return read_image(path, **form)
-
-    monkeypatch.setattr("miv.verifier.reading.read_image", counting)
-    run("images", "--bags", "pairs.csv", "--out", out, *by_instance)
-    assert len(read) == 4
-    whole, parts = (
-        pq.read_table(path).to_pylist()
-        if out.endswith("parquet")
-        else list(csv.DictReader(Path(path).read_text().splitlines()))
-        for path in (f"whole-{out}", out)
-    )
-    assert len(parts) == (14 if by_instance else 7)
-    for one, other in zip(whole, parts, strict=True):
-        for name in ("probability", "attention", "share"):
-            assert float(one.pop(name, 0)) == pytest.approx(float(other.pop(name, 0)), abs=1e-6)
-        assert one == other
-
-
 @pytest.mark.parametrize(
     ("model", "table", "message"),
     [
@@ -210,25 +174,6 @@ def test_an_error_names_the_line(folder: Path, model: str, table: str, message: 
     Image.fromarray(np.zeros((16, 16), np.uint8)).save("big.png")
     with pytest.raises(MIVError, match=f"pairs.csv, {message}"):
         run(model, "--bags", "pairs.csv", "--out", "out.csv")
-
-
-def test_notes_go_to_standard_error(folder: Path) -> None:
-    verifier = Verifier("gabmil", channels=2)
-    for weight in verifier.parameters():
-        weight.data.zero_()  # probability 0.5, which is a yes, and even attention
-    verifier.save_pretrained("even")
-    Path("pairs.jsonl").write_text('{"query": [1, 0], "bag": [[1, 0], [0, 1]], "label": "maybe"}\n')
-    one = CliRunner().invoke(app, ["verify", "even", "--query", "one.npy", "--bag", "three.npy"])
-    assert "Attention does not separate the instances" in one.stdout
-    assert "In this accepted bag, no instance has 1.5 times an even share" in one.stderr
-    assert one.stderr.count("miv calibrate") == 1
-    many = CliRunner().invoke(app, ["verify", "even", "--bags", "pairs.jsonl", "--out", "out.csv"])
-    assert many.stdout.startswith("1 exemplar, 1 yes")
-    assert "neither 0 nor 1 and is copied unchanged: pairs.jsonl, line 1: 'maybe'." in many.stderr
-    assert "In 1 accepted bag, no instance" in many.stderr
-    assert many.stderr.count("miv calibrate") == 1
-    told_not_to = ["verify", "even", "--query", "one.npy", "--bag", "three.npy", "--witnesses", "none"]
-    assert "miv calibrate" not in CliRunner().invoke(app, told_not_to).stderr
 
 
 def test_instances_by_id(folder: Path) -> None:

@@ -34,15 +34,6 @@ def test_statistics_that_can_be_checked_by_eye() -> None:
     assert rate["mean"] == pytest.approx((0.5 + 1 + 0.5) / 3)
 
 
-def test_what_is_not_known_is_not_made_up() -> None:
-    pool = InstancePool("text", np.array(["a", "b"], dtype=object))
-    statistics = set_statistics(ExemplarSet.from_lists(pool, [0], [[1]], [0]))
-    unknown = ("witnesses", "witness_rate", "witnesses_per_positive", "groups", "classes")
-    assert [statistics[name] for name in unknown] == [None] * 5
-    known = set_statistics(ExemplarSet.from_lists(pool, [0], [[1]], [0], [[False]]))
-    assert (known["witnesses"], known["witnesses_per_positive"]) == (0, None)  # there is no positive bag
-
-
 AUDITED_POOL = InstancePool("text", np.array(["a", "b", "c", "a"], dtype=object), np.array(list("xyzx")))
 
 

@@ -50,9 +50,3 @@ def test_texts_need_to_be_prepared() -> None:
         collate_exemplars([exemplars[0]])
     lengths = partial(collate_exemplars, prepare=lambda values: torch.tensor([[float(len(text))] for text in values]))
     assert lengths([exemplars[0]]).bags.values.flatten().tolist() == [5, 13]
-
-
-def test_a_set_says_in_one_line_what_it_is() -> None:
-    assert repr(SET) == "ExemplarSet(3 exemplars, 2 positive, bags of 1 to 3, 4 vectors of 2)"
-    colour = InstancePool("image", np.zeros((2, 5, 7, 3), np.uint8))
-    assert repr(colour) == "InstancePool(2 colour images of 5 x 7)"

@@ -73,10 +73,3 @@ def test_reliability_points_hold_every_exemplar_once() -> None:
     probability = np.array([0.1, 0.1, 0.1, 0.5, 0.9, 0.9])
     mean, share, exemplars = reliability_points(np.array([0, 0, 1, 1, 1, 1], np.int8), probability, bins=3)
     assert (exemplars.sum(), mean @ exemplars, share @ exemplars) == pytest.approx((6, probability.sum(), 4))
-
-
-def test_the_text() -> None:
-    found = calibrate(ANSWERS, "far=0.2")
-    text = found.text()
-    assert "false-accept rate <= 0.2" in text
-    assert "at least 90% of true witnesses are inside" in text

@@ -1,19 +1,16 @@
 """``MIVClassifier`` in the tools of scikit-learn, and the checks of its estimators that apply."""
 
 import pickle
-import tempfile
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
 
 from miv import MIVClassifier, MIVError, Verifier
@@ -67,22 +64,6 @@ def test_pairs_and_two_arguments_are_the_same(fitted: MIVClassifier) -> None:
     assert again.predict_proba(pairs).tolist() == fitted.predict_proba(pairs).tolist()
 
 
-def test_nothing_is_left_behind(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setenv("MIV_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-    queries, bags, labels = exemplars(count=40)
-    MIVClassifier(max_epochs=1).fit(queries, bags, labels)
-    assert list(tmp_path.iterdir()) == []
-    assert "epoch" not in capfd.readouterr().err
-    MIVClassifier(max_epochs=1, verbose=True).fit(queries, bags, labels)
-    shown = capfd.readouterr().err
-    assert "frozen start" in shown
-    assert "epoch   1" in shown
-
-
 def test_labels_may_be_words() -> None:
     queries, bags, labels = exemplars(count=200)
     words = np.array(["absent", "present"])[labels]
@@ -99,20 +80,6 @@ def test_cross_validation_grid_search_and_pipelines() -> None:
     grid.fit(pairs, labels)
     assert grid.best_params_["mivclassifier__pooling"] == "cap_dba_l2"  # gabmil does not see the query
     assert grid.best_estimator_[-1].n_features_in_ == 8
-
-
-@pytest.mark.parametrize("kind", ["pandas", "sparse"])
-def test_what_the_transformer_gives_may_be_a_data_frame_or_sparse(kind: str) -> None:
-    queries, bags, _ = exemplars(count=5)
-    pairs = list(zip(queries, bags, strict=True))
-    inner = StandardScaler() if kind == "pandas" else FunctionTransformer(csr_array)
-    if kind == "pandas":
-        pytest.importorskip("pandas")
-        inner.set_output(transform="pandas")
-    expected = OnInstances(StandardScaler()).fit_transform(pairs) if kind == "pandas" else pairs
-    for (query, bag), (right_query, right_bag) in zip(OnInstances(inner).fit_transform(pairs), expected, strict=True):
-        assert query.tolist() == pytest.approx(right_query.tolist())
-        assert bag == pytest.approx(right_bag)
 
 
 def test_where_nothing_can_be_learnt_there_is_a_warning() -> None:

@@ -114,23 +114,6 @@ def test_several_references_are_never_in_the_bag(raw: dict[str, Path], name: str
     assert not any(exemplars.has_references for exemplars in single.values())
 
 
-def test_a_folder_of_classes_draws_references(tmp_path: Path) -> None:
-    random = np.random.default_rng(0)
-    for name in "abcd":
-        (tmp_path / name).mkdir()
-        for number in range(2 if name == "a" else 6):
-            Image.fromarray(random.integers(0, 255, (4, 4)).astype(np.uint8)).save(tmp_path / name / f"{number}.png")
-    drawn = ExemplarSet.from_folder(tmp_path, exemplars=40, bag_mean=3, references_per_query=4)
-    check_references(drawn, 4)
-    small = [len(drawn.references(n)) for n in range(40) if drawn.pool.names[drawn.query[n]].startswith("a/")]
-    assert small == [1] * len(small) != []  # the other one is the witness
-    # Both bags of a query ask with the same references, so that these do not reveal the label.
-    for number in range(0, 40, 2):
-        assert drawn.references(number).tolist() == drawn.references(number + 1).tolist()
-    with pytest.raises(MIVError, match="references per query is 0"):
-        ExemplarSet.from_folder(tmp_path, references_per_query=0)
-
-
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [

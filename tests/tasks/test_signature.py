@@ -155,18 +155,6 @@ def draw(writers: list[Writer], anchors_per_query: int = 0, seed: int = 0) -> Ex
     return draw_exemplars(pool, writers, anchors_per_query, np.random.default_rng(seed))
 
 
-def test_three_writers_by_hand() -> None:
-    # Only the first has two genuine signatures: each asks once for the other, positive and negative.
-    exemplars = draw(people([("dutch", 2, 1), ("dutch", 1, 0), ("chinese", 1, 0)]))
-    assert exemplars.label.tolist() == [1, 0, 1, 0]
-    assert sorted(exemplars.query[exemplars.label == 1].tolist()) == [0, 1]
-    for positive in (0, 2):
-        query = int(exemplars.query[positive])
-        assert set(exemplars.bag(positive).tolist()) == {1 - query, 3, 4}
-        witness = exemplars.bag_witness(positive)
-        assert exemplars.bag(positive)[witness].tolist() == [1 - query]
-
-
 @settings(max_examples=40)
 @given(
     st.lists(

@@ -56,16 +56,3 @@ def write(writers: int, copies: int, difficulty: float) -> np.ndarray:
     writer = np.repeat(np.arange(writers), 10 * copies)
     digit = np.tile(np.repeat(np.arange(10), copies), writers)
     return Hands.draw(writers, rng).write(writer, digit, difficulty, rng).reshape(writers, 10, copies, 28, 28)
-
-
-def test_digits_are_placed_as_in_mnist() -> None:
-    images = write(writers=10, copies=3, difficulty=1).reshape(-1, 28, 28).astype(float)
-    mass = images.sum(axis=(1, 2))
-    middle_y = (images.sum(axis=2) @ np.arange(28)) / mass
-    middle_x = (images.sum(axis=1) @ np.arange(28)) / mass
-    assert np.abs(np.stack([middle_x, middle_y]) - 13.5).max() < 1.2
-    tall = (images.max(axis=2) > 64).sum(axis=1)
-    wide = (images.max(axis=1) > 64).sum(axis=1)
-    assert np.maximum(tall, wide).min() >= 17
-    assert np.maximum(tall, wide).max() <= 22
-    assert 0.08 < (images > 127).mean() < 0.2  # QMNIST: 0.13

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from miv.data import ExemplarSet
-from miv.data.sources import Columns, FromTable, ImageForm, Shares, splits_from_table
+from miv.data.sources import Columns, FromTable, ImageForm, Shares
 from miv.errors import MIVError
 from miv.runtime import SilentProgress
 
@@ -155,13 +155,6 @@ def test_a_column_that_was_named_must_be_there(tmp_path: Path, column: str) -> N
         build(path, columns=Columns(**{column: "golds"}))
 
 
-def test_a_column_that_was_named_need_not_be_in_every_row(tmp_path: Path) -> None:
-    row = {"query": "a", "bag": ["b"], "label": 0}
-    path = write_json_lines(tmp_path / "a.jsonl", [row, {**row, "label": 1, "gold": [0]}])
-    exemplars = build(path, columns=Columns(witnesses="gold"))["train"]
-    assert exemplars.witness.tolist() == [False, True]
-
-
 def test_a_split_column_decides(tmp_path: Path) -> None:
     rows = [{**ROWS[0], "split": split, "group": split[0]} for split in ("test", "train", "test")]
     sets = build(write_json_lines(tmp_path / "a.jsonl", rows))
@@ -205,15 +198,6 @@ def test_where_everything_is_shared_the_remedy_is_named(tmp_path: Path, warned: 
     by_group = build(path, shares=Shares(0.2, 0.2), split_by="group")
     groups = [set(exemplars.group) for exemplars in by_group.values()]
     assert sum(map(len, groups)) == len(set.union(*groups)) == 5
-
-
-def test_splitting_by_a_group_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(MIVError, match="no column 'group' to split by"):
-        build(write_json_lines(tmp_path / "a.jsonl", ROWS), split_by="group")
-    with pytest.raises(MIVError, match="Did you mean 'group'"):
-        FromTable(tmp_path / "a.jsonl", split_by="groups")  # type: ignore[arg-type]
-    with pytest.raises(MIVError, match="Did you mean 'image'"):
-        FromTable(tmp_path / "a.jsonl", kind="images")
 
 
 @pytest.mark.parametrize("unknown", [{}, {"witnesses": None}])
@@ -324,16 +308,3 @@ a,b|c,1,train
 d,e,0,train
 f,g|h,1,test
 """
-
-
-def test_a_table_as_one_set_as_a_split_and_as_splits(tmp_path: Path) -> None:
-    table = tmp_path / "claims.csv"
-    table.write_text(TABLE)
-    whole = ExemplarSet.from_table(table, query_column="claim")
-    assert (len(whole), whole.pool.values[whole.query].tolist()) == (3, ["a", "d", "f"])
-    test = ExemplarSet.from_table(str(table), split="test", query_column="claim")
-    assert test.pool.values[test.bag(0)].tolist() == ["g", "h"]
-    splits = splits_from_table(table, query_column="claim")
-    assert {split: len(one) for split, one in splits.items()} == {"train": 2, "test": 1}
-    with pytest.raises(MIVError, match="no split 'validation'"):
-        ExemplarSet.from_table(table, split="validation", query_column="claim")
