@@ -24,14 +24,14 @@ from tools.judge_rules import NameBook, antonym_swap, negated, swaps
 from miv import Verifier
 from miv.backbones.pairs import Judge
 from miv.checking.details import capitalised
-from miv.checking.judging import SETTINGS_NAME, JudgeSettings, SourceBag, read_claims
+from miv.checking.judging import INPUTS, SETTINGS_NAME, JudgeSettings, SourceBag, read_claims
 from miv.checking.results import JUDGED, Source
 from miv.checking.sentences import Sentence
 from miv.tasks.claims import ClaimBag
 
 SUPPORTED, CONTRADICTED, ABSENT = range(3)
 FALSE_KINDS = ("refuted", "number", "name", "negation", "antonym")
-MOST_FALSE, MOST_CONTRADICTED, MOST_ABSENT = 0.10, 0.03, 0.05  # what the thresholds are chosen for
+MOST_FALSE, MOST_CONTRADICTED, MOST_ABSENT = 0.10, 0.03, 0.03  # what the thresholds are chosen for
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def fit(rows: list[Row]) -> JudgeSettings:
     kind = np.array([row.case.kind for row in rows])
     supported = max(_least(np.where(missing, 0.0, p[:, 0])[kind == name], MOST_FALSE) for name in FALSE_KINDS)
     contradicted = _least(p[kind == "true", 1], MOST_CONTRADICTED)
-    absent = _least(p[np.isin(kind, ["true", *FALSE_KINDS]), 2], MOST_ABSENT)
+    absent = _least(p[kind == "true", 2], MOST_ABSENT)
     limits = dict(zip(JUDGED, (supported, contradicted, absent), strict=True))
     return replace(fitted, thresholds={name: round(value, 4) for name, value in limits.items()})
 
@@ -191,6 +191,7 @@ def main() -> None:
     if options.split == "validation":
         document = {
             "weights_sha256": judge.weights_sha256,
+            "inputs": INPUTS,
             "weights": settings.weights,
             "thresholds": settings.thresholds,
             "candidates": settings.candidates,

@@ -1,5 +1,6 @@
 """Check an answer with a judge: supported, contradicted, not in the sources or unsure."""
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ import miv
 from miv import CheckedAnswer, MIVError, Verifier
 from miv.backbones.pairs import Judge
 from miv.checking.claims import parts_of
-from miv.checking.judging import JudgeSettings
+from miv.checking.judging import INPUTS, JudgeSettings
 from miv.checking.results import render_check
 
 SOURCES = {
@@ -149,15 +150,16 @@ def test_a_pronoun_has_the_sentence_before_it() -> None:
 
 
 def test_settings_are_those_of_the_judge(tmp_path: Path) -> None:
-    weights = [[2, 0, 0, 0], [0, 2, 0, 0], [0, 0, 0, 1]]
-    text = '{"weights_sha256": "a", "weights": %s, "thresholds": {"supported": 0.4}, "measured": {"goal": "few"}}'
-    (tmp_path / "judging.json").write_text(text % weights)
-    settings = JudgeSettings.of(tmp_path, "a")
-    np.testing.assert_allclose(
-        settings.probabilities(np.array([[0.5, 0.5, 0.3]])), [[1 / 4.71828] * 2 + [2.71828 / 4.71828]], atol=1e-5
-    )
+    path, made_for = tmp_path / "judging.json", {"weights_sha256": "a", "inputs": INPUTS}
+    own: dict[str, Any] = {"weights": [[2, 0, 0, 0], [0, 2, 0, 0], [0, 0, 0, 1]], "thresholds": {"supported": 0.4}}
+    path.write_text(json.dumps({**made_for, **own, "measured": {"goal": "few"}}))
+    settings, e = JudgeSettings.of(tmp_path, "a"), 2.71828
+    found = settings.probabilities(np.array([[0.5, 0.5, 0.3]]))
+    np.testing.assert_allclose(found, [[1 / (2 + e), 1 / (2 + e), e / (2 + e)]], atol=1e-5)
     assert (settings.goal, settings.limits["supported"]) == ("few", 0.4)
     assert JudgeSettings.of(tmp_path, "b") == JudgeSettings.of(None, "") == JudgeSettings()  # of other weights
-    (tmp_path / "judging.json").write_text('{"weights_sha256": "a", "wights": 3}')
-    with pytest.raises(MIVError, match="does not describe a judge"):
-        JudgeSettings.of(tmp_path, "a")
+    wrong = [{"wights": 3}, {"weights": [[1]]}, {"weights": 7}, {"thresholds": {"supported": 2}}, {"candidates": 1e9}]
+    for bad in wrong:
+        path.write_text(json.dumps({**made_for, **bad}))
+        with pytest.raises(MIVError, match="does not describe a judge"):
+            JudgeSettings.of(tmp_path, "a")

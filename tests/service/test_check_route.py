@@ -97,3 +97,30 @@ def test_warnings_are_in_the_answer_each_time_and_not_in_the_log(
     lines = [json.loads(line) for line in log.splitlines()]
     assert "1 of 3 texts have more than 64 tokens" in next(line["words"] for line in lines if "words" in line)
     assert "SECRET" not in log
+
+
+def test_a_judge_checks_and_verifies_but_keeps_no_bags() -> None:
+    with ready_client("miv/judge") as client:
+        text = "Marie Curie was born in Warsaw. Polonium is a metal."
+        asked = {
+            "answer": "Warsaw.",
+            "question": "Where was Marie Curie born?",
+            "sources": [{"name": "a", "text": text}],
+        }
+        checked = client.post("/v1/check", json=asked).json()
+        [said] = checked["sentences"]
+        assert (said["outcome"], said["citations"], checked["citations"][0]["sentence"]) == ("supported", [1], 1)
+        exemplars = [
+            {"query": "Polonium is a metal.", "bag": text.split(". ")},
+            {"query": "Cats hum.", "bag": ["Bees hum."]},
+        ]
+        first, second = client.post("/v1/verify", json={"exemplars": exemplars}).json()["verdicts"]
+        assert first["verdict"] is True
+        assert first["witnesses"][0]["index"] == 1
+        assert second["verdict"] is False
+        kept = client.post("/v1/bags", json={"bag": ["Bees hum."]})
+        assert (kept.status_code, "together with the query" in kept.text) == (422, True)
+        assert (
+            client.post("/v1/check", json={"answer": "Bees hum today.", "sources": []}).json()["counts"]["supported"]
+            == 0
+        )

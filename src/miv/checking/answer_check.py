@@ -11,7 +11,7 @@ from miv.backbones.hf_files import MINILM
 from miv.backbones.pairs import Judge
 from miv.checking.claims import as_statement
 from miv.checking.details import Detail, capitalised, differing_words
-from miv.checking.judging import Claim, Judgement, JudgeSettings, SourceBag, cut_claims, find_evidence, judge_claims
+from miv.checking.judging import Claim, JudgeSettings, SourceBag, cut_claims, find_evidence, judge_claims
 from miv.checking.results import BACKED, CITED, CheckedAnswer, CheckedSentence, Citation, Outcome, Source
 from miv.checking.sentences import Sentence
 from miv.checking.sources import MOST_PAIRS, MOST_SENTENCES, Sources, Text, read_answer, read_sources
@@ -120,31 +120,29 @@ def check_sentences(
         lower = upper
     claims = cut_claims(claims, backbone)
     if not (places and claims):
-        judged = {claim.number: _NOTHING for claim in claims}
+        judged = [claim.checked("not in the sources", 0.0, {}) for claim in claims]
     elif settings is not None:
         assert isinstance(backbone, Judge)  # noqa: S101 - for the type checker
         judged = judge_claims(backbone, settings, claims, bag, citations, threshold, progress)
     else:
         judged = find_evidence(verifier, claims, bag, citations, threshold, progress)
-    checked = _cite(sentences, judged, bag)
+    by_number = {claim.sentence.number: one for claim, one in zip(claims, judged, strict=True)}
+    checked = _cite(sentences, by_number, bag)
     return CheckedAnswer(
         *checked, documents, name, goal, upper, upper if lower is None else lower, settings is not None
     )
 
 
-_NOTHING = Judgement("not in the sources", 0.0, None, (), ())
-
-
 def _claims(sentences: Sequence[Sentence], question: str | None) -> list[Claim]:
     """What is checked; with a question, also sentences that are too short to state something by themselves."""
     if question is None:
-        return [Claim(sentence.number, sentence.text) for sentence in sentences if sentence.is_claim]
+        return [Claim(sentence, sentence.text) for sentence in sentences if sentence.is_claim]
     if not question.strip():
         raise MIVError("The question is empty. Expected what the answer replies to, or no question.")
     short = [sentence for sentence in sentences if not sentence.is_claim and not sentence.text.endswith(("?", ":"))]
     texts = {sentence.number: as_statement(question, sentence.text) for sentence in short if not sentence.mark}
     return [
-        Claim(sentence.number, texts.get(sentence.number, sentence.text))
+        Claim(sentence, texts.get(sentence.number, sentence.text))
         for sentence in sentences
         if sentence.is_claim or sentence.number in texts
     ]
@@ -160,20 +158,21 @@ def _refuse_many_pairs(claims: int, evidence: int, most: int) -> None:
 
 
 def _cite(
-    sentences: Sequence[Sentence], judged: dict[int, Judgement], bag: SourceBag
+    sentences: Sequence[Sentence], judged: dict[int, CheckedSentence], bag: SourceBag
 ) -> tuple[tuple[CheckedSentence, ...], tuple[Citation, ...]]:
-    """Number the source sentences in the order of first use: those that are evidence, then those of unsure ones."""
-    missing: dict[int, tuple[Detail, ...]] = {}
+    """Add details, and number the source sentences by first use: those that are evidence, then those of unsure ones."""
     names = capitalised(sentence.text for sentence in sentences)
-    for sentence in sentences:
-        if sentence.number in judged:
-            judgement = judged[sentence.number]
-            missing[sentence.number] = details = bag.missing_details(sentence.text, judgement.positions, names)
-            if details and judgement.outcome in BACKED:
-                judged[sentence.number] = replace(judgement, outcome="unsure", reason=_lack(details))
+    for number, one in judged.items():
+        missing = bag.missing_details(one.text, one.citations, names)
+        if missing and one.outcome in BACKED:
+            one = replace(one, outcome="unsure", reason=_lack(missing))
+        differs: tuple[Detail, ...] = ()
+        if one.outcome == "contradicted":
+            differs = differing_words(one.text, bag.places[one.citations[0]][1].text)
+        judged[number] = replace(one, missing=missing, differs=differs)
     numbers: dict[int, int] = {}
-    for number in sorted(judged, key=lambda number: (_ORDER[judged[number].outcome], number)):
-        for position in judged[number].positions:
+    for one in sorted(judged.values(), key=lambda one: _ORDER[one.outcome]):
+        for position in one.citations:
             numbers.setdefault(position, len(numbers) + 1)
     cited = []
     for position, number in numbers.items():
@@ -183,23 +182,8 @@ def _cite(
     for sentence in sentences:
         result = CheckedSentence(sentence.text, sentence.paragraph, "not checked", None, item=sentence.mark)
         if sentence.number in judged:
-            judgement = judged[sentence.number]
-            differs: tuple[Detail, ...] = ()
-            if judgement.outcome == "contradicted":
-                differs = differing_words(sentence.text, bag.places[judgement.positions[0]][1].text)
-            result = replace(
-                result,
-                outcome=judgement.outcome,
-                probability=judgement.probability,
-                contradiction=judgement.contradiction,
-                citations=tuple(numbers[position] for position in judgement.positions),
-                probabilities=judgement.scores,
-                missing=missing[sentence.number],
-                differs=differs,
-                parts=judgement.parts,
-                reason=judgement.reason,
-                words_read=judgement.words_read,
-            )
+            result = judged[sentence.number]
+            result = replace(result, citations=tuple(numbers[position] for position in result.citations))
         checked.append(result)
     return tuple(checked), tuple(cited)
 

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
@@ -18,7 +18,7 @@ from miv.backbones.pairs import Judge, word_overlap
 from miv.backbones.precision import lower_precision
 from miv.checking.claims import parts_of
 from miv.checking.details import Detail, SourceDetails, missing_details
-from miv.checking.results import JUDGED, Outcome, Part, Source
+from miv.checking.results import JUDGED, CheckedSentence, Outcome, Part, Source
 from miv.checking.sentences import Sentence, word_count
 from miv.data import InstancePool, csr
 from miv.errors import MIVError, MIVWarning
@@ -32,6 +32,8 @@ from miv.verifier.network import Verifier
 RANKER = "miv/evidence"  # ranks source sentences for a judge
 SETTINGS_NAME = "judging.json"
 _OUTCOMES: dict[Decision, Outcome] = {"yes": "evidence found", "unsure": "unsure", "no": "not in the sources"}
+INPUTS = ("support", "contradiction", "nearest")
+MOST_CANDIDATES = 100
 _LEAST_CITED = 0.5  # probability of a source sentence beside the best one
 _TOGETHER = 256  # pairs between two reports of progress
 _SURE = 1e-6  # probabilities of pairs are this far from 0 and 1
@@ -41,16 +43,22 @@ _SURE = 1e-6  # probabilities of pairs are this far from 0 and 1
 class Claim:
     """A sentence of the answer, and what is asked about it: itself, or the statement that a short answer stands for."""
 
-    number: int
+    sentence: Sentence
     text: str
     words_read: int | None = None  # if the backbone does not read all of it
+
+    def checked(self, outcome: Outcome, probability: float, cited: Mapping[int, float], **more: Any) -> CheckedSentence:
+        """The result, with positions of source sentences, best first, and their probabilities as citations."""
+        own, places = self.sentence, tuple(cited)
+        result = CheckedSentence(own.text, own.paragraph, outcome, probability, citations=places, item=own.mark)
+        return replace(result, probabilities=tuple(cited.values()), words_read=self.words_read, **more)
 
 
 def cut_claims(claims: Sequence[Claim], backbone: Backbone) -> list[Claim]:
     """The claims as far as a backbone reads them, with a warning."""
     windows = backbone.windows(np.array([claim.text for claim in claims], dtype=object))
     read = [
-        Claim(claim.number, parts[0], word_count(parts[0])) if len(parts) > 1 else claim
+        Claim(claim.sentence, parts[0], word_count(parts[0])) if len(parts) > 1 else claim
         for claim, parts in zip(claims, windows, strict=True)
     ]
     cut = sum(claim.words_read is not None for claim in read)
@@ -63,31 +71,6 @@ def cut_claims(claims: Sequence[Claim], backbone: Backbone) -> list[Claim]:
             stacklevel=4,
         )
     return read
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """What the sources say about a claim.
-
-    Args:
-        outcome: before missing details are considered.
-        probability: that the sources support it; of a verifier of evidence, that they contain evidence on it.
-        contradiction: probability that they contradict it; ``None`` without a judge.
-        positions: of the source sentences to cite, or of the nearest ones, best first.
-        scores: of these, each alone.
-        reason: why it is unsure.
-        words_read: if not all were.
-        parts: its facts, if it states several.
-    """
-
-    outcome: Outcome
-    probability: float
-    contradiction: float | None
-    positions: tuple[int, ...]
-    scores: tuple[float, ...]
-    reason: str = ""
-    words_read: int | None = None
-    parts: tuple[Part, ...] = ()
 
 
 class SourceBag:
@@ -123,7 +106,7 @@ def find_evidence(
     most: int,
     threshold: float | None,
     progress: Progress | None,
-) -> dict[int, Judgement]:
+) -> list[CheckedSentence]:
     """Verify each claim with all source sentences as its bag."""
     backbone, upper = verifier.backbone, verifier.operating_point.threshold if threshold is None else threshold
     # A backbone without windows of its own truncates, which only the ordinary warning tells.
@@ -132,7 +115,7 @@ def find_evidence(
         texts = [claim.text for claim in claims]
         verdicts = verifier.verify_many(texts, [bag.windows] * len(claims), progress=progress)
     _ = verdicts.scores  # computed at once for all sentences
-    judgements = {}
+    checked = []
     for claim, verdict in zip(claims, verdicts, strict=True):
         decision = verdict.decision
         if threshold is not None:
@@ -146,12 +129,9 @@ def find_evidence(
         else:
             positions = np.argsort(-best, kind="stable")[:most].tolist()
         reason = (verdict.reason or "") if decision == "unsure" else ""
-        scores = tuple(best[positions].tolist())
-        outcome, probability = _OUTCOMES[decision], verdict.probability
-        judgements[claim.number] = Judgement(
-            outcome, probability, None, tuple(positions), scores, reason, claim.words_read
-        )
-    return judgements
+        cited = dict(zip(positions, best[positions].tolist(), strict=True))
+        checked.append(claim.checked(_OUTCOMES[decision], verdict.probability, cited, reason=reason))
+    return checked
 
 
 # With a judge: do the nearest ones support or contradict it?
@@ -161,10 +141,10 @@ def find_evidence(
 class JudgeSettings:
     r"""How the answers of a judge to pairs become an outcome.
 
-    .. math:: p = softmax(W x + b), \qquad x = \Big(\log\frac{s}{1 - s}, \; \log\frac{c}{1 - c}, \; o\Big)
+    .. math:: p = softmax(W x + b), \qquad x = \Big(\log\frac{s}{1 - s}, \; \log\frac{c}{1 - c}, \; n\Big)
 
     with the greatest probabilities :math:`s` and :math:`c` that a source sentence supports or contradicts the claim,
-    and the greatest word overlap :math:`o`. :math:`p` is for supported, contradicted and not in the sources.
+    and the score :math:`n` of the nearest one. :math:`p` is for supported, contradicted and not in the sources.
 
     Args:
         weights: ``W`` and ``b``, ``(3, 4)``.
@@ -189,11 +169,16 @@ class JudgeSettings:
         if path is None or not path.is_file():
             return cls()
         document = read_json_object(path, "Expected the settings of a judge.")
-        if document.pop("weights_sha256", None) != weights_sha256:
+        if (document.pop("weights_sha256", None), document.pop("inputs", None)) != (weights_sha256, list(INPUTS)):
             return cls()
         try:
-            return cls(**document)
-        except TypeError as error:
+            settings = cls(**document)
+            fits = np.isfinite(np.array(settings.weights, np.float64)).all() and np.shape(settings.weights) == (3, 4)
+            counts = 1 <= settings.candidates <= MOST_CANDIDATES and 1 <= settings.together <= settings.candidates
+            if fits and counts and all(0 <= limit <= 1 for limit in settings.limits.values()) and settings.goal:
+                return settings
+            raise ValueError("a number is out of range")
+        except (TypeError, ValueError, KeyError) as error:
             raise MIVError(f"{path} does not describe a judge: {error}. Copy the folder again.") from error
 
     @property
@@ -204,7 +189,7 @@ class JudgeSettings:
         return str(self.measured["goal"])
 
     def probabilities(self, inputs: Floats) -> Floats:
-        """``(A, 3)`` of :math:`s`, :math:`c` and :math:`o` to ``(A, 3)``: as ``JUDGED``."""
+        """``(A, 3)`` of :math:`s`, :math:`c` and :math:`n` to ``(A, 3)``: as ``JUDGED``."""
         x = np.concatenate([logit(np.clip(inputs[:, :2], _SURE, 1 - _SURE)), inputs[:, 2:]], axis=1)
         return np.asarray(softmax(np.pad(x, ((0, 0), (0, 1)), constant_values=1) @ np.array(self.weights).T, axis=1))
 
@@ -227,8 +212,8 @@ def _ranker() -> Verifier:
     return Verifier.from_pretrained(RANKER)
 
 
-def _similarities(texts: Sequence[str], windows: Sequence[str], weight: float) -> tuple[Floats, Floats]:
-    """How near each window is to each text, ``(A, W)``, and the word overlap alone."""
+def _similarities(texts: Sequence[str], windows: Sequence[str], weight: float) -> Floats:
+    """How near each window is to each text, ``(A, W)``."""
     ranker = _ranker()
     pool = InstancePool("text", np.array([*texts, *windows], dtype=object))
     with without_cut_warning(), lower_precision():
@@ -237,8 +222,7 @@ def _similarities(texts: Sequence[str], windows: Sequence[str], weight: float) -
     targets = np.tile(rows + len(texts), count)
     pairs = EmbeddedExemplars.among(features, np.arange(count), targets, np.arange(count + 1) * len(windows))
     near = explain_embedded(ranker, pairs, "alone").reshape(count, -1)
-    overlap = word_overlap(texts, windows).astype(np.float64)
-    return near + weight * overlap, overlap
+    return near + weight * word_overlap(texts, windows)
 
 
 class _Asked:
@@ -303,15 +287,16 @@ def _in_context(bag: SourceBag, window: int, place: int) -> str:
 class ReadClaim:
     """A claim as the judge read it, whole and by its facts, and the inputs ``(1 + P, 3)`` of ``JudgeSettings``."""
 
-    def __init__(self, asked: Sequence[_Asked], overlap: Floats) -> None:
+    def __init__(self, asked: Sequence[_Asked]) -> None:
         self.whole, *self.parts = asked
+        near = np.array([one.similarity[0] for one in asked])
         support, contradiction = (
             np.array([getattr(one, name) for one in asked]) for name in ("support", "contradiction")
         )
         if self.parts:  # supported if all facts are, contradicted if one is
             support[0] = max(support[0], support[1:].min())
             contradiction[0] = contradiction.max()
-        self.inputs = np.stack([support, contradiction, overlap], axis=1)
+        self.inputs = np.stack([support, contradiction, near], axis=1)
 
     def cited(self, outcome: Outcome, most: int) -> dict[int, float]:
         """The source sentences to cite, best first, and their probabilities."""
@@ -332,12 +317,11 @@ def read_claims(
         [claim, *(parts if len(parts) > 1 else ())] for claim, parts in zip(claims, map(parts_of, claims), strict=True)
     ]
     every = list(chain.from_iterable(texts))
-    similarity, overlap = _similarities(every, bag.windows, settings.overlap)
+    similarity = _similarities(every, bag.windows, settings.overlap)
     asked = [_Asked(text, near, settings, bag) for text, near in zip(every, similarity, strict=True)]
     _answer(judge, asked, progress)
     borders = csr.borders([len(some) for some in texts])
-    greatest = overlap.max(axis=1)
-    return [ReadClaim(asked[first:last], greatest[first:last]) for first, last in pairwise(borders.tolist())]
+    return [ReadClaim(asked[first:last]) for first, last in pairwise(borders.tolist())]
 
 
 def judge_claims(
@@ -348,9 +332,9 @@ def judge_claims(
     most: int,
     threshold: float | None,
     progress: Progress | None,
-) -> dict[int, Judgement]:
+) -> list[CheckedSentence]:
     """Judge each claim by what the judge read."""
-    judgements = {}
+    checked = []
     read = read_claims(judge, settings, [claim.text for claim in claims], bag, progress)
     for claim, one in zip(claims, read, strict=True):
         p, *of_parts = settings.probabilities(one.inputs)
@@ -358,14 +342,10 @@ def judge_claims(
         parts = [
             Part(part.text, settings.outcome(own, threshold)) for part, own in zip(one.parts, of_parts, strict=True)
         ]
-        cited, reason = one.cited(outcome, most), ""
-        if outcome == "unsure":
-            reason = f"supported with probability {p[0]:.2f}, contradicted with probability {p[1]:.2f}"
-        places, scores = tuple(cited), tuple(cited.values())
-        judgements[claim.number] = Judgement(
-            outcome, float(p[0]), float(p[1]), places, scores, reason, claim.words_read, tuple(parts)
-        )
-    return judgements
+        reason = f"supported with probability {p[0]:.2f}, contradicted with probability {p[1]:.2f}"
+        more = {"contradiction": float(p[1]), "parts": tuple(parts), "reason": reason * (outcome == "unsure")}
+        checked.append(claim.checked(outcome, float(p[0]), one.cited(outcome, most), **more))
+    return checked
 
 
 def _answer(judge: Judge, asked: Sequence[_Asked], progress: Progress | None) -> None:
