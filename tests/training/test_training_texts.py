@@ -11,6 +11,7 @@ pytest.importorskip("lightning", reason="needs lightning")
 
 import miv
 from miv.data import ExemplarSet, InstancePool
+from miv.data.samples import read_samples
 from miv.evaluation import calibrate
 from miv.evaluation.predicting import predict
 
@@ -43,6 +44,7 @@ def claims(seed: int, exemplars: int = 40) -> ExemplarSet:
 def test_the_verifier_of_a_run_works_like_any_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sets = {"train": claims(0), "validation": claims(1), "test": claims(2)}
     run = miv.train(sets, out=tmp_path / "run", cache=tmp_path / "cache")
+    assert {one["id"] for one in read_samples(tmp_path / "run")} == {"test-1", "test-0"}
     assert (run.config.pooling, run.config.backbone) == ("cap_tokens", "sentence_tokens:minilm")
     assert "  tokens  " in capsys.readouterr().err
     assert run.reference is not None

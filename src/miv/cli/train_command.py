@@ -92,6 +92,9 @@ def train(
     baselines: Annotated[
         bool, Option("--baselines/--no-baselines", help="Also score plain methods on the same features.")
     ] = True,
+    samples: Annotated[
+        bool, Option("--samples/--no-samples", help="Store two exemplars of test in the run, for `miv serve`.")
+    ] = True,
     json: JsonOption = False,
     *,
     settings: dict[str, Any],
@@ -119,7 +122,8 @@ def train(
             say(f"There is no run in {out} to resume, so a new one begins there.")
         start = partial(train_verifier, devices=devices, nodes=nodes, accelerator=accelerator, workers=workers)
         start = partial(start, threads=threads, memory=memory, cache=cache, resume=resume)
-        start = partial(start, preset=preset, config=config, start_from=start_from, baselines=baselines)
+        start = partial(start, preset=preset, config=config, start_from=start_from)
+        start = partial(start, baselines=baselines, samples=samples)
         options = parse_options(task_option or [], "--task-option") | ({} if raw is None else {"raw": raw})
         run = start(data, out=out, task_options=options, **settings)
     except StoppedByUser as stopped:

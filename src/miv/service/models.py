@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from miv.backbones.pairs import Judge
+from miv.data.samples import read_samples
 from miv.errors import MIVError, unknown_name
 from miv.evaluation.runs import refuse_unfinished
 from miv.files.instances import is_folder
@@ -41,12 +42,14 @@ def served_names(models: Sequence[str]) -> list[str]:
 
 
 class LoadedModel:
-    """A verifier under the name it is served by, with a thread of its own; ``about`` is from its model card."""
+    """A verifier under the name it is served by, with a thread of its own; ``folder`` has its card and samples."""
 
     def __init__(
-        self, name: str, verifier: Verifier, settings: ServiceSettings, metrics: ServiceMetrics, about: str | None
+        self, name: str, verifier: Verifier, settings: ServiceSettings, metrics: ServiceMetrics, folder: Path | None
     ) -> None:
-        self.name, self.verifier, self.about = name, verifier, about
+        self.name, self.verifier = name, verifier
+        self.about = None if folder is None else card_about(find_verifier(folder))
+        self.samples = [] if folder is None else read_samples(folder)
         self.kind = verifier.backbone.kind
         self.can_check = self.kind == "text" and find_spec("sentencex") is not None
         threads = settings.threads or max(1, available_cores() // settings.workers)
@@ -133,8 +136,7 @@ class ServedModels:
             verifier = Verifier.from_pretrained(model)
             _warm_up(verifier)
             folder = Path(model) if is_folder(model) else shipped_folder(model)
-            about = None if folder is None else card_about(find_verifier(folder))
-            self._loaded[name] = LoadedModel(name, verifier, self.settings, self.metrics, about)
+            self._loaded[name] = LoadedModel(name, verifier, self.settings, self.metrics, folder)
             self.metrics.ready.set(len(self._loaded))
 
     def load_in_background(self, failed: Callable[[Exception], None], ready: Callable[[float], None]) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from miv.data import ExemplarSet
+from miv.data.samples import save_samples
 from miv.errors import MIVError, StoppedByUser
 from miv.evaluation import Evaluation, Predictions
 from miv.evaluation.baselines import Baselines
@@ -108,6 +109,7 @@ def train(
     memory: float | None = None,
     cache: str | PathLike[str] | None = None,
     baselines: bool = True,
+    samples: bool = True,
     verbose: bool = True,
     **settings: Any,
 ) -> TrainingRun:
@@ -136,6 +138,8 @@ def train(
             recompute part of the forward pass, with the same result.
         cache: folder of features and built sets, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
         baselines: whether to also score plain methods on the same features.
+        samples: whether to store two exemplars of ``test``, or else ``validation``, in the run, to try it with in the
+            page of ``miv serve``.
         verbose: whether to show progress on standard error.
         settings: any field of ``TrainingConfig``, such as ``pooling="cap_vema"`` or ``max_epochs=5``; they override
             ``config``.
@@ -216,6 +220,9 @@ def train(
         if is_first_process():
             if baselines:
                 plain = baselines_of_run(run, sets, machine.cache, machine.find_device(), progress)
+            if samples:
+                split = next(name for name in ("test", "validation", "train") if name in sets)
+                save_samples(sets[split], split, folder)
             write_card(run.verifier, _pooling_of(run), evaluations, plain, run.read().get("recipes"))
     except BaseException as error:
         if out is None:

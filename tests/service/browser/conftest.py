@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import miv.verifier
+from miv.data import ExemplarSet
+from miv.data.samples import save_samples
 from miv.service import Client
-from tests.service.serving import served, vectors_folder
+from tests.service.serving import CHANNELS, served, vectors_folder
 
 CHROMIUM = os.environ.get("MIV_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -42,6 +45,9 @@ def service(playwright: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     (folder / "galleries").mkdir()
     models = ["miv/digits", "miv/evidence", str(_cautious_digits(folder / "cautious"))]
     models.append(str(vectors_folder(folder)))
+    random = np.random.default_rng(7)
+    queries, bags = random.standard_normal((2, CHANNELS)), random.standard_normal((2, 12, CHANNELS))
+    save_samples(ExemplarSet.from_arrays(queries, list(bags), [1, 0]), "test", folder / "vectors")
     with served(*models, galleries=folder / "galleries", keep=folder / "kept") as address:
         with Client(address) as client:
             _fill_gallery(client)

@@ -15,7 +15,7 @@ VIEWS = {
     "heads": ("/?sample=digits-present&heads=A", ".bars .head"),
     "compared": ("/?sample=digits-absent&compare=cautious", ".verdict + .verdict"),
     "texts": ("/?model=miv/evidence&sample=claim-supported", ".verdict"),
-    "vectors": ("/?model=vectors&sample=vectors-present", ".verdict"),
+    "vectors": ("/?model=vectors&sample=test-1", ".verdict"),
     "to-check": ("/?mode=check", ".empty"),
     "checked": ("/?mode=check&sample=answer", ".counts"),
     "gallery": ("/?mode=gallery", ".empty"),
