@@ -227,18 +227,10 @@ def choose_exemplars(source: ReportSource, most: int) -> NDArray[np.int64]:
 
 
 def telling_exemplar(source: ReportSource) -> int:
-    """An exemplar to explain the idea: positive, with a bag of moderate size and, if possible, models that disagree.
-
-    Among these, prefer one that the first model gets right with much attention on its witnesses.
-    """
-    exemplars, first = source.exemplars, source.models[0]
-    sizes = exemplars.bag_sizes
-    verdicts = np.stack([model.verdict for model in source.models])  # (M, E)
-    score = 8 * (exemplars.label == 1) + 4 * (verdicts.any(axis=0) & ~verdicts.all(axis=0)) + 3 * verdicts[0]
-    score = score + 2 * ((sizes >= 4) & (sizes <= 8)) + first.probability
-    if first.answers.attention is not None and exemplars.witness is not None:
-        score += 3 * csr.bag_sums(first.answers.attention * exemplars.witness, exemplars.bag_ptr)
-    return int(np.argmax(score))
+    """An exemplar to explain the idea: positive, right by the first model if possible, with a bag of about six."""
+    right = (source.exemplars.label == 1) & source.models[0].verdict
+    sizes = np.abs(source.exemplars.bag_sizes - 6)
+    return int(np.lexsort((sizes, source.exemplars.label == 0, ~right))[0])  # the last key is the primary one
 
 
 def shown_members(source: ReportSource, exemplar: int) -> NDArray[np.int64]:
