@@ -4,6 +4,7 @@ import base64
 import io
 from collections.abc import Callable
 from html import escape
+from importlib.resources import files
 from math import ceil, sqrt
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def write_contact_sheet(sets: dict[str, ExemplarSet], path: Path, *, exemplars: 
         raise MIVError(f"exemplars is {exemplars}. Expected 1 to {MOST_EXEMPLARS}.")
     if path.suffix != ".html":
         raise MIVError(f"The sheet {path} ends in {path.suffix!r}. Expected a name that ends in .html.")
-    parts = [_HEAD]
+    parts = [files("miv.data").joinpath("sheet.html").read_text(encoding="utf-8")]
     shares = np.array_split(np.arange(exemplars), len(sets))
     for number, ((name, split), share) in enumerate(zip(sets.items(), shares, strict=True)):
         chosen = _choose_balanced(split.label, len(share), np.random.default_rng([seed, number]))
@@ -106,34 +107,3 @@ def _instance(pool: InstancePool, instance: int, mark: str, picture: Callable[[i
     text = str(pool.values[instance])
     shown = text if len(text) <= SHOWN_LETTERS else text[:SHOWN_LETTERS] + "…"
     return f"<span {attributes}>{escape(shown)}</span>"
-
-
-_HEAD = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Contact sheet</title>
-<style>
-:root { color-scheme: light; --query: #2456a6; --witness: #d97706; --line: #d8dbe0; }
-body { font: 15px/1.45 system-ui, sans-serif; color: #1c2026; background: #f6f7f9;
-  margin: 2rem auto; max-width: 76rem; padding: 0 1rem; }
-h1 { font-size: 1.4rem; margin: 0; } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
-.legend .instance { padding: 0 .5rem; background: #fff; }
-section { background: #fff; border: 1px solid var(--line); border-radius: 8px;
-  padding: .6rem .9rem; margin: .6rem 0; display: grid; grid-template-columns: max-content 1fr;
-  gap: .4rem 1rem; align-items: start; }
-section p { grid-column: 1 / -1; margin: 0; color: #5a626d; font-size: .85rem; }
-.positive { color: #166534; } .negative { color: #9f1239; }
-.instance { border: 3px solid transparent; border-radius: 4px; }
-.query .instance, .legend .query-mark { border-color: var(--query); }
-.witness { border-color: var(--witness); }
-.bag { display: flex; flex-wrap: wrap; gap: .3rem; align-items: center; }
-.pictures img { height: 64px; min-width: 24px; max-width: 220px; object-fit: contain; background: #eceef1;
-  image-rendering: pixelated; box-shadow: 0 0 0 1px var(--line); }
-.texts { grid-template-columns: 1fr; } .texts .bag { flex-direction: column; align-items: stretch; }
-.texts .instance { display: block; padding: .1rem .5rem; overflow-wrap: anywhere; background: #f6f7f9; }
-.texts .query .instance { font-weight: 600; background: #fff; }
-.texts .witness { background: #fff7ed; }
-.more { color: #5a626d; font-size: .85rem; padding: 0 .5rem; }
-</style></head><body>
-<h1>Contact sheet</h1>
-<p class="legend"><span class="instance query-mark">query</span> <span class="instance witness">witness</span>
-The query first, then its bag. Hold the pointer over an instance to read its number and class.</p>
-"""
