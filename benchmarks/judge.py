@@ -1,10 +1,11 @@
 """How well a judge tells supported claims from others, and the controls that a shortcut would not pass.
 
     PYTHONPATH=. python benchmarks/judge.py --data DATA --symmetric FILE --wice FILE [--out docs/results/judge.jsonl]
+    PYTHONPATH=. python benchmarks/judge.py --data DATA --sets test [--out docs/results/judge.jsonl]
 
 DATA has nli/, fever-dev/ and fm2/; FILE as for tools/judge.py. A judge is a function of queries and targets with three
 probabilities per pair: supports, contradicts, neither. A bag has the greatest one over the targets that BM25 ranks
-first. Everything is measured on validation sets; --final adds the test split of fever-dev, once at the end.
+first. Everything is measured on validation sets; the test split of fever-dev is measured once, at the end.
 """
 
 import argparse
@@ -32,10 +33,11 @@ from judge_plain import (  # type: ignore[import-not-found]
 from judge_sets import Cases
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
-from tools.judge_rules import LABELS
-from tools.judge_shipping import load
+
+from miv.backbones.pairs import LABELS, Judge
 
 TRUE_RATE = 0.64  # of supported claims; how many others does the same threshold accept?
+SETS = ("symmetric", "nli", "fever", "fm2", "wice", "test")
 Row = dict[str, str | int | float]
 Scores = NDArray[np.float64]
 
@@ -63,7 +65,9 @@ class Report:
     def compare(self, name: str, cases: Cases) -> None:
         """AUROC of supported against others, of the judge and of the plain scores."""
         truth = np.array([case.supported for case in cases])
-        for method, scores in {"judge": self.scores(cases), **plain_scores(cases)}.items():
+        own = np.log(judged(self.judge, cases, self.most) + 1e-9)
+        odds = own[:, 0] - own[:, 1]  # of supports to contradicts: if the targets are evidence, which?
+        for method, scores in {"judge": own[:, 0], "judge, odds": odds, **plain_scores(cases)}.items():
             self.add(name, len(cases), method, "auroc", roc_auc_score(truth, scores))
 
     def wice(self, cases: Cases) -> None:
@@ -160,42 +164,43 @@ def speed(judge: Judgement, cases: Cases) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--symmetric", type=Path, required=True)
+    parser.add_argument("--symmetric", type=Path)
     parser.add_argument("--wice", type=Path)
+    parser.add_argument("--sets", nargs="+", default=SETS[:-1], choices=SETS, help="what to measure")
     parser.add_argument("--judge", type=Path, default=Path("src/miv/verifier/shipped_verifiers/judge"))
-    parser.add_argument("--most", type=int, default=800, help="claims of each set, and pairs of each NLI set")
+    parser.add_argument("--most", type=int, default=300, help="claims of each set, and half the pairs of each NLI set")
     parser.add_argument("--candidates", type=int, default=5)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--final", action="store_true", help="also test of fever-dev")
+    parser.add_argument("--out", type=Path, help="file of rows, which new ones are added to")
     options = parser.parse_args()
-    judge = load(options.judge).probabilities
+    judge, most = Judge(folder=str(options.judge)).eval().probabilities, options.most
     report = Report(Cached(judge), options.candidates)
-    symmetric = sets.symmetric(options.symmetric, options.data)
-    report.add("speed", 256, "judge", "pairs_per_s", speed(judge, symmetric))
-    report.compare("symmetric dev", symmetric)
-    every = sets.nli(options.data / "nli/validation.jsonl.gz", options.most)
-    for name in sorted({case.group for case in every}):
-        cases = [case for case in every if case.group == name]
-        report.compare(f"{name} validation", cases)
-        right = judged(report.judge, cases, options.candidates).argmax(axis=1) == [case.label for case in cases]
-        report.add(f"{name} validation", len(cases), "judge", "accuracy", right.mean())
-    bags = sets.claims(options.data, "fever", "validation", options.most)
-    for name, some in (
-        ("fever-dev validation", bags),
-        ("fm2 validation", sets.claims(options.data, "fm2", "validation", options.most)),
+    if "symmetric" in options.sets:
+        symmetric = sets.symmetric(options.symmetric, options.data)
+        report.add("speed", 256, "judge", "pairs_per_s", speed(judge, symmetric))
+        report.compare("symmetric dev", symmetric)
+    if "nli" in options.sets:
+        every = sets.nli(options.data / "nli/validation.jsonl.gz", 2 * most)
+        for name in sorted({case.group for case in every}):
+            cases = [case for case in every if case.group == name]
+            report.compare(f"{name} validation", cases)
+            right = judged(report.judge, cases, options.candidates).argmax(axis=1) == [case.label for case in cases]
+            report.add(f"{name} validation", len(cases), "judge", "accuracy", right.mean())
+    for chosen, name, split, title in (
+        ("fever", "fever", "validation", "fever-dev validation"),
+        ("fm2", "fm2", "validation", "fm2 validation"),
+        ("test", "fever", "test", "fever-dev test"),
     ):
-        report.compare(f"{name}, gold", sets.gold(some))
-        report.compare(f"{name}, whole bag", sets.whole(some))
-    report.controls("fever-dev validation", bags)
-    if options.wice:
+        if chosen in options.sets:
+            bags = sets.claims(options.data, name, split, most)
+            report.compare(f"{title}, gold", sets.gold(bags))
+            report.compare(f"{title}, whole bag", sets.whole(bags))
+            if name == "fever":
+                report.controls(title, bags)
+    if "wice" in options.sets:
         report.wice(sets.wice(options.wice))
-    if options.final:
-        bags = sets.claims(options.data, "fever", "test", options.most)
-        report.compare("fever-dev test, gold", sets.gold(bags))
-        report.compare("fever-dev test, whole bag", sets.whole(bags))
-        report.controls("fever-dev test", bags)
     if options.out:
-        options.out.write_text("".join(json.dumps(row) + "\n" for row in report.rows), encoding="utf-8")
+        with options.out.open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in report.rows)
 
 
 if __name__ == "__main__":

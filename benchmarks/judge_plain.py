@@ -64,17 +64,20 @@ def candidates(cases: Cases, most: int) -> list[list[int]]:
     return [sorted(np.argsort(-scores, kind="stable")[:most].tolist()) for scores in bm25(cases)]
 
 
+_vectors: dict[str, NDArray[np.float32]] = {}  # of texts, of length 1
+
+
 def cosine(cases: Cases) -> list[Scores]:
     """Cosine of MiniLM's sentence vectors."""
-    texts = sorted({text for case in cases for text in (case.query, *case.targets)})
-    place = {text: number for number, text in enumerate(texts)}
-    pool = InstancePool("text", np.array(texts, dtype=object))
-    vectors = embed_instances(create_backbone("hf:minilm"), pool, np.arange(len(texts)))
-    vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    texts = sorted({text for case in cases for text in (case.query, *case.targets)} - _vectors.keys())
+    if texts:
+        pool = InstancePool("text", np.array(texts, dtype=object))
+        vectors = embed_instances(create_backbone("hf:minilm"), pool, np.arange(len(texts)))
+        _vectors.update(zip(texts, vectors / np.linalg.norm(vectors, axis=1, keepdims=True), strict=True))
     found = []
     for case in cases:
-        targets = vectors[[place[target] for target in case.targets]]
-        found.append((targets @ vectors[place[case.query]]).astype(np.float64))
+        targets = np.array([_vectors[target] for target in case.targets])
+        found.append((targets @ _vectors[case.query]).astype(np.float64))
     return found
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from tools.judge_data import read_claims_of, read_nli
 from tools.judge_rules import (
     CONTRADICTS,
-    LABELS,
     SUPPORTS,
     NameBook,
     antonym_swap,
@@ -18,6 +17,7 @@ from tools.judge_rules import (
 )
 from tools.judge_training import symmetric_dev
 
+from miv.backbones.pairs import LABELS
 from miv.tasks.claims import ClaimBag
 
 

@@ -19,9 +19,11 @@ from pathlib import Path
 import torch
 from tools.judge_data import Pair, claim_only, leaks, make
 from tools.judge_model import Judge
-from tools.judge_rules import LABELS
-from tools.judge_shipping import WEIGHTS, load, ship
+from tools.judge_shipping import ship
 from tools.judge_training import BEST, DevSet, Training, nli_dev, symmetric_dev
+
+from miv.backbones.pairs import JUDGE_WEIGHTS, LABELS
+from miv.backbones.pairs import Judge as ShippedJudge
 
 PAIRS, COUNTS = "pairs.jsonl.gz", "pairs.json"
 LICENCES = {
@@ -95,7 +97,7 @@ def ship_best(options: argparse.Namespace) -> None:
         "licences": LICENCES,
     }
     ship(weights, trained, options.out, about)
-    shipped = load(options.out)
+    shipped = ShippedJudge(folder=str(options.out)).eval()
     measured = {
         one.name: {
             "full": round(one.auroc(full), 4),
@@ -104,7 +106,7 @@ def ship_best(options: argparse.Namespace) -> None:
         }
         for one in sets
     }
-    print(measured, f"{(options.out / WEIGHTS).stat().st_size:,} bytes")
+    print(measured, f"{(options.out / JUDGE_WEIGHTS).stat().st_size:,} bytes")
     ship(weights, trained, options.out, {**about, "auroc": measured})
 
 

@@ -20,7 +20,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from tools.judge_rules import (
     CONTRADICTS,
-    LABELS,
     NEITHER,
     SUPPORTS,
     NameBook,
@@ -33,6 +32,7 @@ from tools.judge_rules import (
     without_detail,
 )
 
+from miv.backbones.pairs import LABELS
 from miv.tasks.claims import ClaimBag, Claims
 
 NLI_LABELS = {"entailment": SUPPORTS, "contradiction": CONTRADICTS, "neutral": NEITHER}

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tools.judge_rules import LABELS
 from torch import Tensor, nn
 from torch.nn import functional
 
 from miv.backbones.hf_files import MINILM, find_model, read_pretrained
 from miv.backbones.hf_text import TOKENIZER_NAME, chunks_by_length, valid_text
+from miv.backbones.pairs import LABELS
 
 Tokens = tuple[NDArray[np.int32], NDArray[np.int8]]  # ids and segments of a pair
 

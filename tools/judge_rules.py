@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 
 SUPPORTS, CONTRADICTS, NEITHER = 0, 1, 2
-LABELS = ("supports", "contradicts", "neither")
 WORDNET = Path("/usr/share/wordnet")  # Debian's wordnet-base
 
 _MONTHS = (

@@ -16,6 +16,8 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import AttentionInterface
 
+from miv.backbones.pairs import Judge as ShippedJudge
+
 BATCH, CHUNK = 16, 60  # pairs per step; batches that are sorted by length together
 RATE, HEAD_RATE, WARM_UP, DECAY = 1e-4, 1e-3, 100, 0.4  # DECAY: last share of the steps, with a falling rate
 AVERAGE, AVERAGE_EVERY = 0.97, 10  # of the weights, for evaluation
@@ -31,7 +33,7 @@ class DevSet:
     targets: list[str]
     supported: list[bool]
 
-    def auroc(self, judge: Judge) -> float:
+    def auroc(self, judge: Judge | ShippedJudge) -> float:
         """AUROC of supports against the rest."""
         scores = judge.probabilities(self.queries, self.targets)[:, SUPPORTS]
         return float(roc_auc_score(self.supported, scores))
