@@ -13,8 +13,9 @@ from scipy.stats import norm, t
 
 from miv.errors import MIVError
 from miv.evaluation import classification_metrics, witness_scores
+from miv.evaluation.metrics import holm
 from miv.evaluation.witnesses import influence
-from miv.reproduction.comparison import Estimate, difference, estimate, holm
+from miv.reproduction.comparison import Estimate, difference, estimate
 from tests.reproduction.examples import answers_of, finish, job_of
 
 T = TypeVar("T")

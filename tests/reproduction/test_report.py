@@ -8,7 +8,7 @@ import pytest
 
 from miv.evaluation import Predictions
 from miv.reproduction.claims import judge_claims
-from miv.reproduction.comparison import CellEvidence, Estimate, compare, rankings
+from miv.reproduction.comparison import CellEvidence, Estimate, compare
 from miv.reproduction.grids import EXPERIMENTS, Cell, Published, Setup
 from miv.reproduction.jobs import Job
 from miv.reproduction.tables import build_section, conclude, markdown, write_plots
@@ -74,16 +74,7 @@ def test_two_standard_errors_of_the_difference(ours: Estimate, paper: Published,
     assert compare(ours, paper) == word
 
 
-def test_the_order_of_the_models(tmp_path: Path) -> None:
-    evidence = finished(tmp_path, plain({"baseline": (0.9, 0.5), "gabmil": (0.7, 0.5), "cap_vema": (0.8, 0.9)}))
-    order = rankings(EXPERIMENTS["qmnist"]["classification"], evidence)[0]
-    assert order.ours == (("baseline",), ("cap_vema",), ("gabmil",))
-    assert order.paper == (("cap_vema",), ("baseline",), ("gabmil",))
-    assert order.kendall == pytest.approx(1 / 3)  # two pairs agree, one does not
-
-
-def test_models_are_ranked_on_the_rounds_that_all_have(tmp_path: Path) -> None:
-    """The baseline has a bad first round, the only one that the others have."""
+def test_every_figure_is_of_the_rounds_that_its_row_has(tmp_path: Path) -> None:
     setups = {row.model: row.setup for row in EXPERIMENTS["qmnist"]["key_instance"].rows}
     for number, right in enumerate((0.6, 0.9, 0.9)):
         add(tmp_path, setups["baseline"], number, (right, 0.5))
@@ -91,8 +82,6 @@ def test_models_are_ranked_on_the_rounds_that_all_have(tmp_path: Path) -> None:
     add(tmp_path, setups["cap_vema"], 0, (0.65, 0.5))
     evidence = CellEvidence("qmnist", "cpu", (0, 1, 2), tmp_path)
     section = build_section(EXPERIMENTS["qmnist"]["classification"], evidence)
-    order = section.document["order"][0]
-    assert (order["rounds"], order["ours"]) == ((0,), (("gabmil",), ("cap_vema",), ("baseline",)))
     assert section.tables[0].rows[0][1:3] == ["3", "0.800 ± 0.100 (0.708) within 2 SE"]  # of all its rounds
     drawn = "".join(path.read_text() for path in write_plots(section, tmp_path / "plots"))
     assert "gabmil (1 round)" in drawn
@@ -199,7 +188,7 @@ def test_nothing_is_said_of_the_paper_by_a_twin(tmp_path: Path) -> None:
     section = build_section(EXPERIMENTS["qmnist"]["classification"], CellEvidence("qmnist", "smoke", (0,), tmp_path))
     assert "synthetic twin" in section.remarks[0]
     assert "twin" in section.tables[0].title
-    assert (section.document["claims"], section.document["order"]) == ([], [])
+    assert section.document["claims"] == []
     assert all(figure["paper"] is None and figure["verdict"] is None for figure in section.document["figures"])
 
 

@@ -135,31 +135,21 @@ def test_ctrl_c_tells_the_cells_to_save_and_stop(
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
-def test_a_cell_that_another_command_computes_is_waited_for(
-    places: JobFolders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job = job_of()
-    started = pretend(job, places, tmp_path, monkeypatch, baseline=f"import sys; sys.exit({cells.BUSY})")
-    thread = threading.Timer(0.5, finish, (job, ANSWERS, places.results))
-    thread.start()
-    said: list[str] = []
-    assert run_jobs([job], places, 1, said.append) == []
-    thread.join()
-    assert set(started.read_text().split()) == {"baseline"}
-    waiting = f"Waiting for {job}: another process is computing it and holds {job.lock(places.work)}."
-    assert said[2:] == [waiting, f"Done by another command: {job}."]
-
-
-def test_the_process_of_a_cell_leaves_one_that_is_done_or_under_way_alone(
+def test_the_process_of_a_cell_waits_for_one_under_way_and_leaves_one_that_is_done_alone(
     places: JobFolders, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = job_of(tier="smoke")
     document = json.loads(cells.command(job, places, 1)[-1])
     lock = job.lock(places.work)
     lock.parent.mkdir(parents=True)
-    with FileLock(lock):
-        assert cells.main(document) == cells.BUSY
-    finish(job, ANSWERS, places.results)
+    held = FileLock(lock, thread_local=False)
+    held.acquire()
+
+    def another_command() -> None:
+        finish(job, ANSWERS, places.results)
+        held.release()
+
+    threading.Timer(0.5, another_command).start()
     assert cells.main(document) == cells.DONE
     assert not job.work_folder(places.work).exists()
     other = Job(Cell("qmnist", Setup("baseline", "baseline", {"heads": 7}), 0), "smoke")

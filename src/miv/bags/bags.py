@@ -274,6 +274,8 @@ def as_bags(bags: object, mask: Tensor | None = None) -> Bags:
         return Bags.from_padded(bags, mask)
     if isinstance(bags, Bags):
         raise MIVError("Got a mask together with Bags, which need none. Omit the mask.")
+    if isinstance(bags, Tensor) and bags.is_nested:
+        raise MIVError("bags is a nested tensor. Expected Bags: create them with Bags.from_list(bags.unbind()).")
     if isinstance(bags, Tensor):
         remedy = (
             "A padded tensor (B, N, ...) needs its mask: pass it as the next argument, bool (B, N), true "

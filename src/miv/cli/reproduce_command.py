@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 @app.command("reproduce")
 def reproduce(
-    task: Annotated[str | None, typer.Argument(help="qmnist, signature, fever, fever-dev or claims.")] = None,
+    task: Annotated[
+        str | None,
+        typer.Argument(help="qmnist, signature, fever, fever-dev, claims, or a folder of your splits."),
+    ] = None,
     experiment: Annotated[
         str | None, typer.Argument(help="Experiment, such as classification.", show_default="all of the task")
     ] = None,
@@ -27,9 +30,16 @@ def reproduce(
     rounds: Annotated[str, typer.Option(help="Number of rounds, or a list, such as 0,2 or 2, (with a comma).")] = "3",
     models: Annotated[str | None, typer.Option(help="Only these models, such as baseline,cap_vema.")] = None,
     raw: Annotated[Path | None, typer.Option(help="Folder of raw files.", show_default="the task's default")] = None,
-    results: Annotated[Path, typer.Option(help="Folder of finished cells; created if missing.")] = Path("docs/results"),
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of finished cells; created if missing.", show_default="docs/results; of own splits, reproduced"
+        ),
+    ] = None,
     work: Annotated[Path | None, typer.Option(help="Folder for unfinished runs.", show_default="in the cache")] = None,
-    encoder: Annotated[str, typer.Option(help="Sentence encoder: minilm, a folder, or a name on the hub.")] = "minilm",
+    encoder: Annotated[
+        str, typer.Option(help="Of texts: minilm, a folder, or a name on the hub. Of your own images: a backbone.")
+    ] = "minilm",
     parallel: Annotated[int, typer.Option(min=1, help="Number of cells to run in parallel; they share cores.")] = 1,
     report_only: Annotated[bool, typer.Option("--report-only", help="Only report existing results.")] = False,
     out: Annotated[Path | None, typer.Option(help="Markdown file to write.", show_default="standard output")] = None,
@@ -43,9 +53,15 @@ def reproduce(
     Finished cells are kept. After Ctrl-C or a kill, the same command resumes where it stopped.
 
     Example: miv reproduce qmnist classification --tier cpu --raw data/qmnist --parallel 2
-    """
-    from miv.reproduction.jobs import Job, JobFolders, find_tier
 
+    Example: miv reproduce my-splits ablation --rounds 3
+    """
+    from miv.reproduction.grids import OF_PAPER
+    from miv.reproduction.jobs import OWN, Job, JobFolders, find_tier
+
+    is_own = task is not None and task not in OF_PAPER and Path(task).is_dir()
+    tier = OWN if is_own else tier
+    results = results or Path("reproduced" if is_own else "docs/results")
     budget, numbers = find_tier(tier), parse_rounds(rounds)
     if out is not None and not list_all:
         refuse_existing(out, overwrite=overwrite)

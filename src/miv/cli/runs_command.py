@@ -35,10 +35,11 @@ def list_runs(
 def compare(
     runs: Annotated[list[Path], Argument(help="Run folders.")], split: SplitOption = "test", json: JsonOption = False
 ) -> None:
-    """Compare runs: their metrics, and the settings that differ."""
-    from miv.evaluation.runs import compare_runs
+    """Compare runs: metrics with intervals, paired tests against the first run, and the settings that differ."""
+    from miv.evaluation.run_comparison import compare_runs, comparison_text
 
-    _show(compare_runs(runs, split), json)
+    rows = compare_runs(runs, split)
+    print_json(rows) if json else print(comparison_text(rows))
 
 
 def _show(rows: list[dict[str, Any]], json: bool) -> None:

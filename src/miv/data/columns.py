@@ -58,7 +58,7 @@ def add_strings(digest: Any, strings: NDArray[Any]) -> None:
 def check_length(name: str, value: NDArray[Any], length: int | None) -> None:
     """Check the length of an array."""
     if length is not None and len(value) != length:
-        raise MIVError(f"{name} has {len(value)} entries. Expected {length}.")
+        raise MIVError(f"{name} has {len(value)} {'entry' if len(value) == 1 else 'entries'}. Expected {length}.")
 
 
 def check_range(name: str, indices: NDArray[np.int64], size: int, of: str) -> None:

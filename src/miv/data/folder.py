@@ -163,9 +163,9 @@ def save_splits(
     sets: dict[str, ExemplarSet],
     folder: Path | str,
     *,
-    builder: str,
-    options: dict[str, Any],
-    seed: int | None,
+    builder: str = "save_splits",
+    options: dict[str, Any] | None = None,
+    seed: int | None = None,
     overwrite: bool = False,
 ) -> None:
     """Write ``folder/<split>/`` for some of ``train``, ``validation`` and ``test``, together; see ``save_set``."""
@@ -179,7 +179,9 @@ def save_splits(
     with whole_folder(folder) as temporary:
         for split, exemplars in sets.items():
             (temporary / split).mkdir()
-            write_set(exemplars, temporary / split, builder=builder, options=options, seed=seed, splits=list(sets))
+            write_set(
+                exemplars, temporary / split, builder=builder, options=options or {}, seed=seed, splits=list(sets)
+            )
 
 
 def load_splits(folder: Path | str, *, verify: bool = False) -> dict[str, ExemplarSet]:

@@ -373,15 +373,3 @@ def _check_split(rows: list[Summary], split: str) -> list[Summary]:
     if splits and split not in splits:
         raise unknown_name("split", split, splits)
     return rows
-
-
-def compare_runs(paths: list[Path], split: str) -> list[Summary]:
-    """Rows with the metrics and with the settings that differ."""
-    for path in paths:
-        if not RunFolder(path).exists():
-            problem = "it has no run.json" if path.is_dir() else "there is no such folder"
-            raise MIVError(f"{path} is not a run: {problem}. `miv runs list` shows the existing runs.")
-    configs = [RunFolder(path).read_config() for path in paths]
-    differing = [name for name in configs[0] if any(config.get(name) != configs[0][name] for config in configs)]
-    rows = zip(summarise_runs(paths, split), configs, strict=True)
-    return [row | {name: config.get(name) for name in differing if name not in row} for row, config in rows]

@@ -1,6 +1,7 @@
 """The public gallery: create, open, add, remove, replace, search."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from miv.verifier.verdict import WitnessMethod
 from miv.verifier.verifying import query_features
 
 VERIFIER = "verifier"
+_MOST_TO_SUGGEST = 20_000  # bags; comparing a name with more takes seconds
 
 
 class Gallery:
@@ -241,8 +243,10 @@ class Gallery:
     def _number(self, name: str) -> int:
         number_of = self._store.refresh().number_of
         if check_bag_name(name) not in number_of:
-            few = len(number_of) < 50
-            raise unknown_name("bag", name, number_of) if few else MIVError(f"There is no bag {name!r}.")
+            if len(number_of) < 50:
+                raise unknown_name("bag", name, number_of)
+            near = get_close_matches(name, number_of, n=1) if len(number_of) < _MOST_TO_SUGGEST else []
+            raise MIVError(f"There is no bag {name!r}.{f' Did you mean {near[0]!r}?' if near else ''}")
         return number_of[name]
 
     def _write(self, bags: Iterable[GivenBag], resize: Fit | None, progress: Progress | None, *, replace: bool) -> int:

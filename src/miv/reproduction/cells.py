@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 import miv
 from miv.data import InstancePool
@@ -21,7 +21,7 @@ from miv.evaluation.runs import RunFolder
 from miv.evaluation.witnesses import RANKED_METRICS, influence
 from miv.files.arrays import Floats
 from miv.reproduction.grids import WITNESSES, Cell, are_compared, find_setup
-from miv.reproduction.jobs import Job, JobFolders, raw_folder
+from miv.reproduction.jobs import OWN, Job, JobFolders, raw_folder, sets_of_round
 from miv.reproduction.results import FORMAT, VERSION, find_result, write_result
 from miv.runtime import (
     CTRL_C,
@@ -38,15 +38,18 @@ from miv.training.new_verifier import EarlierVerifier, create_verifier
 from miv.training.run import Machine, set_threads, train
 from miv.verifier.network import Verifier
 
-DONE, FAILED, BUSY = 0, 1, 75  # exit codes, besides CTRL_C and TERMINATED
+DONE, FAILED = 0, 1  # exit codes, besides CTRL_C and TERMINATED
 Influences = dict[str, Floats]  # of each exemplar, by metric
 
 
 def compute(job: Job, places: JobFolders, progress: Progress) -> dict[str, Any]:
     """Train or resume the cell, and return the document of the finished cell."""
     task, options = job.tier.data(job.cell)
-    raw = raw_folder(job, places.raw)
-    sets = build_once(task, {**options, **({} if raw is None else {"raw": raw})}, places.cache / "sets", progress)
+    if task == OWN:
+        sets = sets_of_round(job.cell)
+    else:
+        raw = raw_folder(job, places.raw)
+        sets = build_once(task, {**options, **({} if raw is None else {"raw": raw})}, places.cache / "sets", progress)
     run = RunFolder(job.work_folder(places.work))
     if not run.is_done():
         machine, name = Machine(places.cache / "features", accelerator="auto"), job.tier.backbone_of(job.cell.task)
@@ -153,22 +156,19 @@ def source_commit(package: Path = Path(miv.__file__).parent) -> dict[str, str | 
 
 
 def main(document: dict[str, Any]) -> int:
-    """Compute the job unless it is done or another process is computing it."""
+    """Compute the job unless it is done; if another process is computing it, wait."""
     job = Job.of(document["job"])
     places = JobFolders(**{name: path and Path(path) for name, path in document["places"].items()})
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes background processes ignore it
     lock = job.lock(places.work)
     lock.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with raising_on_terminate(), FileLock(lock, timeout=0):
+        with raising_on_terminate(), FileLock(lock):
             if find_result(job, places.results) is None:
                 keep_memory()
                 set_threads(document["threads"], 1)
                 write_result(job, places.results, compute(job, places, RichProgress()))
             return DONE
-    except Timeout:
-        print(f"Another process is computing {job}.", file=sys.stderr)
-        return BUSY
     except StoppedByUser as stopped:
         print(stopped, file=sys.stderr)
         return stopped.exit_code

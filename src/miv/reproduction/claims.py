@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from miv.evaluation.evaluation import TITLES
-from miv.reproduction.comparison import CellEvidence, Estimate, difference, holm
-from miv.reproduction.grids import BENCHMARKS, CAP, EXPERIMENTS, FOUR, Setup
+from miv.evaluation.metrics import holm
+from miv.reproduction.comparison import CellEvidence, Estimate, difference
+from miv.reproduction.grids import BENCHMARKS, CAP, FOUR, Setup, experiments_of
 
 REPRODUCED, DIFFERS, INCONCLUSIVE, NOT_RUN = "reproduced", "differs", "inconclusive", "not run"
 LEVEL = 0.05
@@ -79,7 +80,7 @@ _TESTS: dict[str, tuple[Callable[[Estimate], float], Callable[[Estimate], float]
 
 def claims_of(task: str) -> Iterator[Claim]:
     """The paper's claims that a task can test."""
-    tables = EXPERIMENTS[task]
+    tables = experiments_of(task)
     setups = {row.model: row.setup for row in tables["classification"].rows}
     cap = [model for model in CAP if model in setups]
 

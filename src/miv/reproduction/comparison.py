@@ -1,19 +1,18 @@
 """Our figures with their errors beside the paper's, paired differences between models, and the order of the models."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from statistics import fmean
 
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
-from scipy.stats import kendalltau
 
 from miv.backbones.hf_files import MINILM
 from miv.errors import MIVError
-from miv.reproduction.grids import FOUR, ROUNDING, STANDS_IN, Cell, Experiment, Published, Row, Setup, published
+from miv.evaluation.metrics import holm
+from miv.reproduction.grids import OF_PAPER, ROUNDING, STANDS_IN, Cell, Experiment, Published, Row, Setup, published
 from miv.reproduction.jobs import Job, Tier, find_tier
 from miv.reproduction.results import Result, find_result
 
@@ -117,21 +116,6 @@ def _over_rounds(values: Sequence[float], errors: Sequence[float | None], result
     return Estimate(float(np.mean(values)), len(values), over_exemplars, spread)
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's correction: the chance that any of the comparisons is called real by accident stays below the level.
-
-    >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
-    [0.03, 0.06, 0.06]
-    """
-    order = sorted(range(len(p_values)), key=lambda place: (math.isnan(p_values[place]), p_values[place]))
-    corrected, least = [math.nan] * len(p_values), 0.0
-    count = sum(not math.isnan(p) for p in p_values)
-    for place, number in enumerate(order[:count]):
-        least = max(least, min(1.0, (count - place) * p_values[number]))
-        corrected[number] = least
-    return corrected
-
-
 @dataclass(frozen=True)
 class CellEvidence:
     """The finished cells of a task in a tier, read on demand."""
@@ -172,7 +156,7 @@ class CellEvidence:
     @property
     def may_compare_figures(self) -> bool:
         """Whether the figures themselves can be compared with the paper's, not only the order of the models."""
-        return self.may_judge and self.task not in STANDS_IN
+        return self.may_judge and self.task in OF_PAPER and self.task not in STANDS_IN
 
 
 @dataclass(frozen=True)
@@ -229,48 +213,3 @@ def paired_tests(experiment: Experiment, evidence: CellEvidence) -> list[PairedT
         corrected = holm([gap.p for _, _, gap in gaps])
         tests += [PairedTest(row, other, metric, gap, p) for (row, other, gap), p in zip(gaps, corrected, strict=True)]
     return tests
-
-
-Order = tuple[tuple[str, ...], ...]  # best first, equals together
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """The order of the models by a metric, best first, ours and the paper's, among the models that both have."""
-
-    metric: str
-    rounds: tuple[int, ...]  # that all our models have; our figures are means over these
-    ours: Order
-    paper: Order  # models printed with the same figure are equal
-    kendall: float  # rank correlation: 1 for the same order, -1 for the opposite; NaN with fewer than three models
-
-
-def rankings(experiment: Experiment, evidence: CellEvidence) -> list[Ranking]:
-    """The orders by AUROC and accuracy, or by i-AUROC and i-AP, if the rows are models."""
-    if experiment.name not in ("classification", "key_instance") or not evidence.may_judge:
-        return []
-    ranked = [_ranking(experiment, evidence, metric) for metric in experiment.metrics if metric in FOUR]
-    return [ranking for ranking in ranked if ranking is not None]
-
-
-def _ranking(experiment: Experiment, evidence: CellEvidence, metric: str) -> Ranking | None:
-    """Rank the models that both have; ``None`` if fewer than two share a round."""
-    paper = {
-        row.model: figure.mean
-        for row in experiment.rows
-        if evidence.of(row.setup) and (figure := published(experiment, row, metric))
-    }
-    rows = [row for row in experiment.rows if row.model in paper]
-    rounds = evidence.common_rounds(rows)
-    if len(rows) < 2 or not rounds:
-        return None
-    ours = {row.model: fmean(r.metrics[metric] for r in evidence.of(row.setup, rounds)) for row in rows}
-    enough = len(rows) > 2 and len(set(ours.values())) > 1 and len(set(paper.values())) > 1
-    tau = float(kendalltau(list(ours.values()), list(paper.values())).statistic) if enough else math.nan
-    return Ranking(metric, rounds, order(ours), order(paper), tau)
-
-
-def order(figures: Mapping[str, float]) -> Order:
-    """Names by their figures, best first, with ties together."""
-    values = sorted(set(figures.values()), reverse=True)
-    return tuple(tuple(name for name, figure in figures.items() if figure == value) for value in values)

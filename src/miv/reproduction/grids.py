@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from miv.errors import MIVError, unknown_name
@@ -143,15 +144,20 @@ _DATA = {
 }
 
 
+OF_PAPER = tuple(_DATA)
+"""The tasks with experiments in the package; any other is the folder of your own splits."""
+
+
 def _setup(task: str, pooling: str, suffix: str = "", options: Mapping[str, Any] | None = None) -> Setup:
     name = f"{pooling}-{suffix}" if options else pooling  # without options it is the plain model, whatever it is called
     return Setup(name, pooling, dict(options or {}), _TASK_OPTIONS.get(task, {}))
 
 
 def _experiments(task: str) -> Iterable[Experiment]:
-    data = _DATA[task]
-    table, witness_table, ablation, headed, layernorm = _SOURCES[task]
-    plain = {model: Row(model, "", _setup(task, model)) for model in (*_MODELS[task], UNTRAINED)}
+    data = _DATA.get(task, Path(task).name)
+    sources = _SOURCES.get(task) or tuple(f"as {place}" for place in _SOURCES["qmnist"])
+    table, witness_table, ablation, headed, layernorm = sources
+    plain = {model: Row(model, "", _setup(task, model)) for model in (*_MODELS.get(task, MODELS), UNTRAINED)}
     untrained = plain[UNTRAINED]
     yield Experiment(task, "classification", f"{data}: classification", table, CLASSIFICATION, tuple(plain.values()))
     with_attention = tuple(row for model, row in plain.items() if model not in ("msa", "mi_net", "bi_lstm"))
@@ -193,11 +199,18 @@ EXPERIMENTS: dict[str, dict[str, Experiment]] = {
 }
 
 
+@cache
+def experiments_of(task: str) -> dict[str, Experiment]:
+    """The experiments of a task by name, or of the splits in a folder."""
+    if task not in EXPERIMENTS and not Path(task).is_dir():
+        error = unknown_name("task with experiments", task, EXPERIMENTS)
+        raise MIVError(f"{error} For a set of your own, give the folder of its splits.")
+    return EXPERIMENTS.get(task) or {experiment.name: experiment for experiment in _experiments(task)}
+
+
 def find_experiments(task: str, name: str | None = None) -> list[Experiment]:
     """The experiments of a task, or only the named one."""
-    if task not in EXPERIMENTS:
-        raise unknown_name("task with experiments", task, EXPERIMENTS)
-    known = EXPERIMENTS[task]
+    known, name = experiments_of(task), "key_instance" if name == "witnesses" else name
     if name is not None and name not in known:
         raise unknown_name(f"experiment of {task}", name, known)
     return [experiment for experiment in known.values() if name in (None, experiment.name)]
@@ -207,7 +220,7 @@ def find_experiments(task: str, name: str | None = None) -> list[Experiment]:
 def _compared(task: str) -> frozenset[frozenset[str]]:
     """The pairs of setups of a task that a table or a claim compares."""
     pairs = set()
-    for experiment in EXPERIMENTS[task].values():
+    for experiment in experiments_of(task).values():
         references = ((row, experiment.reference_of(row)) for row in experiment.rows)
         pairs |= {frozenset((row.setup.name, other.setup.name)) for row, other in references if other is not None}
     pairs |= {frozenset((model, other)) for model in CAP for other in (*BENCHMARKS, UNTRAINED)}
@@ -222,13 +235,13 @@ def are_compared(task: str, setup: str, other: str) -> bool:
     """
     if frozenset((setup, other)) in _compared(task):
         return True
-    known = {row.setup.name for experiment in EXPERIMENTS[task].values() for row in experiment.rows}
+    known = {row.setup.name for experiment in experiments_of(task).values() for row in experiment.rows}
     return setup != other and "baseline" in (setup, other) and not {setup, other} <= known
 
 
 def find_setup(task: str, name: str) -> Setup:
     """The setup of that name in the tables of a task, or a pooling of that name with its default options."""
-    rows = [row for experiment in EXPERIMENTS[task].values() for row in experiment.rows]
+    rows = [row for experiment in experiments_of(task).values() for row in experiment.rows]
     setups = {row.setup.name: row.setup for row in rows}
     return setups.get(name) or Setup(name, name, task_options=_TASK_OPTIONS.get(task, {}))
 

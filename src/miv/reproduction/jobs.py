@@ -7,14 +7,18 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from miv.backbones import create_backbone
 from miv.backbones.hf_files import MINILM
+from miv.data import ExemplarSet, load_splits
+from miv.data.splits import SPLITS
 from miv.errors import MIVError, unknown_name
+from miv.evaluation.baselines import candidates_for
 from miv.poolings import POOLINGS
-from miv.reproduction.grids import STANDS_IN, Cell, Setup
+from miv.reproduction.grids import OF_PAPER, STANDS_IN, Cell, Setup
 from miv.tasks import task_options
 from miv.training.auto import CONTRAST_START, ONE_CYCLE, preset
 from miv.training.config import TrainingConfig
@@ -96,6 +100,17 @@ TWINS: dict[str, tuple[str, dict[str, Any]]] = {
     "fever-dev": _CLAIMS_TWIN,
     "claims": _CLAIMS_TWIN,
 }
+# A set of your own: the poolings alone, on frozen features, from the paper's start. OWN is its tier.
+OWN, _ENOUGH = "own", 10_000
+_OWN: dict[str, Any] = {
+    "full_stage": False,
+    "batch_size": 64,
+    "grouping": 1,
+    "learning_rates": ((0, 1e-3),),
+    "frozen_learning_rates": (),
+    "max_epochs": 30,
+    "patience": 10,
+}
 SMOKE: dict[str, Any] = {"max_epochs": 1, "frozen_max_epochs": 1, "batch_size": 64, "bucket": 32}
 
 
@@ -109,7 +124,7 @@ class Tier:
     is_fine_tuned: bool = False  # also trains the last layers of an encoder of texts
 
     def takes(self, task: str) -> bool:
-        return task in self._tasks
+        return task in self._tasks if self.name != OWN else task not in OF_PAPER
 
     @property
     def _tasks(self) -> tuple[str, ...]:
@@ -122,7 +137,11 @@ class Tier:
     def settings(self, cell: Cell, encoder: str = MINILM) -> TrainingConfig:
         """The training settings; ``encoder`` is the text encoder, unless the tier sets one."""
         pooling = cell.setup.pooling
-        if self.name == "paper":
+        if self.name == OWN:
+            settings = ONE_CYCLE.changed(
+                {"pooling": pooling} | _OWN | _representation(sets_of_round(cell)["train"], encoder)
+            )
+        elif self.name == "paper":
             settings = preset(STANDS_IN.get(cell.task, cell.task), pooling)
         else:
             self.check(cell.task)
@@ -141,6 +160,9 @@ class Tier:
 
     def data(self, cell: Cell) -> tuple[str, dict[str, Any]]:
         """The task that builds the data, and its options without the folder of the raw files."""
+        if self.name == OWN:  # known by its content, wherever it is
+            splits = {split: one.fingerprint for split, one in sets_of_round(cell).items()}
+            return OWN, {"round": cell.round, "splits": splits}
         if self.is_twin:
             twin, options = TWINS[cell.task]
             return twin, {**options, "round": cell.round}
@@ -176,6 +198,8 @@ _REMARKS: dict[tuple[str, str], str] = {
     ("", "fever-dev"): "Only the claims of FEVER's development set, with distractors near the claim by TF-IDF; rounds "
     "differ only in their weights. Compare only the order of the models with the paper. The labels leak: a logistic "
     "regression on the words of the claim, without evidence, has an AUROC of 0.784 on test.",
+    ("own", ""): "Your own set, with frozen features; below 10,000 train exemplars, models start as a cosine. Rounds "
+    "differ in the weights alone, unless the folder has round-0, round-1 and so on, each with its own splits.",
     ("", "claims"): "Fool Me Twice stands in for FEVER, with other and far fewer claims. Compare only the order of the "
     "models with the paper.",
 }
@@ -187,7 +211,37 @@ TIERS = {
     "frozen": Tier("frozen", is_frozen=True),
     "finetuned": Tier("finetuned", is_fine_tuned=True),
     "smoke": Tier("smoke", is_twin=True),
+    OWN: Tier(OWN),
 }
+
+
+def sets_of_round(cell: Cell) -> dict[str, ExemplarSet]:
+    """The splits of a round of your own set: of its subfolder ``round-0``, ``round-1``… if there is one."""
+    folder = Path(cell.task) / f"round-{cell.round}"
+    return _splits_of(folder if folder.is_dir() else Path(cell.task))
+
+
+@cache
+def _splits_of(folder: Path) -> dict[str, ExemplarSet]:
+    sets = load_splits(folder)
+    if missing := [split for split in SPLITS if split not in sets]:
+        raise MIVError(f"{folder} has no {', '.join(missing)}. An experiment needs train, validation and test.")
+    return sets
+
+
+@cache
+def _representation(train: ExemplarSet, backbone: str | None) -> dict[str, Any]:
+    """The backbone of your own set, by default one that needs no training, and 4 heads or what divides its channels."""
+    if train.pool.kind == "text":
+        backbone = f"hf:{backbone or MINILM}"
+    elif backbone in (None, MINILM):
+        backbone = next(iter(candidates_for(train)))
+    features = train.pool.kind == "features"
+    channels = train.pool.values.shape[1] if features else create_backbone(backbone).channels
+    heads = next(count for count in (4, 3, 2, 1) if channels % count == 0)
+    own = {"backbone": "features" if features else backbone, "heads": heads}
+    # Few exemplars do not unlearn the random signs of the paper's start.
+    return own if len(train) >= _ENOUGH else own | {"start": "similar", "recipes": ("nearest",)}
 
 
 def find_tier(name: str) -> Tier:
@@ -212,7 +266,8 @@ class JobFolders:
 
 def default_options(task: str) -> dict[str, Any]:
     """The defaults of the options that determine what a task builds, without the folder of raw files."""
-    return {option.name: option.default for option in task_options(task) if option.name not in ("raw", "download")}
+    options = [] if task == OWN else task_options(task)
+    return {option.name: option.default for option in options if option.name not in ("raw", "download")}
 
 
 @dataclass(frozen=True)
@@ -227,6 +282,11 @@ class Job:
     def tier(self) -> Tier:
         return find_tier(self.tier_name)
 
+    @property
+    def task_name(self) -> str:
+        """The task, or the name of the folder of your own set."""
+        return self.cell.task if self.tier_name != OWN else Path(self.cell.task).resolve().name
+
     @cached_property
     def settings(self) -> TrainingConfig:
         """The settings, with the encoder's short name, so that they are the same on every machine."""
@@ -237,7 +297,7 @@ class Job:
         """All settings and options with their values, defaults included, as JSON values."""
         task, options = self.tier.data(self.cell)
         description = {
-            "task": self.cell.task,
+            "task": self.task_name,
             "name": self.cell.setup.name,
             "round": self.cell.round,
             "tier": self.tier_name,
@@ -254,7 +314,7 @@ class Job:
 
     def result_file(self, results: Path) -> Path:
         """The file with the finished cells of this tier and task."""
-        return results / self.tier_name / f"{self.cell.task}.jsonl"
+        return results / self.tier_name / f"{self.task_name}.jsonl"
 
     @property
     def result_name(self) -> str:
@@ -264,7 +324,7 @@ class Job:
     def work_folder(self, work: Path) -> Path:
         """Folder of the training run; other settings have another folder."""
         folder = f"{self.cell.setup.name}-{self.digest[:8]}"
-        return work / self.tier_name / self.cell.task / folder / f"round-{self.cell.round}"
+        return work / self.tier_name / self.task_name / folder / f"round-{self.cell.round}"
 
     def log(self, work: Path) -> Path:
         return self.work_folder(work).with_suffix(".log")
@@ -286,6 +346,8 @@ class Job:
 
 def raw_folder(job: Job, chosen: Path | None) -> Path | None:
     """The folder of the raw files of a job; ``None`` if it needs none."""
+    if job.tier_name == OWN:
+        return None
     options = {option.name: option.default for option in task_options(job.tier.data(job.cell)[0])}
     return (chosen or Path(options["raw"])) if "raw" in options else None
 
@@ -295,8 +357,10 @@ def check_raw(missing: Sequence[Job], chosen: Path | None) -> None:
     if not missing:
         return
     task, raw = missing[0].tier.data(missing[0].cell)[0], raw_folder(missing[0], chosen)
+    if raw is None:
+        return
     downloads = any(option.name == "download" for option in task_options(task))
-    if raw is None or raw.is_dir() or (downloads and chosen is not None):
+    if raw.is_dir() or (downloads and chosen is not None):
         return
     raise MIVError(
         f"{len(missing)} cells are missing, and there is no folder {raw} with the raw files of {task}. Pass it with "

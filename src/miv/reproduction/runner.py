@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from miv.errors import MIVError, StoppedByUser
-from miv.reproduction.cells import BUSY, DONE, command
+from miv.reproduction.cells import DONE, command
 from miv.reproduction.jobs import Job, JobFolders
 from miv.reproduction.results import Result, find_result
 from miv.runtime import CTRL_C, TERMINATED, Terminated, raising_on_terminate, threads_of_each
@@ -53,29 +53,19 @@ def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -
     threads = threads_of_each(parallel)
     running: dict[Job, _Running] = {}
     failures: list[Failure] = []
-    busy: set[Job] = set()  # computed by other processes when last looked at
     try:
         while waiting or running:
             while waiting and len(running) < parallel:
                 job = waiting.pop(0)
-                if job in busy and find_result(job, places.results) is not None:
-                    say(f"Done by another command: {job}.")
-                    continue
                 running[job] = _Running(_start(job, places, threads), time.monotonic())
-                if job not in busy:
-                    say(f"Started {job}; log: {job.log(places.work)}.")
+                say(f"Started {job}; log: {job.log(places.work)}.")
             time.sleep(_LOOK_SECONDS)
             codes = {job: run.process.poll() for job, run in running.items()}
             for job, code in codes.items():
                 if code is None:
                     continue
                 took = time.monotonic() - running.pop(job).began
-                if code == BUSY:
-                    if job not in busy:
-                        say(f"Waiting for {job}: another process is computing it and holds {job.lock(places.work)}.")
-                    busy.add(job)
-                    waiting.append(job)  # the start of its process takes seconds, so this is no busy loop
-                elif code == DONE:
+                if code == DONE:
                     say(f"{_outcome(job, places.results, took)}; {len(waiting) + len(running)} to go.")
                 elif code in (CTRL_C, -signal.SIGINT):
                     raise KeyboardInterrupt

@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -18,10 +18,8 @@ from miv.reproduction.comparison import (
     Comparison,
     Estimate,
     PairedTest,
-    Ranking,
     compare_figures,
     paired_tests,
-    rankings,
 )
 from miv.reproduction.grids import FOUR, SIZES, STANDS_IN, WITNESSES, Experiment, Row, published_digit, published_step
 from miv.reproduction.results import Result
@@ -79,7 +77,7 @@ class Section:
 def build_section(experiment: Experiment, evidence: CellEvidence) -> Section:
     """The report of an experiment from its finished cells."""
     figures, tests = compare_figures(experiment, evidence), paired_tests(experiment, evidence)
-    orders, claims = rankings(experiment, evidence), judge_claims(experiment.name, evidence)
+    claims = judge_claims(experiment.name, evidence)
     alike = _score_alike(experiment, evidence)
     if experiment.name == "size_study":
         tables = _size_tables(figures)
@@ -94,7 +92,6 @@ def build_section(experiment: Experiment, evidence: CellEvidence) -> Section:
         chance: dict[str, float] = next((test["chance"] for test in tests_of if test["chance"]), {})
         note = f"A random order gives i-AP {chance['i_ap']:.3f} and i-top1 {chance['i_top1']:.3f}." if chance else ""
         tables.append(replace(figure_table(scored, evidence, alike), title="Witnesses ranked alike", note=note))
-    tables += [_order_table(orders)] if orders else []
     tables += [claim_table({"": claims})] if claims else []
     remarks = evidence.tier.remarks(experiment.task) + _remarks(experiment, evidence)
     document = {
@@ -107,7 +104,6 @@ def build_section(experiment: Experiment, evidence: CellEvidence) -> Section:
         "figures": [_figure_document(figure) for figure in figures],
         "paired_tests": [_paired_document(test) for test in tests],
         "scored_alike": [_figure_document(figure) for figure in alike],
-        "order": [_finite(asdict(ranking)) for ranking in orders],
         "claims": [claim.document() for claim in claims],
     }
     title = f"{experiment.title} ({experiment.source}), tier {evidence.tier_name}"
@@ -249,15 +245,6 @@ def _digit_table(results: Sequence[Result], *, with_paper: bool) -> list[Table]:
     return [Table(title, ["digit", *(kind.upper() for kind in KINDS), "accuracy"], rows)] if rows else []
 
 
-def _order_table(orders: Sequence[Ranking]) -> Table:
-    rows = []
-    for ranking in orders:
-        texts = [" > ".join(" = ".join(equals) for equals in order) for order in (ranking.ours, ranking.paper)]
-        tau = f"{ranking.kendall:.2f}" if math.isfinite(ranking.kendall) else NOTHING
-        rows.append([TITLES[ranking.metric], *texts, tau])
-    return Table("Order of the models", ["metric", "ours", "the paper's", "Kendall's tau"], rows)
-
-
 def _remarks(experiment: Experiment, evidence: CellEvidence) -> list[str]:
     setups = {row.setup.name: row.setup for row in experiment.rows}
     done, wanted = sum(len(evidence.of(setup)) for setup in setups.values()), len(evidence.rounds) * len(setups)
@@ -321,7 +308,7 @@ def markdown(sections: Sequence[Section], plots: Mapping[str, Sequence[Path]], f
 
 def plot_files(tier: str, task: str, experiment: str) -> list[str]:
     """The names of the files that ``write_plots`` writes for an experiment."""
-    return [f"{tier}-{task}-{experiment}-figures.{suffix}" for suffix in ("png", "svg")]
+    return [f"{tier}-{Path(task).name}-{experiment}-figures.{suffix}" for suffix in ("png", "svg")]
 
 
 def write_plots(section: Section, folder: Path) -> list[Path]:
@@ -329,7 +316,7 @@ def write_plots(section: Section, folder: Path) -> list[Path]:
     experiment, evidence = section.experiment, section.evidence
     if experiment is None or evidence is None or not any(figure.ours for figure in section.figures):
         return []
-    path = folder / f"{evidence.tier_name}-{experiment.task}-{experiment.name}-figures"
+    path = folder / plot_files(evidence.tier_name, experiment.task, experiment.name)[0].removesuffix(".png")
     whose = "synthetic twin" if evidence.tier.is_twin else "ours"
     with picture(path, panels=len(experiment.metrics), size=(4.6, 1.2 + 0.36 * len(experiment.rows))) as axes:
         for panel, metric in zip(axes, experiment.metrics, strict=True):

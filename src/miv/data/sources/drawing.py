@@ -140,7 +140,8 @@ class Drawing:
         largest_bag = self.bag_range[1]
         if others < largest_bag:
             raise MIVError(
-                f"The split {split} has {classes.count} classes with {len(classes.flat)} instances; outside "
+                f"The split {split} has {classes.count} class{'es' * (classes.count != 1)} with {len(classes.flat)} "
+                "instances; outside "
                 f"its largest class there are {others}, too few for a bag of {largest_bag}. Lower --bag-max, "
                 "add instances, or give this split a larger share of the classes."
             )

@@ -113,7 +113,11 @@ def _instance_files(folder: Path) -> list[Path]:
         )
     if len(files) < len(entries):
         other = next(entry for entry in entries if entry not in files)
-        warn(f"{folder}: ignored {len(entries) - len(files)} entries that are not instances, such as {other.name}.")
+        ignored = len(entries) - len(files)
+        what = f"ignored {other.name}, which is no instance"
+        if ignored > 1:
+            what = f"ignored {ignored} entries that are not instances, such as {other.name}"
+        warn(f"{folder}: {what}.")
     return files
 
 
