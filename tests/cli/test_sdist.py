@@ -20,7 +20,9 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sdist")
     source = copy_of_source(folder)
     run(sys.executable, "-c", BUILD, cwd=source)
-    with tarfile.open(source / f"miv-{miv.__version__}.tar.gz") as archive:
+    file = source / f"miv-{miv.__version__}.tar.gz"
+    assert file.stat().st_size <= 8_000_000
+    with tarfile.open(file) as archive:
         archive.extractall(folder, filter="data")
     return folder / f"miv-{miv.__version__}"
 

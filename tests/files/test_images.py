@@ -34,6 +34,19 @@ def png(width: int, height: int, raw: bytes, interlaced: int = 0) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + data + chunk(b"IEND", b"")
 
 
+def test_heic_is_read_or_the_library_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "photo.HEIC"
+    path.write_bytes(b"\0\0\0\x18ftypheic")
+    try:
+        import pillow_heif
+    except ImportError:
+        with pytest.raises(MIVError, match=r"photo\.HEIC: HEIC images need pillow-heif"):
+            read_image(path)
+        return
+    pillow_heif.from_pillow(Image.new("L", (64, 48), 255)).save(path)
+    assert read_image(path).shape == (48, 64)
+
+
 def test_grey_pixels_come_back_as_they_were_saved(tmp_path: Path) -> None:
     pixels = [[0, 10, 20], [30, 40, 255]]
     image = read_image(saved(tmp_path / "a.png", pixels))

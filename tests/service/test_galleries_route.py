@@ -114,6 +114,12 @@ def test_answers_on_a_full_disk_are_true_and_removing_frees_it(model: str, small
             assert put(client, "full", f"new {number}", vectors(100, 300 + number)).status_code == 200
 
 
+def test_an_unknown_field_is_named(client: TestClient) -> None:
+    create(client, "fields")
+    refused = search(client, "fields", vectors(1, 1)[0], prefilter=True)
+    assert (refused.status_code, "prefilter: Extra inputs are not permitted" in message(refused)) == (422, True)
+
+
 def test_a_name_with_a_line_break_is_refused(client: TestClient) -> None:
     create(client, "lines")
     for name in ("a%0Ab", "a%0A", "%7Fa"):

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -89,8 +90,9 @@ def _bytes_of_rows(width: int, height: int, bits: int, colour: int, interlaced: 
 MAX_PIXELS = 50_000_000
 """Maximum number of pixels of an image (7,000 × 7,000), checked in the header."""
 
-IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"})
-"""Suffixes of image files, in lower case."""
+_HEIC = frozenset({".heic", ".heif"})  # photographs of telephones
+IMAGE_SUFFIXES = _HEIC | {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
+"""Suffixes of image files, in lower case; those of HEIC are read if pillow-heif is installed."""
 
 Fit = Literal["stretch", "crop", "pad"]
 
@@ -155,7 +157,7 @@ def _opened(path: Path) -> Iterator[Image.Image]:
         with path.open("rb") as file, warnings.catch_warnings():
             # Our limit is below Pillow's warning level; odd metadata does not matter, and odd pixels raise.
             warnings.simplefilter("ignore")
-            with Image.open(file, formats=_FORMATS) as image:
+            with Image.open(file, formats=_formats(path)) as image:
                 width, height = image.size
                 if width * height > MAX_PIXELS:
                     raise _too_large(path, f"{width:,} × {height:,} pixels")
@@ -172,6 +174,18 @@ def _opened(path: Path) -> Iterator[Image.Image]:
         raise MIVError(f"{path}: not enough memory to read this image. Make it smaller.") from error
     except Exception as error:  # Pillow's decoders raise many types on damaged files
         raise MIVError(f"{path}: the image is truncated or damaged ({error}). Replace or remove it.") from error
+
+
+def _formats(path: Path) -> tuple[str, ...]:
+    """The formats that a file may have."""
+    if path.suffix.lower() not in _HEIC:
+        return _FORMATS
+    try:
+        import_module("pillow_heif").register_heif_opener()
+    except ImportError as error:
+        remedy = "pip install pillow-heif, or save the image as JPEG or PNG"
+        raise MIVError(f"{path}: HEIC images need pillow-heif. Run {remedy}.") from error
+    return (*_FORMATS, "HEIF")
 
 
 def _too_large(path: Path, what: str) -> MIVError:

@@ -147,7 +147,6 @@ class SearchRequest(StrictBody):
     query: Query
     top: int = Field(10, strict=True, ge=1, le=1000, description="Number of bags to return.")
     witnesses: Witnesses = None
-    prefilter: bool = Field(False, strict=True, description="No effect: every search compares all bags.")
     resize: Resize = None
 
 

@@ -308,3 +308,19 @@ a,b|c,1,train
 d,e,0,train
 f,g|h,1,test
 """
+
+
+def test_an_exemplar_in_two_splits_is_told(tmp_path: Path, warned: list[str]) -> None:
+    rows = [
+        {"query": "a", "bag": ["b", "c"], "label": 1, "split": "train"},
+        {"query": "d", "bag": ["e"], "label": 0, "split": "train"},
+        {"query": "a", "bag": ["c", "b"], "label": 1, "split": "test"},  # in another order
+        {"query": "a", "bag": ["b"], "label": 0, "split": "test"},
+    ]
+    build(write_json_lines(tmp_path / "a.jsonl", rows))
+    assert "1 exemplars are in more than one split, such as row 1 (train) and row 3 (test)" in " ".join(warned)
+
+
+def test_a_column_that_differs_in_case_is_told(tmp_path: Path, warned: list[str]) -> None:
+    build(write_json_lines(tmp_path / "a.jsonl", [{**row, "Label": 1 - row["label"]} for row in ROWS]))
+    assert "there are the columns 'label' and 'Label'. Only 'label' is used" in " ".join(warned)

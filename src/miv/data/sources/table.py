@@ -269,6 +269,10 @@ class Rows:
     def _warn_of_misspelt_columns(self, record: dict[str, Any]) -> None:
         names = astuple(self._columns)
         for column in map(str, record):
+            same = [name for name in names if name != column and name.casefold() == column.strip().casefold()]
+            if same and same[0] in record and column not in names:
+                warn(f"{self._table}: there are the columns {same[0]!r} and {column!r}. Only {same[0]!r} is used.")
+                continue
             missing = [name for name in names if name not in record]
             near = get_close_matches(column, missing, n=1, cutoff=0.75) if column not in names else []
             if near:
@@ -318,6 +322,7 @@ class FromTable:
         for split, chosen in filled.items():  # witnesses may be known in some splits only, such as test
             if not rows.marks_witnesses(chosen):
                 sets[split] = replace(sets[split], witness=None)
+        _warn_of_shared(exemplars, filled)
         return sets
 
     def read(self, progress: Progress) -> tuple[ExemplarSet, Rows]:
@@ -375,6 +380,19 @@ class FromTable:
         owners = np.concatenate(owner)
         ptr = csr.borders(np.bincount(owners))
         return connected(ptr, np.concatenate(node)[np.argsort(owners, kind="stable")], nodes)
+
+
+def _warn_of_shared(exemplars: ExemplarSet, numbers: dict[str, NDArray[np.int64]]) -> None:
+    """Warn of exemplars with equal instances in two splits: what is measured on them is too good."""
+    splits: dict[tuple[bytes, bytes], dict[str, int]] = {}
+    for split, chosen in numbers.items():
+        for number in chosen.tolist():
+            parts = (np.sort(exemplars.references(number)), np.sort(exemplars.bag(number)))
+            splits.setdefault((parts[0].tobytes(), parts[1].tobytes()), {}).setdefault(split, number)
+    shared = [known for known in splits.values() if len(known) > 1]
+    if shared:
+        example = " and ".join(f"row {number + 1} ({split})" for split, number in shared[0].items())
+        warn(f"{len(shared)} exemplars are in more than one split, such as {example}. Keep each in one split only.")
 
 
 def splits_from_table(table: str | PathLike[str], **options: Any) -> dict[str, ExemplarSet]:
