@@ -29,7 +29,6 @@ from miv.data import ExemplarSet
 from miv.errors import MIVError, MIVWarning, unknown_name
 from miv.files.atomic import PART, bring_back, original_name, readable_disk_errors, remove_unfinished
 from miv.files.json import NUMBER, RUN_NAME, VERIFIER_NAME, check_shape, read_json_object, write_json
-from miv.files.weights import CONFIG_NAME, read_config
 
 FORMAT = "miv-run"
 LOCK_NAME = ".lock"
@@ -345,7 +344,7 @@ def summarise(path: Path, split: str) -> Summary:
         measured = {**(metrics.get("classification") or {}), **(metrics.get("witnesses") or {})}
         row |= {name: measured.get(name) for name in METRICS} | {"seconds": about.get("seconds")}
         if run.verifier.is_dir():  # its recipe may need another pooling than the settings
-            row["pooling"] = read_config(run.verifier / CONFIG_NAME)["pooling"]
+            row["pooling"] = read_json_object(run.verifier / run.config.name, _DAMAGED).get("pooling")
     return row
 
 
