@@ -26,7 +26,6 @@ CHANNELS = 384
 SIZES = {  # of bags
     "verify": (100, 1_000, 10_000, 100_000),
     "stream": (100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000),
-    "kept": (100, 1_000, 10_000, 100_000, 1_000_000),
 }
 EXEMPLARS = {
     "verify_many": (1_000, 10_000, 100_000, 1_000_000),
@@ -39,8 +38,8 @@ _REPEATED = 1 << 16  # random rows, which are written again and again: the pass 
 def growth_of_bags(folder: Path, largest: int = 10_000_000) -> dict[str, Any]:
     """Cost of one query to a bag of float16 features of 384 numbers in a file, by way and size.
 
-    ``verify``: the file is read whole. ``stream``: ``verify_stream``. ``kept``: ``verify_stream`` over the bag that
-    ``keep_bag`` has projected before. ``stream_memory_mb`` is the memory of ``stream`` for the largest bag.
+    ``verify``: the file is read whole. ``stream``: ``verify_stream``. ``stream_memory_mb`` is the memory of ``stream``
+    for the largest bag.
     """
     found: Cells = {}
     for way, sizes in SIZES.items():
@@ -53,16 +52,12 @@ def growth_of_bags(folder: Path, largest: int = 10_000_000) -> dict[str, Any]:
 
 def bag_cell(folder: Path, way: str, size: int) -> dict[str, float]:
     """The cost of one query to a bag of some size; its files are removed."""
-    path, kept = folder / "growing.npy", folder / "growing.kept"
+    path = folder / "growing.npy"
     try:
         write_bag(path, size)
-        if way != "kept":
-            return _measured("bag", way, path)
-        in_new_process(__file__, "--measure", "bag", "keep", path)  # in another process, which takes memory
-        return _measured("bag", "stream", kept)
+        return _measured("bag", way, path)
     finally:
         path.unlink(missing_ok=True)
-        shutil.rmtree(kept, ignore_errors=True)
 
 
 def growth_of_exemplars(folder: Path, most: int = 1_000_000) -> dict[str, Any]:
@@ -100,7 +95,7 @@ def _measured(*words: object) -> dict[str, float]:
 
 
 def _bag_here(way: str, path: Path) -> dict[str, float]:
-    """The cost of one query, or of keeping a bag, in this process."""
+    """The cost of one query, in this process."""
     from miv import Verifier
 
     verifier = Verifier("cap_dba_l2", channels=CHANNELS, start="paper").eval()
@@ -109,8 +104,6 @@ def _bag_here(way: str, path: Path) -> dict[str, float]:
     verifier.verify(query[0], small)
     if way == "verify":
         return cost(lambda: verifier.verify(query[0], np.load(path)))
-    if way == "keep":
-        return cost(lambda: verifier.keep_bag(path, path.with_suffix(".kept")))
     return cost(lambda: verifier.verify_stream(query, path))
 
 

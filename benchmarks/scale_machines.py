@@ -73,13 +73,11 @@ def pass_rates(folder: Path, seconds: float) -> tuple[Rates, int]:
     """Instances per second of exact passes over files in the page cache, and the bytes that a part returns.
 
     ``features_1``: ``pool_giant`` over float16 features, one query; ``features_16``: sixteen queries together.
-    ``kept_1``: one query over the float16 rows of ``keep_bag``.
     """
     random = np.random.default_rng(0)
     verifier = Verifier("cap_dba_l2", channels=CHANNELS).eval()
     queries = random.normal(size=(QUERIES, CHANNELS)).astype(np.float32)
     np.save(folder / "bag.npy", random.normal(size=(ROWS, CHANNELS)).astype(np.float16))
-    kept = verifier.keep_bag(folder / "bag.npy", folder / "kept")
     part = StreamingPass(verifier, queries[:1])
     part.update(np.load(folder / "bag.npy"))
 
@@ -89,7 +87,6 @@ def pass_rates(folder: Path, seconds: float) -> tuple[Rates, int]:
     return {
         "features_1": rate(lambda: pool_giant(verifier, queries[:1], folder / "bag.npy")),
         "features_16": rate(lambda: pool_giant(verifier, queries, folder / "bag.npy")),
-        "kept_1": rate(lambda: verifier.verify_stream(queries[:1], kept)),
     }, len(pickle.dumps(part))
 
 
@@ -133,10 +130,8 @@ def arithmetic(embedding: Rates, instance_bytes: Rates, passing: Rates, part_byt
         "send_seconds": stored / machines / network,
         "pass_processor_seconds": seconds["features_1"],
         "pass_16_processor_seconds": seconds["features_16"],
-        "kept_processor_seconds": seconds["kept_1"],
         "pass_seconds": max(seconds["features_1"], from_disk),
         "pass_16_seconds": max(seconds["features_16"], from_disk),
-        "kept_seconds": max(seconds["kept_1"], from_disk),
         "one_machine_pass_minutes": max(seconds["features_1"], from_disk) * machines / 60,
         "parts": parts,
         "merged_mb": merged,

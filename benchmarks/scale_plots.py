@@ -8,7 +8,6 @@ from miv.evaluation.curves import line_styles, picture
 NAMES = {
     "verify": "verify, whole bag in memory",
     "stream": "verify_stream",
-    "kept": "verify_stream, kept bag",
     "verify_many": "verify_many, all in memory",
     "score": "miv score, in partitions",
 }

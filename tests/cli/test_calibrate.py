@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from miv import Verifier
 from miv.cli.app import app
 from miv.data import load_split, save_splits
-from miv.errors import MIVError, MIVWarning
+from miv.errors import MIVError
 from miv.evaluation import Predictions
 from miv.evaluation.model_card import write_card
 from miv.evaluation.predicting import predict
@@ -35,6 +35,7 @@ def run(*arguments: str) -> str:
 
 def test_calibrate_writes_what_the_verifier_then_uses(folder: Path) -> None:
     said = json.loads(run("model", "data", "--goal", "frr=0.3", "--scaling", "platt", "--json"))
+    assert said.pop("unlike")["rate"] <= 0.2
     assert said == json.loads((folder / "model" / OPERATING_POINT_NAME).read_text())
     assert said["goal"] == "false-reject rate <= 0.3"
     assert said["measured"]["data"]["name"] == "validation"
@@ -137,10 +138,12 @@ def test_an_operating_point_is_replaced_only_when_asked(folder: Path) -> None:
     assert Verifier.from_pretrained("model").operating_point.goal == "equal error rate"
 
 
-def test_verifying_far_from_what_was_calibrated_on_prints_a_warning(folder: Path) -> None:
+def test_verifying_far_from_what_was_calibrated_on_carries_a_warning(folder: Path) -> None:
     least, most = json.loads(run("model", "data", "--goal", "frr=0.3", "--json"))["measured"]["data"]["bag_sizes"]
     verifier, vector = Verifier.from_pretrained("model"), np.ones(8, np.float32)
-    with pytest.warns(MIVWarning, match=rf"bags of {2 * most + 1} \(calibrated on {least}"):
-        verifier.verify(vector, [vector] * (2 * most + 1))
-    with pytest.warns(MIVWarning, match=r"queries with 2 references \(calibrated on 1\)"):
-        verifier.verify([vector, vector], [vector] * most)
+    assert not verifier.verify(vector, [vector] * most).warnings
+    [of_size] = verifier.verify(vector, [vector] * (2 * most + 1)).warnings
+    assert f"bags of {least} to {most}, this one has {2 * most + 1}" in of_size
+    verdicts = verifier.verify_many([[vector, vector], vector], [[vector] * most] * 2)
+    assert [len(verdict.warnings) for verdict in verdicts] == [1, 0]
+    assert "1 references, this query has 2" in verdicts[0].document()["warnings"][0]

@@ -53,11 +53,9 @@ def test_calibrate_sets_the_limit_that_verify_uses(folder: Path) -> None:
     assert Verifier.from_pretrained("model").unlike is None
 
 
-def test_too_few_classes_give_no_limit_unless_one_is_requested(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run_command("calibrate", "model", "few", "--goal", "eer")
-    assert not (folder / "model" / LIMIT_NAME).exists()
+def test_few_classes_promise_less(folder: Path) -> None:
+    assert "at most 0.1 for new classes" in run_command("calibrate", "model", "few", "--goal", "eer")
+    assert (folder / "model" / LIMIT_NAME).exists()
     with pytest.raises(MIVError, match="cannot be promised with 9 classes or instances"):
         run_command("calibrate", "model", "few", "--out-of-distribution", "0.01", "--overwrite")
     run_command("calibrate", "model", "few", "--out-of-distribution", "0.1", "--overwrite")

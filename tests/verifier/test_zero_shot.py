@@ -33,7 +33,7 @@ def album(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_nearest_target_comes_first_and_the_answer_says_that_it_is_not_calibrated() -> None:
     arguments = ("verify", "--backbone", "hog", "--query", "query.png", "--bag", "album")
     lines = run_command(*arguments).splitlines()
-    assert lines[0].startswith("Yes (not calibrated)")
+    assert lines[0].startswith("Match found (not calibrated, ")
     assert lines[3].split()[0] == "2"
     assert lines[3].endswith("c.png")
     found = json.loads(run_command(*arguments, "--json"))

@@ -50,6 +50,7 @@ class Backbone(nn.Module):
     is_identity: bool = False  # whether the features are the instances themselves, so there is nothing to compute
     reads_pairs: bool = False  # whether it reads a target together with the query, as ``pairs``
     freeze_batch_norm: bool = False
+    token_channels: int | None = None  # of each token, if the features are tokens side by side
     frozen: bool = False
     trainable_layers: int | None = None  # number of last layers that train after unfreeze(); None: all
 
@@ -80,6 +81,10 @@ class Backbone(nn.Module):
     def count_cut(self, values: NDArray[Any]) -> int:
         """Number of values of an ``InstancePool`` that ``prepare`` truncates because they are too long."""
         return 0
+
+    def is_empty(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which of ``U`` values of an ``InstancePool`` have nothing to judge; their features are zeros."""
+        return KINDS[self.kind].is_empty(values)
 
     def windows(self, values: NDArray[Any]) -> list[list[str]]:
         """Each of ``U`` texts in overlapping parts that ``prepare`` does not truncate; by default the whole text."""

@@ -64,7 +64,7 @@ def warn_of_cut_texts(backbone: Backbone, pools: Sequence[InstancePool]) -> None
 _FORMAT = "miv-features-1"
 _DIGEST, _SHA = 16, 32  # bytes of the hash of an instance, and of others
 _NO_ROWS = np.zeros(0, np.int64)
-_FEATURES_SINCE = "0.1.0"  # first version of miv with these features; raise it when a backbone changes
+_FEATURES_SINCE = "0.3.0"  # first version of miv with these features; raise it when a backbone changes
 _MOST_ROWS = 512  # instances embedded together
 _MOST_NUMBERS = 1 << 20  # numbers in them: 512 small images, or 16 of 256 by 256
 
@@ -130,7 +130,10 @@ def embed_exemplars(
 def embed_instances(
     backbone: Backbone, pool: InstancePool, chosen: NDArray[np.int64], progress: Progress | None = None
 ) -> NDArray[np.float32]:
-    """Features ``(P, C)`` in memory; the ``chosen`` rows are computed, the others are 0."""
+    """Features ``(P, C)`` in memory; the ``chosen`` rows are computed, the others are 0.
+
+    An instance without content, such as a blank image, has features of 0 too, which every verifier is unsure about.
+    """
     backbone.check(pool)
     warn_of_cut_texts(backbone, [pool])
     features = np.zeros((len(pool), backbone.channels), np.float32)
@@ -146,6 +149,7 @@ def embed_instances(
             bucket = 1 << (len(rows) - 1).bit_length() if KINDS[backbone.kind].is_array else 1
             embedded = embed(backbone, backbone.prepare(pool.values[rows]).to(device), bucket)
             features[rows] = embedded.float().cpu().numpy()
+            features[rows[backbone.is_empty(pool.values[rows])]] = 0  # whatever a network makes of a blank image
             advance(len(rows))
     if not (np.isfinite(features.min(initial=0)) and np.isfinite(features.max(initial=0))):  # without a large mask
         row = int((~np.isfinite(features).all(axis=1)).argmax())

@@ -4,6 +4,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -137,6 +138,10 @@ class HuggingFace(Backbone):
 
     def count_cut(self, values: NDArray[Any]) -> int:
         return self.reader.count_cut(values) if isinstance(self.reader, TextReader) else 0
+
+    def is_empty(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        empty = super().is_empty(values)
+        return empty | self.reader.is_unreadable(values) if isinstance(self.reader, TextReader) else empty
 
     def windows(self, values: NDArray[Any]) -> list[list[str]]:
         return self.reader.windows(values) if isinstance(self.reader, TextReader) else super().windows(values)

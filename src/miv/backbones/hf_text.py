@@ -1,8 +1,11 @@
 """Texts for an encoder from ``transformers``: from strings to tokens to one vector per text."""
 
 import re
+import unicodedata
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,9 @@ from miv.runtime import pause
 Span = tuple[int, int]  # first character, and the one after the last
 
 _WORD = re.compile(r"\S+")
+_UNKNOWN = ("[UNK]", "<unk>")  # tokens
+_HAN = "CJK"
+_FEW_WORDS = 0.05  # of the words of a tokenizer: those of a script that it knows, if it has a small vocabulary
 
 
 def text_windows(text: str, tokens: Sequence[Span], most: int) -> list[str]:
@@ -117,6 +123,30 @@ class TextReader:
                 windows.append(self._windows(str(text)) if encoded.overflowing else [str(text)])
         return windows
 
+    def is_unreadable(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which strings are mostly in scripts, or mostly of tokens, that the tokenizer does not know."""
+        unknown = {self._ready().token_to_id(name) for name in _UNKNOWN} - {None}
+        unreadable = np.zeros(len(values), bool)
+        for start in range(0, len(values), _TOGETHER):
+            part = values[start : start + _TOGETHER]
+            for row, (text, encoded) in enumerate(zip(part, self._encode(part), strict=True), start):
+                letters = [] if str(text).isascii() else [letter for letter in str(text) if letter.isalpha()]
+                foreign = sum(script_of(letter) not in self._scripts for letter in letters)
+                ids = np.array(encoded.ids)[np.array(encoded.special_tokens_mask) == 0]
+                unreadable[row] = 2 * foreign > len(letters) or 2 * np.isin(ids, [*unknown]).sum() > len(ids)
+        return unreadable
+
+    @cached_property
+    def _scripts(self) -> set[str]:
+        """The scripts of enough words, or parts of words, of the tokenizer; a Chinese word may be one character."""
+        tokenizer, count = self._ready(), Counter[str]()
+        for token in tokenizer.get_vocab().values():
+            scripts = [script_of(letter) for letter in tokenizer.decode([token]) if letter.isalpha()]
+            if len(scripts) > 1 or scripts == [_HAN]:
+                count[scripts[0]] += 1
+        few = _FEW_WORDS * count.total()
+        return {script for script, words in count.items() if words > min(few, 1000 if script == _HAN else 200)}
+
     def _windows(self, text: str) -> list[str]:
         text = valid_text(text)
         first = self._ready().encode(text)
@@ -170,6 +200,7 @@ class TextReader:
         except Exception as error:  # the library raises plain Exception
             raise MIVError(f"{path} is not a tokenizer ({error}). The file is damaged; copy it again.") from error
         self._tokenizer = tokenizer
+        self.__dict__.pop("_scripts", None)
 
     def _ready(self) -> Any:
         if self._tokenizer is None:
@@ -184,6 +215,15 @@ class TextReader:
         tokenizer.enable_truncation(self.max_tokens)
         tokenizer.enable_padding(length=self.max_tokens, pad_id=self.padding)
         return tokenizer
+
+
+def script_of(letter: str) -> str:
+    """The script of a letter.
+
+    >>> script_of("a"), script_of("კ"), script_of("京")
+    ('LATIN', 'GEORGIAN', 'CJK')
+    """
+    return unicodedata.name(letter, "?").partition(" ")[0]
 
 
 def valid_text(text: str) -> str:

@@ -137,6 +137,14 @@ class PairEncoder(HuggingFace):
         del options["freeze_batch_norm"]  # texts have none
         return options
 
+    def is_empty(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """Pairs with a query or a target that the encoder cannot read; those that are not read at all are not such."""
+        pairs = [str(value).partition(SEPARATOR) for value in values]
+        texts = list({text for query, _, target in pairs for text in (query, target) if text})
+        found = super().is_empty(np.array(texts, dtype=object))
+        empty = {text for text, is_empty in zip(texts, found, strict=True) if is_empty}
+        return np.array([query in empty or target in empty for query, _, target in pairs], bool)
+
     def paired_texts(self, query: str, bag: Sequence[str]) -> list[str]:
         """The pairs of a query and its targets, in their order."""
         read = list(dict.fromkeys(bag))

@@ -2,6 +2,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -54,7 +55,7 @@ class TokenEncoder(Backbone):
         self.width = whole_number("tokens", "width", width, 1, 4096)
         self.max_tokens = whole_number("tokens", "max_tokens", max_tokens, 3, 512)
         self.hidden = whole_number("tokens", "hidden", hidden, 1, 65536)
-        self.channels = (max_tokens - 2) * width
+        self.channels, self.token_channels = (max_tokens - 2) * width, width
         self.instance_shape = (2, max_tokens)
         self.projection = nn.Parameter(torch.zeros(2 * hidden, width))  # P
         self.log_weight = nn.Parameter(torch.zeros(2 * hidden))  # w
@@ -106,6 +107,9 @@ class TokenEncoder(Backbone):
 
     def count_cut(self, values: NDArray[Any]) -> int:
         return self._ready().count_cut(values)
+
+    def is_empty(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        return super().is_empty(values) | self._ready().is_unreadable(values)
 
     def windows(self, values: NDArray[Any]) -> list[list[str]]:
         return self._ready().windows(values)
@@ -177,7 +181,7 @@ class SentenceTokenEncoder(TokenEncoder):
     ) -> None:
         super().__init__(name, width, max_tokens, hidden, encoder_sha256)
         self.kept_tokens = whole_number("sentence_tokens", "kept_tokens", kept_tokens, 1, max_tokens - 2)
-        self.channels = hidden + kept_tokens * width
+        self.channels, self.token_channels = hidden + kept_tokens * width, None
         # The vector has no weights to train, and tokens that learned from a few bags would fit only these.
         fixed = {name: weight.detach() for name, weight in self.named_parameters()}
         for name, weight in fixed.items():

@@ -118,7 +118,7 @@ def find_evidence(
     checked = []
     for claim, verdict in zip(claims, verdicts, strict=True):
         decision = verdict.decision
-        if threshold is not None:
+        if threshold is not None and verdict.withheld is None:
             decision = "yes" if verdict.probability >= threshold else "no"
         assert verdict.scores is not None  # noqa: S101 - witnesses were requested
         best = bag.best(verdict.scores)
@@ -336,13 +336,15 @@ def judge_claims(
     """Judge each claim by what the judge read."""
     checked = []
     read = read_claims(judge, settings, [claim.text for claim in claims], bag, progress)
-    for claim, one in zip(claims, read, strict=True):
+    empty = judge.is_empty(np.array([*(claim.text for claim in claims), *bag.windows], dtype=object))
+    for claim, one, is_empty in zip(claims, read, empty | empty[len(claims) :].all(), strict=False):
         p, *of_parts = settings.probabilities(one.inputs)
-        outcome = settings.outcome(p, threshold)
+        outcome = "unsure" if is_empty else settings.outcome(p, threshold)
         parts = [
             Part(part.text, settings.outcome(own, threshold)) for part, own in zip(one.parts, of_parts, strict=True)
         ]
         reason = f"supported with probability {p[0]:.2f}, contradicted with probability {p[1]:.2f}"
+        reason = "the sentence or all sources cannot be read" if is_empty else reason
         more = {"contradiction": float(p[1]), "parts": tuple(parts), "reason": reason * (outcome == "unsure")}
         checked.append(claim.checked(outcome, float(p[0]), one.cited(outcome, most), **more))
     return checked

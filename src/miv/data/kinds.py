@@ -1,6 +1,7 @@
 """The kinds of instance: image, text and features. A new kind is one class, registered in ``KINDS``."""
 
 import hashlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,10 @@ from miv.errors import MIVError, unknown_name
 from miv.files.images import IMAGE_SUFFIXES, ImageForm
 from miv.files.instances import check_text, check_vector, is_file, read_text_file, read_vectors_file, short
 from miv.files.tables import is_list, parse_json, separator_hint
+
+FLAT = 8  # of 255: the contrast of an image without content
+TINY = 1e-9  # keeps logarithms of zero finite
+MANY = 16  # numbers of a vector that are equal only if it has no content
 
 
 class Kind(ABC):
@@ -60,6 +65,14 @@ class Kind(ABC):
     def check_finite(self, values: NDArray[Any], first: int) -> None:
         """Raise an error for a NaN or infinite number in values whose first row is instance ``first``."""
         del values, first  # whole numbers and texts are finite
+
+    @abstractmethod
+    def is_empty(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which of the values ``(P, ...)`` have nothing to judge: ``(P,)`` bool."""
+
+    @abstractmethod
+    def statistics(self, values: NDArray[Any]) -> NDArray[np.float32]:
+        """How the values ``(P, ...)`` look to no network: ``(P, S)``, in comparable units."""
 
     def content(self, value: Any) -> bytes | memoryview:
         """The bytes of an instance; equal if the instances are equal."""
@@ -117,6 +130,30 @@ class ImageKind(Kind):
             raise MIVError(f"values of kind 'image' is {describe(values)}. Expected {expected}.")
         return values
 
+    def is_empty(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """Images of one colour, or nearly."""
+        contrast = values.max(axis=(1, 2)).astype(np.int16) - values.min(axis=(1, 2))  # (P,) or (P, 3)
+        return np.asarray((contrast.reshape(len(values), -1) <= FLAT).all(axis=1))
+
+    def statistics(self, values: NDArray[Any]) -> NDArray[np.float32]:
+        """Mean, deviation and quantiles of the grey levels, mean steps to neighbours, mean of the border, colour."""
+        colour = values.reshape(*values.shape[:3], -1).astype(np.float32)  # (P, H, W, 1 or 3)
+        grey = colour.mean(axis=3)
+        flat = grey.reshape(len(grey), -1)
+        steps = [np.abs(np.diff(grey, axis=axis)).mean(axis=(1, 2)) if grey.shape[axis] > 1 else 0 * flat[:, 0]
+                 for axis in (1, 2)]  # fmt: skip
+        border = np.concatenate([grey[:, 0], grey[:, -1], grey[:, :, 0], grey[:, :, -1]], axis=1).mean(axis=1)
+        levels = np.quantile(flat, (0, 0.05, 0.95, 1), axis=1)
+        parts = [
+            flat.mean(axis=1),
+            flat.std(axis=1),
+            *levels,
+            *steps,
+            border,
+            (colour.max(3) - colour.min(3)).mean((1, 2)),
+        ]
+        return np.stack(parts, axis=1).astype(np.float32)
+
     def stack(self, values: Sequence[Any]) -> NDArray[Any]:
         """Join images; among colour images, grey ones get three equal channels."""
         if len({value.ndim for value in values}) > 1:
@@ -165,6 +202,21 @@ class TextKind(Kind):
 
     def describe(self, values: NDArray[Any]) -> str:
         return f"{len(values)} text{'s' * (len(values) != 1)}"
+
+    def is_empty(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """Texts without a letter or digit."""
+        return np.array([not any(map(str.isalnum, str(text))) for text in values], bool)
+
+    def statistics(self, values: NDArray[Any]) -> NDArray[np.float32]:
+        """Shares of letters, capitals, digits, spaces and ASCII; lengths of the words and the text."""
+        rows = []
+        for text in map(str, values):
+            words, count = text.split() or [""], max(len(text), 1)
+            tests = (str.isalpha, str.isupper, str.isdigit, str.isspace, str.isascii)
+            shares = [sum(map(test, text)) / count for test in tests]
+            lengths = [math.log1p(length) / 5 for length in (sum(map(len, words)) / len(words), max(map(len, words)))]
+            rows.append([*shares, *lengths, math.log1p(len(text)) / 10])
+        return np.array(rows, np.float32).reshape(len(values), -1)
 
     def content(self, value: Any) -> bytes:
         return str(value).encode("utf-8", "surrogatepass")
@@ -228,6 +280,20 @@ class FeaturesKind(Kind):
         if bad.any():
             row = first + int(bad.argmax())
             raise MIVError(f"The features of instance {row} are NaN or infinite. Expected finite numbers.")
+
+    def is_empty(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """Vectors of zeros, or of many equal numbers."""
+        if values.shape[1] < 2:
+            return np.zeros(len(values), bool)
+        flat = values.max(axis=1) == values.min(axis=1)
+        return np.asarray(flat & ((values[:, 0] == 0) | (values.shape[1] >= MANY)))
+
+    def statistics(self, values: NDArray[Any]) -> NDArray[np.float32]:
+        """Logarithms of the length and of the greatest number, and their ratio."""
+        values = np.asarray(values, np.float64)
+        length, greatest = np.linalg.norm(values, axis=1), np.abs(values).max(axis=1)
+        parts = [np.log(length + TINY), np.log(greatest + TINY), greatest / (length + TINY)]
+        return np.stack(parts, axis=1).astype(np.float32)
 
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (ImageKind(), TextKind(), FeaturesKind())}

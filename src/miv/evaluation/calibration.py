@@ -63,7 +63,7 @@ class Calibration:
         text = calibration_text(self.point)
         if self.limit is None:
             return text
-        return f"{text}\n{limit_text(self.limit, has_classes=self.predictions.query_class is not None)}"
+        return f"{text}\n{limit_text(self.limit)}"
 
     __str__ = text
 

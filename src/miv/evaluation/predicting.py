@@ -15,6 +15,7 @@ from miv.verifier.decisions import WitnessesBy
 from miv.verifier.engine import (
     EmbeddedExemplars,
     explain_embedded,
+    foreign_of,
     out_of_distribution,
     verify_embedded,
 )
@@ -74,14 +75,15 @@ def withheld(
     features: NDArray[np.float32] | None = None,
     progress: Progress | None = None,
 ) -> Mask | None:
-    """``(E,)`` bool: the exemplars without a yes or no, because they are out of distribution.
+    """``(E,)`` bool: the exemplars without a yes or no, because they are out of distribution or have no content.
 
-    ``None`` if the verifier has no limit for them. The arguments are those of ``predict``.
+    ``None`` if the verifier has no limit, and all instances have content. The arguments are those of ``predict``.
     """
-    if verifier.unlike is None:
-        return None
-    flagged = out_of_distribution(verifier, _embed(verifier, exemplars, features, progress))
-    return None if flagged is None else flagged.withheld
+    if features is None:
+        features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
+    embedded = embedded_exemplars(exemplars, features, foreign_of(verifier, exemplars.pool, exemplars.used))
+    flags = out_of_distribution(verifier, embedded)
+    return None if flags is None else flags.withheld
 
 
 def _warn_of_other_images(verifier: "Verifier", exemplars: ExemplarSet) -> None:
@@ -130,11 +132,13 @@ def witness_shares(
     return as_shares(scores, method, logit, exemplars.bag_ptr, verifier.dtype)
 
 
-def embedded_exemplars(exemplars: ExemplarSet, features: NDArray[np.float32]) -> EmbeddedExemplars:
+def embedded_exemplars(
+    exemplars: ExemplarSet, features: NDArray[np.float32], is_foreign: Mask | None = None
+) -> EmbeddedExemplars:
     """The exemplars over the features ``(P, C)`` of their pool."""
     references = exemplars.all_references[1]
     return EmbeddedExemplars.among(
-        features, references, exemplars.bag_index, exemplars.bag_ptr, exemplars.reference_ptr
+        features, references, exemplars.bag_index, exemplars.bag_ptr, exemplars.reference_ptr, is_foreign
     )
 
 

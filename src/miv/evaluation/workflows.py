@@ -19,7 +19,7 @@ from miv.evaluation.error_curve import ClusterBy
 from miv.evaluation.evaluation import Evaluation
 from miv.evaluation.evaluation import evaluate as evaluate_predictions
 from miv.evaluation.goals import parse_goal
-from miv.evaluation.out_of_distribution import choose_limit
+from miv.evaluation.out_of_distribution import fit_check
 from miv.evaluation.predicting import explain, predict, withheld, witness_shares
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.report import check_report, write_report
@@ -35,7 +35,8 @@ from miv.tasks.opening import Exemplars, open_one
 from miv.verifier.decisions import OPERATING_POINT_NAME, OperatingPoint, WitnessesBy
 from miv.verifier.explain import METHODS, check_method
 from miv.verifier.network import Verifier
-from miv.verifier.out_of_distribution import LIMIT_NAME
+from miv.verifier.out_of_distribution import OutOfDistributionLimit
+from miv.verifier.saving import save_decisions
 
 StrPath = str | PathLike[str]
 
@@ -157,10 +158,8 @@ def calibrate(
         features = embed_exemplars(verifier.backbone, chosen, features_in, progress)
     if answers is None:
         answers = predict(verifier, chosen, features, progress)
-    limit, limit_notes = choose_limit(
-        verifier, lambda: _train_split(exemplars), chosen, features, out_of_distribution, features_in, progress
-    )
-    notes += limit_notes
+    limit, note = _limit_of(verifier, exemplars, chosen, out_of_distribution, features_in, progress)
+    notes += note
     if needs_shares:
         shares = witness_shares(verifier, chosen, answers.logit, method, progress, features)
     result = fit_operating_point(
@@ -169,11 +168,7 @@ def calibrate(
     data = {"name": name, "path": _where(exemplars), "fingerprint": original.fingerprint, **_sizes(chosen)}
     result = replace(result, point=replace(result.point, measured={"data": data, **result.point.measured}), limit=limit)
 
-    result.point.save(folder)
-    if limit is not None:
-        limit.save(folder)
-    elif out_of_distribution == 0:
-        (folder / LIMIT_NAME).unlink(missing_ok=True)
+    save_decisions(folder, result.point, limit)
     write_point_card(folder, result.point)
     notes.append(f"Saved the operating point in {folder} and on its model card; miv verify uses it.")
     if not before.is_default:
@@ -314,13 +309,25 @@ def _name_of(exemplars: Exemplars, split: str) -> str:
     return Path(exemplars).resolve().name if single else split  # type: ignore[arg-type]
 
 
-def _train_split(exemplars: Exemplars) -> ExemplarSet:
-    """The train split beside the split to calibrate on; it is an error if there is none."""
-    if isinstance(exemplars, Mapping) and "train" in exemplars:
-        return exemplars["train"]
-    if isinstance(exemplars, str | PathLike) and not is_set(Path(exemplars)):
-        return load_split(Path(exemplars), "train")
-    raise MIVError(f"There is no train split in {_where(exemplars)}. The limit is fitted on it.")
+def _limit_of(
+    verifier: Verifier, source: Exemplars, chosen: ExemplarSet, rate: float | None, cache: Path, progress: Progress
+) -> tuple[OutOfDistributionLimit | None, list[str]]:
+    """The out-of-distribution check, fitted to the train split beside the chosen one, and notes; with rate 0, none."""
+    if rate == 0:
+        return None, []
+    try:
+        if isinstance(source, Mapping) and "train" in source:
+            train = source["train"]
+        elif isinstance(source, str | PathLike) and not is_set(Path(source)):
+            train = load_split(Path(source), "train")
+        else:
+            raise MIVError(f"There is no train split in {_where(source)}. The check is fitted on it.")
+        return fit_check(verifier, train, chosen, rate, cache, progress), []
+    except MIVError as error:
+        if rate is not None:
+            raise
+        before = "no check" if verifier.unlike is None else "its previous check"
+        return verifier.unlike, [f"The verifier has {before} for out-of-distribution inputs: {error}"]
 
 
 def _progress(verbose: bool) -> Progress:

@@ -21,7 +21,7 @@ from miv.runtime import Progress
 from miv.verifier.engine import witnesses_by
 from miv.verifier.network import Verifier
 from miv.verifier.reading import ALONE, single_instances
-from miv.verifier.stored_bag import backbone_fingerprint, verifier_fingerprint
+from miv.verifier.saving import backbone_fingerprint, verifier_fingerprint
 from miv.verifier.verdict import WitnessMethod
 from miv.verifier.verifying import query_features
 

@@ -144,6 +144,7 @@ class Hit:
             "verdict": self.verdict,
             "decision": self.decision,
             "reason": self.answer.reason,
+            "warnings": list(self.answer.warnings),
             "probability": self.probability,
             "chance": self.chance,
             "size": self.size,

@@ -3,6 +3,7 @@
 import copy
 import json
 import logging
+import math
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from miv import __version__
 from miv.backbones.descriptors import Features
 from miv.bags import Bags
+from miv.data.kinds import FLAT, MANY, TINY
 from miv.errors import MIVError, needs_extra
 from miv.files.atomic import whole_file
 from miv.interop.onnx_verifier import FORMAT, FORMAT_VERSIONS, METADATA_KEY, OnnxVerifier
@@ -26,39 +28,73 @@ EXPORTED_BACKBONES = ("features", "compact_cnn", "hog_cnn", "hog", "pixels")
 TOLERANCE = 1e-4
 LARGEST_CHECKED_BAG = 200
 _NOISE = 1e-6  # about ten times the rounding of float32
+EMPTY = 1e300  # the distance of an instance without content
 _OTHER_VERSIONS = "Try other versions of torch, onnxscript or onnxruntime."
 
 # A verifier as a function of one query and one bag.
 
 
 class VerifierGraph(nn.Module):
-    """One query and a bag of ``N`` to ``logit`` ``()`` and, if the pooling has it, ``attention`` ``(N,)``.
+    """One query and a bag of ``N`` to ``logit`` ``()``, ``attention`` ``(N,)`` if the pooling has it, and ``distance``.
 
-    The query is ``(C,)`` and the bag ``(N, C)`` float32, or ``(H, W)`` and ``(N, H, W)`` uint8. With an
-    out-of-distribution limit, ``distance`` ``(1 + N,)`` are the squared distances of query and bag.
+    The query is ``(C,)`` and the bag ``(N, C)`` float32, or ``(H, W)`` and ``(N, H, W)`` uint8. The squared distances
+    ``(1 + N,)`` of query and bag are compared with the out-of-distribution limit; without content they are ``EMPTY``.
     """
 
     def __init__(self, verifier: Verifier, *, with_backbone: bool) -> None:
         super().__init__()
         self.backbone = verifier.backbone if with_backbone or standardises(verifier) else None
-        self.pooling = verifier.pooling
-        self.distance = None if verifier.unlike is None else MahalanobisDistance(verifier.unlike)
+        self.pooling, limit, kind = verifier.pooling, verifier.unlike, verifier.backbone.kind
+        self.is_image = self.backbone is not None and kind == "image"
+        self.allows_empty = limit is not None and limit.allows_empty
+        self.distance = None if limit is None else MahalanobisDistance(limit)
+        statistics = None if limit is None or not (self.is_image or kind == "features") else limit.statistics
+        self.of_statistics = None if statistics is None else MahalanobisDistance(statistics)
 
     def forward(self, query: Tensor, bag: Tensor) -> tuple[Tensor, ...]:
         instances = torch.cat([query[None], bag])  # (1 + N, ...)
-        if self.backbone is not None and self.backbone.kind == "image":
-            instances = instances[:, None].float() / 255
-        features = instances if self.backbone is None else self.backbone(instances)
+        shown = instances[:, None].float() / 255 if self.is_image else instances
+        features = shown if self.backbone is None else self.backbone(shown)
+        rows = instances.float().flatten(1)
+        contrast = rows.amax(1) - rows.amin(1)
+        empty = contrast <= FLAT if self.is_image else (contrast == 0) & ((rows[:, 0] == 0) | (rows.shape[1] >= MANY))
+        if self.is_image or self.backbone is not None:
+            features = features * ~empty[:, None]
         normed = self.pooling.norm(features)  # (1 + N, C)
         pooled = self.pooling.forward(normed[:1], OneBag(normed[1:]))
         logit = self.pooling.similarity(pooled.query_vector, pooled.bag_vector)[0]
         outputs = (logit,) if pooled.attention is None else (logit, pooled.attention.mean(dim=1))
-        return outputs if self.distance is None else (*outputs, self.distance(features))
+        distance = torch.zeros_like(contrast, dtype=torch.float64) if self.distance is None else self.distance(features)
+        if self.of_statistics is not None:
+            statistics = image_statistics(instances.float()) if self.is_image else vector_statistics(features)
+            distance = torch.maximum(distance, self.of_statistics(statistics))
+        return *outputs, torch.where(empty, 0.0 if self.allows_empty else EMPTY, distance)
 
     @property
     def output_names(self) -> list[str]:
-        names = ["logit", "attention"] if self.pooling.has_attention else ["logit"]
-        return names if self.distance is None else [*names, "distance"]
+        return ["logit", "attention", "distance"] if self.pooling.has_attention else ["logit", "distance"]
+
+
+def image_statistics(images: Tensor) -> Tensor:
+    """``ImageKind.statistics`` of grey images ``(N, H, W)``."""
+    flat = images.flatten(1).sort(dim=1).values  # (N, H W)
+    last = flat.shape[1] - 1
+    levels = []
+    for share in (0, 0.05, 0.95, 1):
+        below, above = math.floor(share * last), math.ceil(share * last)
+        levels.append(flat[:, below] + (flat[:, above] - flat[:, below]) * (share * last - below))
+    mean = flat.mean(1)
+    steps = [images.diff(dim=axis).abs().flatten(1) if images.shape[axis] > 1 else 0 * flat for axis in (1, 2)]
+    border = torch.cat([images[:, 0], images[:, -1], images[:, :, 0], images[:, :, -1]], dim=1).mean(1)
+    deviation = (flat - mean[:, None]).square().mean(1).sqrt()
+    return torch.stack([mean, deviation, *levels, *(step.mean(1) for step in steps), border, 0 * mean], dim=1)
+
+
+def vector_statistics(vectors: Tensor) -> Tensor:
+    """``FeaturesKind.statistics`` of vectors ``(N, C)``."""
+    values = vectors.double()
+    length, greatest = values.square().sum(1).sqrt(), values.abs().amax(1)
+    return torch.stack([(length + TINY).log(), (greatest + TINY).log(), greatest / (length + TINY)], dim=1)
 
 
 class MahalanobisDistance(nn.Module):
@@ -72,10 +108,14 @@ class MahalanobisDistance(nn.Module):
         super().__init__()
         for name in ("mean", "directions", "variance"):
             self.register_buffer(name, torch.from_numpy(getattr(limit, name)).double())
-        self.rest = limit.rest
+        self.rest, self.is_mean = limit.rest, limit.is_mean
 
     def forward(self, features: Tensor) -> Tensor:
-        vectors = features[:, : self.mean.shape[0]]  # without the tokens that may follow
+        channels = self.mean.shape[0]
+        vectors = features[:, :channels]  # without the tokens that may follow
+        if self.is_mean:
+            tokens = features.unflatten(1, (-1, channels))
+            vectors = tokens.sum(1) / (tokens != 0).any(2).sum(1).clamp_min(1)[:, None]
         centred = vectors.double() - self.mean  # (1 + N, C)
         along = (centred @ self.directions.T).square()  # (1 + N, K)
         rest = (centred.square().sum(dim=1) - along.sum(dim=1)).clamp_min(0)
@@ -260,7 +300,7 @@ def _metadata(verifier: Verifier, shape: tuple[int, ...]) -> dict[str, Any]:
     configuration, point, unlike = verifier.configuration, verifier.operating_point, verifier.unlike
     return {
         "format": FORMAT,
-        "format_version": FORMAT_VERSIONS[0 if unlike is None else 1],
+        "format_version": FORMAT_VERSIONS[1],
         "miv": __version__,
         "pooling": configuration["pooling"],
         "backbone": configuration["backbone"],
@@ -273,7 +313,7 @@ def _metadata(verifier: Verifier, shape: tuple[int, ...]) -> dict[str, Any]:
             "witness_rule": point.witness_rule.document(),
             **({} if point.lower_threshold is None else {"lower_threshold": point.lower_threshold}),
         },
-        **({} if unlike is None else {"unlike": {"limit": unlike.limit, "rate": unlike.rate}}),
+        "unlike": {"limit": 1.0, "rate": 0.0} if unlike is None else {"limit": unlike.limit, "rate": unlike.rate},
     }
 
 

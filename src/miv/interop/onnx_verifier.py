@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 METADATA_KEY, FORMAT = "miv", "miv-onnx"
-FORMAT_VERSIONS = (1, 2)  # the second has a limit for out-of-distribution instances
+FORMAT_VERSIONS = (1, 2)  # the second has a limit for instances that are out of distribution or without content
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Answer:
         witnesses: indices in the bag, in order, may be empty; ``None`` without attention, or a rule for it.
         attention: ``(N,)``, sums to 1, or ``None``.
         lower_threshold: the decision is no below this, and unsure up to the threshold; ``None`` for one threshold.
-        unlike_query: whether the query is unlike the training data.
-        unlike: indices of the instances of the bag that are; ``None`` if the verifier has no limit for that.
+        unlike_query: whether the query is out of distribution or has no content.
+        unlike: indices of the instances of the bag that are; ``None`` in files of before version 2.
         withheld: whether there is no yes or no, because the query or every instance of the bag is.
     """
 
@@ -104,7 +104,7 @@ class OnnxVerifier:
             witnesses = np.flatnonzero(decided)
         threshold = float(self._point["threshold"])
         answer = Answer(accepted, probability, threshold, logit, witnesses, attention, lower)
-        if "unlike" not in self.about:
+        if "unlike" not in self.about or "distance" not in outputs:
             return answer
         beyond = outputs["distance"] > self.about["unlike"]["limit"]
         withheld = bool(beyond[0] or beyond[1:].all())

@@ -18,7 +18,7 @@ from miv.data import InstancePool, csr
 from miv.runtime import pausing
 from miv.service.errors import RefusedRequest
 from miv.service.settings import Limits
-from miv.verifier.engine import EmbeddedExemplars, attention_by_head, decide
+from miv.verifier.engine import EmbeddedExemplars, attention_by_head, decide, foreign_of
 from miv.verifier.network import Verifier
 from miv.verifier.reading import ALONE, ErrorLocations
 from miv.verifier.verdict import WitnessMethod
@@ -81,10 +81,17 @@ def verify_batch(verifier: Verifier, requests: Sequence[ReadRequest]) -> list[li
     for number, request in enumerate(requests):
         for place, exemplar in enumerate(request.exemplars):
             groups.setdefault((request.by, exemplar.several), []).append((number, place))
+    foreign = [foreign_of(verifier, request.pool) for request in requests]
     for (by, several), members in sorted(groups.items()):
         chosen = [(requests[number].exemplars[place], features[number]) for number, place in members]
+        flags = [foreign[number] for number, _ in members]
+        masks = [mask[one.query] for (one, _), mask in zip(chosen, flags, strict=True)]
+        masks += [
+            mask[one.bag] if one.bag.ndim == 1 else np.zeros(len(one.bag), bool)
+            for (one, _), mask in zip(chosen, flags, strict=True)
+        ]
         bags: list[Any] = [one.bag if one.bag.ndim == 2 else pool[one.bag] for one, pool in chosen]
-        exemplars = _joined([pool[one.query] for one, pool in chosen], bags, several)
+        exemplars = _joined([pool[one.query] for one, pool in chosen], bags, several, np.concatenate(masks))
         verdicts = decide(verifier, exemplars, by, places=locations)
         if by != "none":
             _ = verdicts.scores  # computed at once for all
@@ -99,10 +106,13 @@ def verify_batch(verifier: Verifier, requests: Sequence[ReadRequest]) -> list[li
     return answers
 
 
-def _joined(queries: list[Features], bags: list[Features], several: bool) -> EmbeddedExemplars:
+def _joined(
+    queries: list[Features], bags: list[Features], several: bool, foreign: NDArray[np.bool_]
+) -> EmbeddedExemplars:
     query_ptr, ptr = (csr.borders([len(part) for part in parts]) for parts in (queries, bags))
     places = np.arange(query_ptr[-1]), query_ptr[-1] + np.arange(ptr[-1])
-    return EmbeddedExemplars.among(np.concatenate([*queries, *bags]), *places, ptr, query_ptr if several else None)
+    references = query_ptr if several else None
+    return EmbeddedExemplars.among(np.concatenate([*queries, *bags]), *places, ptr, references, foreign)
 
 
 Work = ReadRequest | Callable[[], Any]

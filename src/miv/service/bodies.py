@@ -254,6 +254,8 @@ class VerdictAnswer(BaseModel):
     scores: list[float] | None
     nearly_whole_sets: float | None
     reason: str | None
+    warnings: list[str] = Field(description="What may be wrong with the answer, as sentences.")
+    chance_of_error: str = Field(description="How often such an answer is wrong, if that was measured.")
     unlike: Any
     size: int
     matches: list[list[float]] | None = Field(None, description="One row per reference, if there are references.")

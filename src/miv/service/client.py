@@ -22,7 +22,7 @@ from miv.files.images import Fit, read_image
 from miv.files.instances import InstanceKind
 from miv.verifier.out_of_distribution import OutOfDistribution
 from miv.verifier.reading import ALONE, ErrorLocations, as_vectors, check_bags, single_instances, with_folders
-from miv.verifier.verdict import Lazy, Verdict, Witness, WitnessMethod
+from miv.verifier.verdict import BETWEEN, Lazy, Verdict, Witness, WitnessMethod
 
 _PAUSE = 1.0  # seconds, if a busy service does not say how long to wait
 _LOST = 2  # times that a request whose connection was lost is sent again
@@ -111,9 +111,9 @@ def verdict_of(document: dict[str, Any]) -> Verdict:
     size, scores, matches = document["size"], _array(document["scores"]), _array(document.get("matches"))
     unlike = None
     if document["unlike"] is not None:
-        bag = np.zeros(size, bool)
-        bag[document["unlike"]["places"]] = True
-        unlike = OutOfDistribution(np.array([document["unlike"]["query"]]), bag, np.array([0, size]))
+        bag = np.zeros(size, np.int8)
+        bag[document["unlike"]["places"]] = 1
+        unlike = OutOfDistribution(np.array([document["unlike"]["query"]], np.int8), bag, np.array([0, size]))
     return Verdict(
         document["verdict"],
         document["probability"],
@@ -128,6 +128,9 @@ def verdict_of(document: dict[str, Any]) -> Verdict:
         lower_threshold=document["lower_threshold"],
         lazy_matches=None if matches is None else Lazy(lambda *_: [matches], 0, 1),
         unlike=unlike,
+        withheld=None if document["reason"] == BETWEEN else document["reason"],
+        warnings=tuple(document["warnings"]),
+        chance_of_error=document["chance_of_error"],
     )
 
 

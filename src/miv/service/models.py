@@ -24,8 +24,7 @@ from miv.service.errors import RefusedRequest
 from miv.service.metrics import ServiceMetrics
 from miv.service.settings import ServiceSettings
 from miv.verifier.network import Verifier
-from miv.verifier.saving import shipped_folder
-from miv.verifier.stored_bag import backbone_fingerprint, verifier_fingerprint
+from miv.verifier.saving import backbone_fingerprint, shipped_folder, verifier_fingerprint
 
 
 def served_names(models: Sequence[str]) -> list[str]:

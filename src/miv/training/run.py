@@ -18,6 +18,7 @@ from miv.errors import MIVError, MIVWarning, StoppedByUser
 from miv.evaluation import Evaluation, Predictions, evaluate
 from miv.evaluation.calibration_fits import fit_reference_rule
 from miv.evaluation.metrics import auroc_within_chance
+from miv.evaluation.out_of_distribution import add_check
 from miv.evaluation.predicting import predict
 from miv.evaluation.runs import RunFolder, locked, recipe_rows, refuse_if_locked
 from miv.files.arrays import Floats, Labels
@@ -165,6 +166,7 @@ def train(
             fit_reference_rule(verifier, exemplars, known, progress)
         evaluations = _evaluate(verifier, sets, run, progress, cache)
         if is_first_process():
+            add_check(verifier, sets["train"], sets["validation"], cache, progress, quiet=machine.quiet)
             with whole_folder(run.verifier) as temporary:
                 verifier.save_pretrained(temporary)
             answers = Predictions.load(run.predictions("validation"))

@@ -140,6 +140,31 @@ def _scores(probability: ArrayLike, attention: ArrayLike, size: ArrayLike) -> Fl
 RULES: dict[str, type[WitnessRule]] = {kind.name: kind for kind in (StatedRule, ConformalRule)}
 
 
+_FAR = 2  # times as large, or as small, as the bags of calibration
+_VAGUE = 0.5  # width of an interval that says nothing
+
+
+def _span(entry: Any) -> tuple[int, int] | None:
+    """The least and the greatest number, from a file; ``None`` for anything else."""
+    is_span = isinstance(entry, list) and len(entry) == 2 and all(isinstance(number, int) for number in entry)
+    return (entry[0], entry[1]) if is_span else None
+
+
+def _between(least: int, most: int) -> str:
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+
+
+def in_ten(rate: float) -> str:
+    """A rate in words.
+
+    >>> in_ten(0.44), in_ten(0.031), in_ten(0.0)
+    ('4 in 10', '3 in 100', 'fewer than 1 in 100')
+    """
+    if rate >= 0.095:
+        return f"{round(10 * rate)} in 10"
+    return f"{round(100 * rate)} in 100" if rate >= 0.005 else "fewer than 1 in 100"
+
+
 OPERATING_POINT_NAME = "operating_point.json"
 _FORMAT = "miv-operating-point"
 _LOWER = "lower_threshold"
@@ -249,6 +274,47 @@ class OperatingPoint:
     def witnesses(self, probability: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> NDArray[np.bool_]:
         """Return ``(T,)`` bool: which instances of the bags with borders ``ptr`` ``(B + 1,)`` are witnesses."""
         return self.witness_rule.witnesses(probability, ~self.rejected(probability), attention, ptr)
+
+    def warnings(self, bag: int, references: int = 1) -> tuple[str, ...]:
+        """Why the probability and the rates may not hold for a bag of this size and so many references.
+
+        >>> OperatingPoint(goal="equal error rate", measured={"data": {"bag_sizes": [3, 9]}}).warnings(bag=20)
+        ('Calibrated on bags of 3 to 9, this one has 20: its error rates may not hold here.',)
+        """
+        if self.is_default:
+            return ("Not calibrated: how often the answer is wrong is unknown. `miv calibrate` measures it.",)
+        data = self.measured.get("data")
+        spans = [_span(data.get(key)) if isinstance(data, dict) else None for key in ("bag_sizes", "references")]
+        sizes, counts = (None if span is None else _between(*span) for span in spans)
+        texts = []
+        if spans[0] is not None and (bag * _FAR < spans[0][0] or bag > _FAR * spans[0][1]):
+            texts.append(f"Calibrated on bags of {sizes}, this one has {bag:,}: its error rates may not hold here.")
+        if spans[1] is not None and not spans[1][0] <= references <= spans[1][1]:
+            texts.append(
+                f"Calibrated on {counts} references, this query has {references:,}: its error rates may not hold here."
+            )
+        return tuple(texts)
+
+    def chance_of_error(self, decision: Decision) -> str:
+        """How often such an answer is wrong, in a sentence; "" if it was not measured.
+
+        >>> measured = {"false_reject_rate": {"value": 0.41, "low": 0.3, "high": 0.52}}
+        >>> OperatingPoint(measured=measured).chance_of_error("no")
+        'With this threshold, 4 in 10 true matches are missed.'
+        """
+        name, what = {
+            "yes": ("false_accept_rate", "bags without a match are accepted"),
+            "no": ("false_reject_rate", "true matches are missed"),
+        }.get(decision, ("", ""))
+        rate = self.measured.get(name)
+        value, low, high = (
+            (rate.get(key) for key in ("value", "low", "high")) if isinstance(rate, dict) else (None,) * 3
+        )
+        if not isinstance(value, float) or not isinstance(low, float) or not isinstance(high, float):
+            return ""
+        if high - low > _VAGUE:
+            return f"The calibration data are too few to say how many {what}."
+        return f"With this threshold, {in_ten(value)} {what}."
 
     def document(self) -> dict[str, Any]:
         """Return everything as plain values, for JSON."""

@@ -25,12 +25,10 @@ _OBEYED = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udff
 
 def headline(verdict: Verdict) -> str:
     """The verdict in one line."""
-    words = threshold_words(verdict.threshold, verdict.lower_threshold)
-    if verdict.withheld is not None:
-        return f"Unsure: {verdict.withheld} (probability {verdict.probability:.3f}, {words})."
-    between = "between the " if verdict.decision == "unsure" else ""
-    decision = verdict.decision.capitalize() + ("" if verdict.zero_shot is None else " (not calibrated)")
-    return f"{decision}: probability {verdict.probability:.3f}, {between}{words}."
+    words = {"yes": "Match found", "no": "No match found", "unsure": f"Unsure: {verdict.reason}"}[verdict.decision]
+    thresholds = threshold_words(verdict.threshold, verdict.lower_threshold)
+    doubt = "" if verdict.zero_shot is None else "not calibrated, "
+    return f"{words} ({doubt}probability {verdict.probability:.3f}, {thresholds})."
 
 
 def witness_count(verdict: Verdict) -> str:
@@ -50,17 +48,20 @@ def witness_word(verdict: Verdict) -> str:
 
 
 def notes(verdict: Verdict) -> str:
-    """What to know about the shares, the witness sets and targets that are out of distribution; may be ""."""
+    """What to know about the shares and the witness sets; may be ""."""
     words, shares, size = [], verdict.shares, verdict.size
     if shares is not None and size > 1 and np.abs(shares * size - 1).max() <= _EVEN:
         words.append(f"{share_word(verdict).capitalize()} does not separate the instances: each has about 1 / {size}.")
     if verdict.nearly_whole_sets is not None and verdict.witnesses:
         words.append(f"These sets hold {verdict.nearly_whole_sets:.0%} of a bag on average, so they say little.")
-    if verdict.unlike is not None and verdict.unlike.note:
-        words.append(verdict.unlike.note)
     if verdict.zero_shot is not None:
         words.append(f"Nearest first by {verdict.zero_shot}, without training: trust the order, not the threshold.")
     return " ".join(words)
+
+
+def first_line(verdict: Verdict) -> str:
+    """The verdict, and how often such an answer is wrong."""
+    return f"{headline(verdict)} {verdict.chance_of_error}".rstrip()
 
 
 def share_word(verdict: Verdict) -> str:
@@ -83,10 +84,11 @@ def as_text(verdict: Verdict, names: Sequence[str] = ()) -> str:
     """Show the verdict and, for each instance, its share and score, whether it is a witness, and its name or text."""
     if verdict.is_streamed:
         return _leading_text(verdict)
-    lines = [headline(verdict), f"Bag of {verdict.size}, {witness_count(verdict)}"]
+    lines = [first_line(verdict), f"Bag of {verdict.size}, {witness_count(verdict)}"]
     shares = verdict.shares
     if shares is None:
-        return "\n".join(lines) + f". {notes(verdict)}".rstrip()
+        lines[-1] += f". {notes(verdict)}".rstrip()
+        return "\n".join([*lines, *verdict.warnings])
     lines[-1] += f". {notes(verdict)}" if notes(verdict) else ":"
     indices = {witness.index for witness in verdict.witnesses}
     places = places_to_show(verdict, _MOST_ROWS)
@@ -107,18 +109,18 @@ def as_text(verdict: Verdict, names: Sequence[str] = ()) -> str:
         lines.append(f"{place:>5}  {shares[place]:.3f}  {bar:<{_BAR}}  {score}{mark:<{width}}  {words}".rstrip())
     if verdict.size > len(places):
         lines.append(f"  and {verdict.size - len(places)} with smaller shares")
-    return "\n".join(lines)
+    return "\n".join([*lines, *verdict.warnings])
 
 
 def _leading_text(verdict: Verdict) -> str:
     """Show the verdict on a bag that was read in chunks, and its leading targets."""
-    lines, witnesses = [headline(verdict)], {witness.index for witness in verdict.witnesses}
+    lines, witnesses = [first_line(verdict)], {witness.index for witness in verdict.witnesses}
     if verdict.leading:
         lines.append(f"Bag of {verdict.size:,}, {len(verdict.leading)} leading by attention:")
     for target in verdict.leading:
         word = witness_word(verdict) if target.index in witnesses else ""
         lines.append(f"{target.index:>12}  {target.score:.6f}  {word}".rstrip())
-    return "\n".join(lines)
+    return "\n".join([*lines, *verdict.warnings])
 
 
 def _words(verdict: Verdict, place: int, names: Sequence[str]) -> str:
@@ -163,7 +165,8 @@ def as_html(verdict: Verdict, names: Sequence[str] = ()) -> str:
     members = [_member(verdict, place, place in witnesses, name) for place, name in zip(places, titles, strict=True)]
     if verdict.size > len(places):
         members.append(f"<span>and {verdict.size - len(places)} more</span>")
-    summary = f"Bag of {verdict.size}, {witness_count(verdict)}. {notes(verdict)}".rstrip()
+    words = [verdict.chance_of_error, f"Bag of {verdict.size}, {witness_count(verdict)}.", notes(verdict)]
+    summary = " ".join(filter(None, [*words, *verdict.warnings]))
     is_text = verdict.shown is not None and not KINDS[verdict.shown.pool.kind].is_array
     layout = "flex-direction:column" if is_text else "flex-wrap:wrap;align-items:flex-end"
     return (

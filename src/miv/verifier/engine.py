@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from miv.bags import Bags
-from miv.data import csr
+from miv.data import InstancePool, csr
 from miv.errors import MIVError, MIVWarning
-from miv.files.arrays import Floats
+from miv.files.arrays import Floats, Mask
 from miv.runtime import Progress, SilentProgress, evaluating, pause
-from miv.verifier.decisions import OperatingPoint, StatedRule
+from miv.verifier.decisions import StatedRule
 from miv.verifier.explain import as_shares, check_method, explain_features
 from miv.verifier.network import Verifier
-from miv.verifier.out_of_distribution import OutOfDistribution
+from miv.verifier.out_of_distribution import OutOfDistribution, flags_of
 from miv.verifier.reading import ErrorLocations
 from miv.verifier.references import Pairs
 from miv.verifier.verdict import DisplayedInstances, Lazy, Verdicts, WitnessMethod
@@ -40,6 +40,7 @@ class EmbeddedExemplars:
     lookup: FeatureLookup
     ptr: NDArray[np.int64]  # (E + 1,) borders between the bags
     reference_ptr: NDArray[np.int64] | None = None  # (E + 1,) between references; None if every query is one instance
+    foreign: Callable[[int, int], tuple[Mask, Mask]] | None = None  # as lookup: ``OutOfDistributionLimit.is_foreign``
 
     @classmethod
     def among(
@@ -49,14 +50,17 @@ class EmbeddedExemplars:
         bag: NDArray[np.int64],
         ptr: NDArray[np.int64],
         reference_ptr: NDArray[np.int64] | None = None,
+        foreign: Mask | None = None,
     ) -> "EmbeddedExemplars":
         """Look up queries ``(E,)`` or references ``(R,)``, and targets ``(T,)``, in the features of their instances."""
         asked = np.arange(len(ptr)) if reference_ptr is None else reference_ptr
 
-        def lookup(first: int, last: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-            return features[query[asked[first] : asked[last]]], features[bag[ptr[first] : ptr[last]]]
+        def look_up(rows: NDArray[Any], first: int, last: int) -> tuple[NDArray[Any], NDArray[Any]]:
+            return rows[query[asked[first] : asked[last]]], rows[bag[ptr[first] : ptr[last]]]
 
-        return cls(lookup, ptr, reference_ptr)
+        return cls(
+            partial(look_up, features), ptr, reference_ptr, None if foreign is None else partial(look_up, foreign)
+        )
 
     def __len__(self) -> int:
         return len(self.ptr) - 1
@@ -178,59 +182,30 @@ def _joined_if_any(parts: Iterable[Tensor | None]) -> Floats | None:
     return _joined(known) if known else None
 
 
-# A warning about bags, or numbers of references, far from those that a verifier was calibrated on.
-
-_FAR = 2  # times as large, or as small
-
-
-def warn_of_other_sizes(
-    point: OperatingPoint, ptr: NDArray[np.int64], reference_ptr: NDArray[np.int64] | None, stacklevel: int = 4
-) -> bool:
-    """Warn, and return true, if rates may not hold, because exemplars are not like those they were measured on."""
-    data = point.measured.get("data")
-    calibrated = data if isinstance(data, dict) else {}
-    counts = np.ones(1, np.int64) if reference_ptr is None else np.diff(reference_ptr)
-    differences = []
-    for numbers, key, factor, words in (
-        (np.diff(ptr), "bag_sizes", _FAR, "bags of {}"),
-        (counts, "references", 1, "queries with {} references"),
-    ):
-        least, most, span = int(numbers.min()), int(numbers.max()), _span(calibrated.get(key))
-        if span is not None and (least * factor < span[0] or most > factor * span[1]):
-            differences.append(f"{words.format(_between(least, most))} (calibrated on {_between(*span)})")
-    if differences:
-        warnings.warn(
-            f"The verifier was calibrated for {point.goal}, and its rates may not hold here: there are "
-            f"{'; '.join(differences)}. Calibrate it on exemplars like yours.",
-            MIVWarning,
-            stacklevel,
-        )
-    return bool(differences)
-
-
-def _span(entry: Any) -> tuple[int, int] | None:
-    """The least and the greatest number, from a file; ``None`` for anything else."""
-    is_span = isinstance(entry, list) and len(entry) == 2 and all(isinstance(number, int) for number in entry)
-    return (entry[0], entry[1]) if is_span else None
-
-
-def _between(least: int, most: int) -> str:
-    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+def foreign_of(verifier: Verifier, pool: InstancePool, rows: NDArray[np.int64] | None = None) -> Mask:
+    """``(P,)`` bool: which instances of a pool, or which of its ``rows``, have statistics unlike those of train."""
+    is_foreign = np.zeros(len(pool), bool)
+    if verifier.unlike is not None:
+        chosen = slice(None) if rows is None else rows
+        is_foreign[chosen] = verifier.unlike.is_foreign(pool.kind, pool.values[chosen])
+    return is_foreign
 
 
 def out_of_distribution(verifier: Verifier, exemplars: EmbeddedExemplars) -> OutOfDistribution | None:
-    """Compare the features of all exemplars with the verifier's limit; ``None`` if it has none."""
-    limit = verifier.unlike
-    if limit is None:
-        return None
-    batches = [
-        [limit.is_beyond(rows[:, : limit.channels]) for rows in exemplars.lookup(*batch)]
-        for batch in exemplars.batches()
-    ]
-    query, bag = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+    """Flag the instances of all exemplars; ``None`` if the verifier has no limit, and all have content."""
+    limit, kind = verifier.unlike, verifier.backbone.kind
+    queries, bags = [np.zeros(0, np.int8)], [np.zeros(0, np.int8)]
+    for batch in exemplars.batches():
+        flags = [flags_of(limit, rows, kind) for rows in exemplars.lookup(*batch)]
+        if exemplars.foreign is not None:
+            flags = [np.maximum(own, rows) for own, rows in zip(flags, exemplars.foreign(*batch), strict=True)]
+        queries.append(flags[0])
+        bags.append(flags[1])
+    query, bag = np.concatenate(queries), np.concatenate(bags)
     if exemplars.reference_ptr is not None:
-        query = ~csr.bag_any(~query, exemplars.reference_ptr)
-    return OutOfDistribution(query, bag, exemplars.ptr)
+        query = -csr.bag_maxima(-query, exemplars.reference_ptr).astype(np.int8)
+    has_any = limit is not None or query.any() or bag.any()
+    return OutOfDistribution(query, bag, exemplars.ptr) if has_any else None
 
 
 def decide(
@@ -296,6 +271,8 @@ def decide(
         lower_threshold=point.lower_threshold,
         lazy_matches=None if by == "none" or exemplars.reference_ptr is None else Lazy(matched, 0, len(logit)),
         unlike=unlike,
+        point=point,
+        references=None if exemplars.reference_ptr is None else np.diff(exemplars.reference_ptr),
     )
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from huggingface_hub import ModelHubMixin
@@ -21,9 +21,6 @@ from miv.verifier.out_of_distribution import OutOfDistributionLimit
 from miv.verifier.parts import backbone_of, describe_backbone, describe_pooling, pooling_of
 from miv.verifier.references import Pairs, ReferenceRule
 from miv.verifier.verdict import Verdict, Verdicts, WitnessMethod
-
-if TYPE_CHECKING:
-    from miv.verifier.stored_bag import RowType, StoredBag
 
 
 @dataclass(frozen=True)
@@ -303,7 +300,7 @@ class Verifier(
         Args:
             queries: one or more queries, each a single instance as ``verify`` takes one.
             bag: a ``.npy`` or ``.parquet`` file of features, a mapped array, an iterable of arrays ``(n, C)``, a
-                function that returns one, the folder of ``keep_bag``, or what ``verify`` takes as a bag.
+                function that returns one, or what ``verify`` takes as a bag.
             top: how many targets with the largest shares to name per query.
             resize: as for ``verify``.
             progress: reports the progress of reading.
@@ -319,36 +316,15 @@ class Verifier(
 
         return verify_stream(self, queries, bag, top, resize, progress)
 
-    def keep_bag(
-        self,
-        bag: Any,
-        folder: str | Path,
-        *,
-        rows: "RowType" = "float16",
-        resize: Fit | None = None,
-        progress: Progress | None = None,
-    ) -> "StoredBag":
-        """Project a bag of any size once, and keep it on disk for ``verify_stream``.
-
-        Args:
-            bag: as for ``verify_stream``.
-            folder: a new folder; its path is then a bag.
-            rows: type of the stored numbers: ``float32``, ``float16`` or ``int8`` with one scale per row.
-            resize: as for ``verify``.
-            progress: reports the progress of reading.
-        """
-        from miv.verifier.streaming import keep_bag
-
-        return keep_bag(self, bag, Path(folder), rows, resize, progress)
-
     def save_pretrained(self, save_directory: str | Path, **options: Any) -> str | None:
         """Save ``config.json``, ``model.safetensors`` and the files of the backbone to a folder, all or none of them.
 
         Other files in the folder stay, also a model card (``README.md``).
         """
-        from miv.verifier.saving import saving_to
+        from miv.verifier.saving import check_entry, saving_to
 
         with saving_to(Path(save_directory), self, options) as temporary:
+            options = {"config": self.configuration | check_entry(self.unlike), **options}
             result: str | None = super().save_pretrained(temporary, **options)
         return result
 

@@ -1,4 +1,4 @@
-"""Which instances are out of distribution for a verifier, by their features."""
+"""Which instances are out of distribution for a verifier, or have no content to judge."""
 
 import hashlib
 import json
@@ -13,21 +13,26 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from miv.data import csr
+from miv.data.kinds import KINDS
 from miv.errors import MIVError
 from miv.files.arrays import Floats, Mask
-from miv.files.atomic import whole_file
+from miv.files.atomic import make_ordinary, whole_file
 from miv.files.json import finite_number
 
 LIMIT_NAME = "unlike.safetensors"
 _FORMAT = "miv-unlike"
-_REMEDY = "Delete the file, then run `miv calibrate` again, or use the verifier without it."
+_REMEDY = "Copy the verifier's folder again from where it was saved, or run `miv calibrate` again."
 _SHAPES = {"mean": 1, "directions": 2, "variance": 1}
+_OF_STATISTICS = "statistics."
 _MOST_BYTES = 64 << 20
+_VECTORS = KINDS["features"]
+
+Flags = NDArray[np.int8]
 
 
 @dataclass(frozen=True, eq=False)
 class OutOfDistributionLimit:
-    r"""A limit for the distance of a feature from those of the train instances.
+    r"""A limit for the distance of an instance's features, and of its plain statistics, from the train instances.
 
     .. math:: d^2(x) = \sum_k \frac{(v_k^\top (x - \mu))^2}{\lambda_k} + \frac{\|r\|^2}{\lambda_0}
 
@@ -41,7 +46,11 @@ class OutOfDistributionLimit:
         rest: the variance along every other direction.
         limit: the largest squared distance that is not out of distribution.
         rate: the share of instances like the training data that are beyond the limit by chance.
-        measured: what calibration measured, as plain values.
+        measured: what was measured when it was fitted, as plain values.
+        statistics: the same for ``Kind.statistics``, which show what a network is blind to. Those of vectors are of the
+            features.
+        is_mean: whether features are tokens of ``C`` channels each, of which the mean has the distance.
+        allows_empty: whether vectors of zeros are ordinary, because train has them.
 
     >>> mean, directions = np.zeros(3, np.float32), np.eye(1, 3, dtype=np.float32)
     >>> limit = OutOfDistributionLimit(mean, directions, np.ones(1), 0.25, 9.0, 0.01)
@@ -56,6 +65,9 @@ class OutOfDistributionLimit:
     limit: float
     rate: float
     measured: dict[str, Any] = field(default_factory=dict)
+    statistics: "OutOfDistributionLimit | None" = None
+    is_mean: bool = False
+    allows_empty: bool = False
 
     def __post_init__(self) -> None:
         count, channels = self.directions.shape
@@ -71,15 +83,13 @@ class OutOfDistributionLimit:
         finite_number("variance of the rest", self.rest, above=0.0)
         finite_number("limit", self.limit, low=0.0)
         finite_number("false-alarm rate", self.rate, above=0.0, high=1.0)
-
-    @property
-    def channels(self) -> int:
-        """The length of a feature."""
-        return len(self.mean)
+        if not isinstance(self.measured, dict) or {type(self.is_mean), type(self.allows_empty)} != {bool}:
+            raise MIVError("What was measured is not an object, or a setting is neither true nor false.")
 
     def distance(self, features: NDArray[np.float32]) -> Floats:
-        """Return the squared distances ``(N,)`` of features ``(N, C)``."""
-        centred = np.asarray(features, np.float64) - self.mean
+        """Return the squared distances ``(N,)`` of features ``(N, C)``; more channels are those of tokens."""
+        vectors = vectors_of(features, len(self.mean), is_mean=self.is_mean)
+        centred = vectors.astype(np.float64) - self.mean
         along = centred @ self.directions.T.astype(np.float64)  # (N, K)
         squared = along**2
         rest = np.maximum(np.einsum("nc,nc->n", centred, centred) - squared.sum(axis=1), 0)
@@ -89,37 +99,63 @@ class OutOfDistributionLimit:
         """Return ``(N,)`` bool: which features ``(N, C)`` are beyond the limit."""
         return np.asarray(self.distance(features) > self.limit)
 
-    @property
-    def fingerprint(self) -> str:
-        """Equal if equal features have equal distances; the limit itself does not count."""
-        digest = hashlib.sha256(repr(float(self.rest)).encode())
-        for name in _SHAPES:
-            digest.update(np.ascontiguousarray(getattr(self, name)).tobytes())
-        return digest.hexdigest()
+    def is_foreign(self, kind: str, values: NDArray[Any]) -> Mask:
+        """Return ``(P,)`` bool: which instances ``(P, ...)`` have statistics beyond the limit."""
+        if self.statistics is None:
+            return np.zeros(len(values), bool)
+        return self.statistics.is_beyond(KINDS[kind].statistics(values))
 
     def document(self) -> dict[str, Any]:
         """Return plain values without the covariance, for JSON."""
         return {"limit": self.limit, "rate": self.rate, "measured": self.measured}
 
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of everything, equal for equal limits."""
+        digest = hashlib.sha256(json.dumps(self._about, sort_keys=True).encode())
+        for name, values in sorted(self._parts.items()):
+            digest.update(f"{name} {values.dtype} {values.shape}".encode())
+            digest.update(np.ascontiguousarray(values).data)
+        return digest.hexdigest()
+
+    @property
+    def _about(self) -> dict[str, Any]:
+        of_statistics = None if self.statistics is None else self.statistics.rest
+        settings = {"statistics": of_statistics, "is_mean": self.is_mean, "allows_empty": self.allows_empty}
+        return {**self.document(), "rest": self.rest, **settings}
+
+    @property
+    def _parts(self) -> dict[str, NDArray[Any]]:
+        parts = {name: getattr(self, name) for name in _SHAPES}
+        return parts if self.statistics is None else parts | _prefixed(self.statistics._parts)
+
     def save(self, folder: Path | str) -> None:
         """Write the file to the folder of a verifier, atomically."""
-        about = {**self.document(), "rest": self.rest}
-        parts = {name: np.ascontiguousarray(getattr(self, name)) for name in _SHAPES}
+        parts = {name: np.ascontiguousarray(values) for name, values in self._parts.items()}
         with whole_file(Path(folder) / LIMIT_NAME) as temporary:
-            save_file(parts, temporary, metadata={"format": _FORMAT, "about": json.dumps(about)})
+            save_file(parts, temporary, metadata={"format": _FORMAT, "about": json.dumps(self._about)})
+            make_ordinary(temporary)
 
     @classmethod
-    def load(cls, folder: Path | str, channels: int) -> "OutOfDistributionLimit | None":
-        """Read the file in a verifier's folder, if there is one; a damaged file is an error."""
+    def load(cls, folder: Path | str, channels: int, fingerprint: str | None = None) -> "OutOfDistributionLimit | None":
+        """Read the file in a verifier's folder, if there is one; a damaged one is an error.
+
+        With a ``fingerprint``, the file must exist and have it; older verifiers did not record one.
+        """
         path = Path(folder) / LIMIT_NAME
         if not os.path.lexists(path):
-            return None
+            if fingerprint is None:
+                return None
+            raise MIVError(f"{path} is missing: the verifier was saved with an out-of-distribution check. {_REMEDY}")
         try:
             limit = cls._read(path)
         except (SafetensorError, OSError, ValueError, TypeError, KeyError, RecursionError, MIVError) as error:
             raise MIVError(f"{path} is damaged: {error}. {_REMEDY}") from error
-        if limit.channels != channels:
-            raise MIVError(f"{path} is for {limit.channels} channels, the verifier has {channels}. {_REMEDY}")
+        length = len(limit.mean)
+        if channels % length if limit.is_mean else length > channels:
+            raise MIVError(f"{path} is for {length} channels, the verifier has {channels}. {_REMEDY}")
+        if fingerprint not in (None, limit.fingerprint):
+            raise MIVError(f"{path} is not the file that the verifier was saved with. {_REMEDY}")
         return limit
 
     @classmethod
@@ -131,44 +167,76 @@ class OutOfDistributionLimit:
             if metadata.get("format") != _FORMAT:
                 raise ValueError(f"its format is not {_FORMAT}")
             about = json.loads(metadata["about"])
-            parts = {name: file.get_tensor(name) for name in _SHAPES}
-        for name, dimensions in _SHAPES.items():
-            if parts[name].ndim != dimensions or parts[name].dtype.kind != "f":
-                raise ValueError(f"{name} is {parts[name].dtype} {parts[name].shape}")
-        if not isinstance(about, dict) or not isinstance(about["measured"], dict):
-            raise TypeError("its description is not an object")
-        numbers = (about["rest"], about["limit"], about["rate"])
-        return cls(parts["mean"], parts["directions"], parts["variance"], *numbers, about["measured"])
+            of_statistics = about.get("statistics")  # older files have none
+            names = [*_SHAPES, *(_prefixed(_SHAPES) if of_statistics is not None else ())]
+            parts = {name: file.get_tensor(name) for name in names}
+        for name, values in parts.items():
+            if values.ndim != _SHAPES[name.removeprefix(_OF_STATISTICS)] or values.dtype.kind != "f":
+                raise ValueError(f"{name} is {values.dtype} {values.shape}")
+        limit, rate, statistics = about["limit"], about["rate"], None
+        if of_statistics is not None:
+            arrays = {name: parts[_OF_STATISTICS + name] for name in _SHAPES}
+            statistics = cls(**arrays, rest=of_statistics, limit=limit, rate=rate)
+        settings = {name: about.get(name, False) for name in ("is_mean", "allows_empty")}
+        settings |= {name: about[name] for name in ("rest", "limit", "rate", "measured")}
+        return cls(**{name: parts[name] for name in _SHAPES}, **settings, statistics=statistics)
 
+
+def vectors_of(features: NDArray[np.float32], channels: int, *, is_mean: bool) -> NDArray[np.float32]:
+    """One vector ``(N, channels)`` per instance: the first channels of its features, or the mean of its tokens."""
+    if not is_mean:
+        return features[:, :channels]
+    tokens = features.reshape(len(features), -1, channels)  # (N, L, channels)
+    return np.asarray(tokens.sum(axis=1) / np.maximum(tokens.any(axis=2).sum(axis=1), 1)[:, None])
+
+
+def _prefixed(by_name: dict[str, Any]) -> dict[str, Any]:
+    return {_OF_STATISTICS + name: value for name, value in by_name.items()}
+
+
+# Which instances of exemplars are out of distribution, and why an exemplar gets no answer.
 
 _MOST_PLACES = 10  # places in a sentence
+_OUT, _EMPTY = 1, 2  # flags
+_OF_QUERY = {_OUT: "the query is out of distribution", _EMPTY: "the query has no content that can be read"}
+_OF_BAG = {
+    _OUT: "every instance of the bag is out of distribution",
+    _EMPTY: "no instance of the bag has content that can be read",
+}
 
 
-def reason_of(query: bool, bag: bool) -> str | None:
-    """Why an exemplar gets no answer: the query, or the whole bag, is out of distribution."""
-    if query:
-        return "the query is out of distribution"
-    return "every instance of the bag is out of distribution" if bag else None
+def flags_of(limit: OutOfDistributionLimit | None, features: NDArray[np.float32], kind: str) -> Flags:
+    """Return ``(N,)``: 1 for features ``(N, C)`` that are out of distribution, 2 for those without content, else 0."""
+    empty = _VECTORS.is_empty(features)
+    if limit is None:
+        return np.where(empty, _EMPTY, 0).astype(np.int8)
+    beyond = limit.is_beyond(features) | (KINDS[kind].is_vector and limit.is_foreign(kind, features))
+    return np.where(empty, 0 if limit.allows_empty else _EMPTY, beyond).astype(np.int8)
+
+
+def reason_of(query: int, bag: int) -> str | None:
+    """Why an exemplar gets no answer, from the least flags of its references and of its targets."""
+    return _OF_QUERY.get(query) or _OF_BAG.get(bag)
 
 
 @dataclass(frozen=True, eq=False)
 class OutOfDistribution:
-    """Instances beyond the limit of a verifier, for ``E`` exemplars with ``T`` targets.
+    """Flags of instances, for ``E`` exemplars with ``T`` targets: 1 is out of distribution, 2 without content, else 0.
 
     Args:
-        query: ``(E,)`` bool; a query of several references is out of distribution if all of them are.
-        bag: ``(T,)`` bool.
+        query: ``(E,)``; of several references the least.
+        bag: ``(T,)``.
         ptr: ``(E + 1,)``, the borders between the bags.
     """
 
-    query: Mask
-    bag: Mask
+    query: Flags
+    bag: Flags
     ptr: Any
 
     @property
     def withheld(self) -> Mask:
-        """``(E,)`` bool: no yes or no is given, because the query or every target is out of distribution."""
-        return np.asarray(self.query | ~csr.bag_any(~self.bag, self.ptr))
+        """``(E,)`` bool: no yes or no is given, because the query or every target is flagged."""
+        return np.asarray((self.query > 0) | ~csr.bag_any(self.bag == 0, self.ptr))
 
     def of(self, exemplar: int) -> "OutOfDistribution":
         """Those of one exemplar."""
@@ -179,23 +247,24 @@ class OutOfDistribution:
 
     @property
     def places(self) -> list[int]:
-        """Places of the targets."""
+        """Places of the flagged targets."""
         return [int(place) for place in np.flatnonzero(self.bag)]
 
     @property
     def reason(self) -> str | None:
         """Why one exemplar gets no answer, or ``None``."""
-        return reason_of(bool(self.query[0]), bool(self.bag.all()))
+        return reason_of(int(self.query[0]), int(self.bag.min()))
 
     @property
     def note(self) -> str:
-        """A sentence about targets in a bag that also holds others; else ""."""
+        """A sentence about flagged targets in a bag that also holds others; else ""."""
         places = self.places
-        if not places or (self.bag.all() and not self.query[0]):
+        if not places or self.bag.all():
             return ""
         listed = ", ".join(map(str, places[:_MOST_PLACES])) + ", …" * (len(places) > _MOST_PLACES)
         verb, s = ("are", "s") if len(places) > 1 else ("is", "")
-        return f"{len(places)} instance{s} {verb} out of distribution: place{s} {listed}."
+        what = "without content" if (self.bag[places] == _EMPTY).all() else "out of distribution"
+        return f"{len(places)} instance{s} {verb} {what}: place{s} {listed}."
 
     def document(self) -> dict[str, Any]:
         """Return plain values of one exemplar, for JSON."""

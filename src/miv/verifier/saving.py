@@ -1,5 +1,6 @@
 """The files of a verifier: save it, load it from a folder, the package or the model hub."""
 
+import hashlib
 import json
 import os
 import sys
@@ -28,7 +29,16 @@ from miv.errors import MIVError, unknown_name
 from miv.files.atomic import files_together
 from miv.files.cache import folders_near, hub_answers
 from miv.files.instances import is_folder
-from miv.files.weights import CONFIG_NAME, WEIGHTS_NAME, find_verifier, read_config, read_weights, save_weights
+from miv.files.json import read_json_object, write_json
+from miv.files.weights import (
+    CONFIG_NAME,
+    WEIGHTS_NAME,
+    add_weights,
+    find_verifier,
+    read_config,
+    read_weights,
+    save_weights,
+)
 from miv.poolings import POOLINGS, Pooling
 from miv.registry import import_modules, options_of
 from miv.verifier.decisions import OPERATING_POINT_NAME, OperatingPoint
@@ -36,6 +46,7 @@ from miv.verifier.network import Verifier
 from miv.verifier.out_of_distribution import LIMIT_NAME, OutOfDistributionLimit
 
 _FOLDER = Path(__file__).parent / "shipped_verifiers"
+_CHECK = "out_of_distribution"  # SHA-256 of what the file holds
 _STARTS = frozenset({"normal_", "uniform_", "fill_", "zero_", "copy_", "mul_"})
 
 
@@ -64,6 +75,24 @@ def write_files(verifier: Verifier, folder: Path) -> None:
         verifier.unlike.save(folder)
 
 
+def save_decisions(folder: Path, point: OperatingPoint, limit: OutOfDistributionLimit | None) -> None:
+    """Replace the operating point and the out-of-distribution check of a saved verifier, both or none of them."""
+    config = read_json_object(folder / CONFIG_NAME, "")
+    with files_together(folder, remove=[LIMIT_NAME]) as temporary:
+        point.save(temporary)
+        if limit is not None:
+            limit.save(temporary)
+        write_json(
+            temporary / CONFIG_NAME,
+            {name: value for name, value in config.items() if name != _CHECK} | check_entry(limit),
+        )
+
+
+def check_entry(limit: OutOfDistributionLimit | None) -> dict[str, Any]:
+    """The entry in ``config.json`` by which the loss of a verifier's check is noticed."""
+    return {} if limit is None else {_CHECK: limit.fingerprint}
+
+
 def load_verifier(
     make: type[Verifier], source: str, device: str | torch.device | None, options: dict[str, Any]
 ) -> Verifier:
@@ -80,6 +109,7 @@ def load_verifier(
         return verifier.to(wanted).eval()
     config = read_config(folder / CONFIG_NAME)
     hint = _import_recorded(config.pop("modules", []))
+    fingerprint = config.pop(_CHECK, None)
     if "query_backbone" in config:
         raise MIVError(
             f"{folder} has a backbone of its own for queries (query_backbone), which miv no longer has. Train it anew."
@@ -104,7 +134,7 @@ def load_verifier(
         download_if_there(name, OPERATING_POINT_NAME, **options)
         download_if_there(name, LIMIT_NAME, **options)
     verifier.operating_point = OperatingPoint.load(folder)
-    verifier.unlike = OutOfDistributionLimit.load(folder, verifier.backbone.vector_channels)
+    verifier.unlike = OutOfDistributionLimit.load(folder, verifier.backbone.channels, fingerprint)
     verifier.loaded_from = source
     return verifier.to(wanted).eval()
 
@@ -134,6 +164,24 @@ def _own_modules(verifier: Verifier) -> list[str]:
     parts = (backbone.module if isinstance(backbone, ModuleBackbone) else backbone, verifier.pooling)
     modules = {type(part).__module__ for part in parts}
     return sorted(name for name in modules if name.split(".")[0] not in ("miv", "torch", "builtins", "__main__"))
+
+
+_STORED_SINCE = "0.2.0"  # first version of miv with these rows in galleries; raise it when a stored form changes
+
+
+def backbone_fingerprint(verifier: Verifier) -> str:
+    """Equal if equal instances get equal features."""
+    form = None if verifier.instances is None else verifier.instances.document()
+    return hashlib.sha256(f"{verifier.backbone.fingerprint()} {json.dumps(form)}".encode()).hexdigest()
+
+
+def verifier_fingerprint(verifier: Verifier) -> str:
+    """Equal if equal exemplars get equal logits. The operating point does not count: it changes no feature."""
+    pooling = verifier.pooling
+    made_of = [_STORED_SINCE, backbone_fingerprint(verifier), type(pooling).__qualname__, options_of(pooling)]
+    digest = hashlib.sha256(json.dumps(made_of, sort_keys=True, default=str).encode())
+    add_weights(digest, pooling.state_dict())
+    return digest.hexdigest()
 
 
 def check_can_be_saved(backbone: Backbone, pooling: Pooling, config: dict[str, Any]) -> None:

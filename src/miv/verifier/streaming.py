@@ -1,26 +1,23 @@
 """Verify queries against one bag of any size, which is read in chunks, in parts that merge."""
 
-import math
 from collections.abc import Iterator
+from dataclasses import replace
 from numbers import Integral
-from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from miv.errors import MIVError
-from miv.files.arrays import Floats, Mask
-from miv.files.atomic import whole_folder
+from miv.files.arrays import Floats
 from miv.files.images import Fit
 from miv.poolings import POOLINGS, PartialBag, Rows, form_of
 from miv.runtime import Progress, SilentProgress, evaluating
 from miv.verifier.chunks import BagChunks, ChunkReader, check_chunk, check_queries, query_features
-from miv.verifier.engine import not_finite, warn_of_other_sizes, witnesses_by
+from miv.verifier.engine import not_finite, witnesses_by
 from miv.verifier.network import Verifier
-from miv.verifier.out_of_distribution import reason_of
-from miv.verifier.stored_bag import BagWriter, RowType, StoredBag, is_stored_bag
+from miv.verifier.out_of_distribution import Flags, flags_of, reason_of
 from miv.verifier.verdict import Verdict, Witness
 
 _ROWS = 4096  # normed and projected together
@@ -63,9 +60,8 @@ class StreamingPass:
         self.size: int = 0
         with torch.inference_mode(), evaluating(verifier):
             self._pooled: PartialBag = _partial_bag(verifier, queries, int(top), variance, log_sums)
-        limit = verifier.unlike
-        self._query_beyond: Mask = np.zeros(len(queries), bool) if limit is None else limit.is_beyond(queries)
-        self._all_beyond: bool = limit is not None  # until a target is like the training data
+        self._query_flags: Flags = self._flags(queries)
+        self._least_flag: int = 2  # of the targets so far
 
     def update(self, features: Rows, first: int | None = None) -> None:
         """Add the features ``(N, C)`` of targets; ``first`` is the place of the first, by default after the last."""
@@ -74,23 +70,13 @@ class StreamingPass:
         with torch.inference_mode(), evaluating(self.verifier):
             for start in range(0, len(features), _ROWS):
                 part = np.asarray(features[start : start + _ROWS], np.float32)
-                if self._all_beyond and self.verifier.unlike is not None:
-                    self._all_beyond = bool(self.verifier.unlike.is_beyond(part).all())
+                if self._least_flag:
+                    self._least_flag = min(self._least_flag, int(self._flags(part).min()))
                 self._pooled.update(self._pooled.queries.form.rows_of_part(part), first + start)
         self.size += len(features)
 
-    def update_stored(self, rows: Rows, first: int | None = None, all_beyond: bool = False) -> None:
-        """Add targets by their stored rows ``(N, K)``; ``all_beyond`` if all of them are out of distribution."""
-        with torch.inference_mode(), evaluating(self.verifier):
-            self._pooled.update(rows, self.size if first is None else first)
-        self.size += len(rows)
-        self._all_beyond &= all_beyond
-
-    def rows(self, features: Rows) -> Rows:
-        """What the pass reads of features ``(N, C)``, and a stored bag holds: ``(N, K)``."""
-        with torch.inference_mode(), evaluating(self.verifier):
-            rows: Rows = self._pooled.queries.form.rows_of_part(np.asarray(features, np.float32))
-        return rows
+    def _flags(self, features: Rows) -> Flags:
+        return flags_of(self.verifier.unlike, features, self.verifier.backbone.kind)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the verifier: what is sent to another process can only be merged."""
@@ -103,7 +89,7 @@ class StreamingPass:
         if other.size:
             self._pooled.merge(other._pooled)
             self.size += other.size
-            self._all_beyond &= other._all_beyond
+            self._least_flag = min(self._least_flag, other._least_flag)
 
     @property
     def needs_second_pass(self) -> bool:
@@ -130,8 +116,6 @@ class StreamingPass:
             logit, places, shares = self._pooled.finish()
         if not np.isfinite(logit).all():
             raise not_finite("logit", f"query {int((~np.isfinite(logit)).argmax())}")
-        point = self.verifier.operating_point
-        warn_of_other_sizes(point, np.array([0, self.size]), None, stacklevel=5)
         if len(places[0]) and (method := witnesses_by(self.verifier, None)) != "attention":
             raise MIVError(
                 f"The verifier's witness rule was calibrated on {method}, but a bag in chunks has only attention. Use "
@@ -145,8 +129,8 @@ class StreamingPass:
         probability = float(point.probability(np.array([logit]))[0])
         leading = tuple(Witness(int(place), float(share)) for place, share in zip(places, shares, strict=True))
         marked = point.witness_rule.chosen(probability, not point.rejected(probability), shares, self.size)
-        reason = reason_of(bool(self._query_beyond[query]), self._all_beyond)
-        return Verdict(
+        reason = reason_of(int(self._query_flags[query]), self._least_flag)
+        verdict = Verdict(
             verdict=bool(point.verdict(probability)) and reason is None,
             probability=probability,
             threshold=point.threshold,
@@ -160,7 +144,9 @@ class StreamingPass:
             is_streamed=True,
             leading=leading,
             withheld=reason,
+            warnings=point.warnings(self.size),
         )
+        return replace(verdict, chance_of_error=point.chance_of_error(verdict.decision))
 
 
 def _partial_bag(
@@ -241,66 +227,16 @@ def verify_stream(
     reader, progress = ChunkReader(verifier, resize), progress or SilentProgress()
     features = query_features(reader, queries)
     check_queries(features, verifier.pooling.channels)  # before a pass for the variance, which may take long
-    bag: StoredBag | BagChunks
-    if is_stored_bag(source):
-        bag = source if isinstance(source, StoredBag) else StoredBag(Path(source), verifier)
-        bag.check_verifier(verifier)
-        variance, once = bag.variance, False
-    else:
-        bag = reader.read(source)
-        variance, once = _variance(verifier, bag, progress), bag.once
-    state = StreamingPass(verifier, features, top, variance)
-    _read(bag, state, progress)
-    if state.needs_second_pass and not once:  # only that can name the leading targets
-        state = StreamingPass(verifier, features, top, variance, state.log_sums)
-        _read(bag, state, progress)
-    return state.finish()
-
-
-def _read(bag: StoredBag | BagChunks, state: StreamingPass, progress: Progress) -> None:
-    """Add all targets of a bag to a pass."""
-    if isinstance(bag, BagChunks):
-        for chunk in _checked(state.verifier, bag, progress, "Reading the bag"):
-            state.update(chunk)
-        return
-    all_beyond = bag.all_beyond(state.verifier)
-    with progress.step("Reading the stored bag", total=bag.size) as advance:
-        for rows in bag.rows():
-            state.update_stored(rows, all_beyond=all_beyond)
-            advance(len(rows))
-
-
-def keep_bag(
-    verifier: Verifier,
-    source: Any,
-    folder: Path,
-    rows: RowType = "float16",
-    resize: Fit | None = None,
-    progress: Progress | None = None,
-) -> StoredBag:
-    """Project a bag once and store it on disk; see ``Verifier.keep_bag``."""
-    if rows not in get_args(RowType):
-        raise MIVError(f"The type of stored rows is {rows!r}. Expected {', '.join(get_args(RowType))}.")
-    if folder.exists():
-        raise MIVError(f"{folder} already exists. Choose another name for the stored bag, or remove it first.")
-    if is_stored_bag(source):
-        raise MIVError("The bag is stored and its rows are projected already. Expected the bag that it was made of.")
-    progress = progress or SilentProgress()
-    bag = ChunkReader(verifier, resize).read(source)
+    bag = reader.read(source)
     variance = _variance(verifier, bag, progress)
-    any_query = np.zeros((1, verifier.pooling.channels), np.float32)  # rows do not depend on it
-    projection = StreamingPass(verifier, any_query, 0, variance)
-    least_distance = math.inf
-    with whole_folder(folder) as temporary:
-        writer = BagWriter(temporary, verifier.pooling.channels, rows)
-        for chunk in _checked(verifier, bag, progress, "Storing the bag"):
-            if verifier.unlike is not None and len(chunk):
-                least_distance = min(least_distance, float(verifier.unlike.distance(chunk).min()))
-            writer.add(projection.rows(chunk))
-        if not writer.size:
-            raise MIVError("The bag is empty. Expected at least one instance.")
-        writer.close(verifier, variance, least_distance)
-    return StoredBag(folder, verifier)
+    state = StreamingPass(verifier, features, top, variance)
+    for chunk in _checked(verifier, bag, progress, "Reading the bag"):
+        state.update(chunk)
+    if state.needs_second_pass and not bag.once:  # only that can name the leading targets
+        state = StreamingPass(verifier, features, top, variance, state.log_sums)
+        for chunk in _checked(verifier, bag, progress, "Reading the bag again"):
+            state.update(chunk)
+    return state.finish()
 
 
 def _variance(verifier: Verifier, bag: BagChunks, progress: Progress) -> Floats | None:

@@ -194,11 +194,13 @@ _OF_EXEMPLARS: _Columns = {
     "bag_size": ("int64", lambda verdicts: np.diff(verdicts.ptr)),
     "witnesses": ("list<int64>", lambda verdicts: witness_places(verdicts.witness, verdicts.shares, verdicts.ptr)),
     "witnesses_by": ("string", lambda verdicts: [verdicts.witnesses_by] * len(verdicts)),
-}
-_OUT_OF_DISTRIBUTION: _Columns = {
+    "warnings": ("string", lambda verdicts: [" ".join(verdict.warnings) or None for verdict in verdicts]),
     "reason": ("string", lambda verdicts: [verdict.reason for verdict in verdicts]),
-    "unlike_query": ("bool", lambda verdicts: verdicts.unlike.query),
-    "unlike": ("list<int64>", lambda verdicts: [verdict.unlike.places for verdict in verdicts]),
+    "unlike_query": ("bool", lambda verdicts: [verdict.query_is_unlike for verdict in verdicts]),
+    "unlike": (
+        "list<int64>",
+        lambda verdicts: [verdict.unlike.places if verdict.unlike else [] for verdict in verdicts],
+    ),
 }
 _OF_INSTANCES: _Columns = {
     "place": ("int64", lambda verdicts: csr.places(verdicts.ptr)),
@@ -208,6 +210,10 @@ _OF_INSTANCES: _Columns = {
     "score": ("float64", lambda verdicts: verdicts.scores),
     "witnesses_by": ("string", lambda verdicts: [verdicts.witnesses_by] * int(verdicts.ptr[-1])),
     "witness": ("bool", lambda verdicts: verdicts.witness),
+    "unlike": (
+        "bool",
+        lambda verdicts: np.zeros(verdicts.ptr[-1], bool) if verdicts.unlike is None else verdicts.unlike.bag > 0,
+    ),
 }
 
 
@@ -222,9 +228,6 @@ class RowScoring:
         self._columns = dict(_OF_INSTANCES if by_instance else _OF_EXEMPLARS)
         if verifier.operating_point.lower_threshold is None:
             self._columns.pop("lower_threshold", None)
-        if verifier.unlike is not None:
-            of_bags: _Columns = {"unlike": ("bool", lambda verdicts: verdicts.unlike.bag)}
-            self._columns |= of_bags if by_instance else _OUT_OF_DISTRIBUTION
         self.schema: Schema = {"exemplar": "int64", "query": "string", **dict.fromkeys(copied, "string")}
         self.schema |= {name: kind for name, (kind, _) in (_OF_EVERY_ROW | self._columns).items()}
 

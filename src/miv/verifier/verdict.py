@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Generic, Literal, TypeVar, overload
@@ -14,7 +14,7 @@ from miv.data import csr
 from miv.data.pool import InstancePool
 from miv.errors import MIVError
 from miv.files.arrays import Floats, Integers, Mask
-from miv.verifier.decisions import Decision, WitnessesBy, decisions_of, threshold_words
+from miv.verifier.decisions import Decision, OperatingPoint, WitnessesBy, decisions_of, threshold_words
 from miv.verifier.out_of_distribution import OutOfDistribution
 
 Computed = TypeVar("Computed", Floats, list[Floats])
@@ -58,6 +58,8 @@ def witness_places(witness: Mask | None, shares: Floats | None, ptr: Integers) -
     places, borders = (rows[order] - ptr[owners]).tolist(), csr.borders(csr.bag_sums(witness, ptr))
     return [places[first:last] for first, last in pairwise(borders.tolist())]
 
+
+BETWEEN = "between the thresholds"  # why a decision is unsure
 
 # How to choose witnesses; "none" saves the work if only the verdicts matter.
 WitnessMethod = WitnessesBy | Literal["none"]
@@ -111,11 +113,14 @@ class Verdict:
         lower_threshold: the decision is no below this, and unsure from here up to the threshold; ``None`` if the
             verifier has one threshold.
         lazy_matches: the source of ``matches``; ``None`` if no query was several references.
-        unlike: which instances are out of distribution; ``None`` if the verifier has no limit for that.
+        unlike: which instances are out of distribution or without content; ``None`` if that is not known.
         logit: before calibration; NaN if it is not known.
         is_streamed: whether the bag was read in chunks, which keeps no shares of all targets.
         leading: the targets with the largest shares of a bag in chunks, largest first.
-        withheld: why a bag in chunks gets no yes or no: what is out of distribution; else ``None``.
+        withheld: why there is no yes or no: what is out of distribution or has no content; else ``None``.
+        warnings: what may be wrong with the answer, as sentences: the verifier is not calibrated, or not for bags of
+            this size or so many references, or some instances are out of distribution.
+        chance_of_error: how often such an answer is wrong, in a sentence; "" if it was not measured.
         zero_shot: the encoder of an answer without training, which is not calibrated; else ``None``.
 
     A verdict of yes is truthy, so ``if verifier.verify(query, bag):`` works as expected. ``verdict`` is false for no
@@ -141,15 +146,18 @@ class Verdict:
     leading: tuple[Witness, ...] = field(default=(), repr=False)
     withheld: str | None = field(default=None, repr=False)
     zero_shot: str | None = field(default=None, repr=False)
+    warnings: tuple[str, ...] = field(default=(), repr=False)
+    chance_of_error: str = field(default="", repr=False)
 
-    def __post_init__(self) -> None:
-        if self.unlike is not None:
-            object.__setattr__(self, "withheld", self.unlike.reason)
+    @property
+    def query_is_unlike(self) -> bool:
+        """Whether the query is out of distribution or has no content."""
+        return self.unlike is not None and bool(self.unlike.query[0])
 
     @property
     def reason(self) -> str | None:
-        """Why the decision is unsure: ``between the thresholds``, or what is out of distribution."""
-        return self.withheld or ("between the thresholds" if self.decision == "unsure" else None)
+        """Why the decision is unsure: ``between the thresholds``, or what is out of distribution or has no content."""
+        return self.withheld or (BETWEEN if self.decision == "unsure" else None)
 
     @property
     def decision(self) -> Decision:
@@ -199,6 +207,9 @@ class Verdict:
             "probability": self.probability,
             "threshold": self.threshold,
             "lower_threshold": self.lower_threshold,
+            "reason": self.reason,
+            "warnings": list(self.warnings),
+            "chance_of_error": self.chance_of_error,
             "witnesses": [asdict(witness) for witness in self.witnesses],
         }
         if self.is_streamed:  # with the bounds and the error that an exact answer has
@@ -209,7 +220,6 @@ class Verdict:
                 "size": self.size,
                 "compared": self.size,
                 "leading": [asdict(target) for target in self.leading],
-                "reason": self.withheld,
             }
         matches = self.matches
         return answer | {
@@ -219,7 +229,6 @@ class Verdict:
             "scores": None if self.scores is None else self.scores.tolist(),
             "nearly_whole_sets": self.nearly_whole_sets,
             **({} if matches is None else {"matches": matches.tolist(), "matched_by": list(self.matched_by or ())}),
-            "reason": self.reason,
             "unlike": None if self.unlike is None else self.unlike.document(),
             **({} if self.zero_shot is None else {"zero_shot": self.zero_shot, "calibrated": False}),
         }
@@ -244,6 +253,8 @@ class Verdicts(Sequence[Verdict]):
     lower_threshold: float | None = None
     lazy_matches: Lazy[list[Floats]] | None = field(default=None, repr=False)
     unlike: OutOfDistribution | None = field(default=None, repr=False)
+    point: OperatingPoint | None = field(default=None, repr=False)
+    references: Integers | None = field(default=None, repr=False)  # (E,), their number; None if every query is one
 
     @property
     def decision(self) -> NDArray[np.str_]:
@@ -262,13 +273,21 @@ class Verdicts(Sequence[Verdict]):
         """Probabilities ``(T,)`` of bags with only one instance each, as in ``Verdict.scores``."""
         return None if self.lazy_scores is None else self.lazy_scores.values
 
+    def warnings(self, exemplar: int) -> tuple[str, ...]:
+        """The warnings of one exemplar, as in ``Verdict.warnings``."""
+        if self.point is None:
+            return ()
+        references = 1 if self.references is None else int(self.references[exemplar])
+        of_point = self.point.warnings(int(self.ptr[exemplar + 1] - self.ptr[exemplar]), references)
+        note = "" if self.unlike is None else self.unlike.of(exemplar).note
+        return (*of_point, note) if note else of_point
+
     def __len__(self) -> int:
         return len(self.probability)
 
     def __repr__(self) -> str:
-        unsure = f", {int((self.decision == 'unsure').sum())} unsure"
-        if self.lower_threshold is None and self.unlike is None:
-            unsure = ""
+        count = int((self.decision == "unsure").sum())
+        unsure = f", {count} unsure" if count or self.lower_threshold is not None else ""
         words = threshold_words(self.threshold, self.lower_threshold)
         return f"Verdicts({len(self)} exemplars, {int(self.verdict.sum())} yes{unsure}, {words})"
 
@@ -284,7 +303,8 @@ class Verdicts(Sequence[Verdict]):
             raise IndexError(f"There is no exemplar {exemplar}. Expected 0 to {len(self) - 1}.")
         exemplar %= len(self)
         first, last = int(self.ptr[exemplar]), int(self.ptr[exemplar + 1])
-        return Verdict(
+        unlike = self.unlike and self.unlike.of(exemplar)
+        verdict = Verdict(
             verdict=bool(self.verdict[exemplar]),
             probability=float(self.probability[exemplar]),
             threshold=self.threshold,
@@ -298,9 +318,13 @@ class Verdicts(Sequence[Verdict]):
             nearly_whole_sets=self.nearly_whole_sets,
             lower_threshold=self.lower_threshold,
             lazy_matches=self.lazy_matches and self.lazy_matches.of(exemplar, slice(exemplar, exemplar + 1)),
-            unlike=self.unlike and self.unlike.of(exemplar),
+            unlike=unlike,
             logit=float(self.logit[exemplar]),
+            withheld=None if unlike is None else unlike.reason,
+            warnings=self.warnings(exemplar),
         )
+        error = "" if self.point is None else self.point.chance_of_error(verdict.decision)
+        return replace(verdict, chance_of_error=error)
 
     def __iter__(self) -> Iterator[Verdict]:
         return (self[exemplar] for exemplar in range(len(self)))
@@ -309,7 +333,7 @@ class Verdicts(Sequence[Verdict]):
         """Return a ``pandas.DataFrame`` with one row per exemplar.
 
         Columns: ``query`` if queries are files, ``verdict``, ``decision``, ``probability``, ``logit``, ``size``,
-        ``unlike_query`` if the verifier has an out-of-distribution limit, and ``witnesses`` if they were requested.
+        ``unlike_query``, and ``witnesses`` if they were requested.
         """
         try:
             import pandas as pd
@@ -322,7 +346,7 @@ class Verdicts(Sequence[Verdict]):
         columns |= {"verdict": self.verdict, "decision": self.decision, "probability": self.probability}
         columns |= {"logit": self.logit, "size": np.diff(self.ptr)}
         if self.unlike is not None:
-            columns["unlike_query"] = self.unlike.query
+            columns["unlike_query"] = self.unlike.query > 0
         if self.witness is not None:
             columns["witnesses"] = witness_places(self.witness, self.shares, self.ptr)
         return pd.DataFrame(columns)

@@ -15,7 +15,7 @@ from miv.data.pool import InstancePool
 from miv.errors import MIVError
 from miv.files.images import Fit
 from miv.runtime import Progress
-from miv.verifier.engine import EmbeddedExemplars, FeatureLookup, decide, warn_of_other_sizes, witnesses_by
+from miv.verifier.engine import EmbeddedExemplars, FeatureLookup, decide, foreign_of, witnesses_by
 from miv.verifier.network import Verifier
 from miv.verifier.reading import (
     ErrorLocations,
@@ -46,7 +46,7 @@ class BatchVerifier:
     ) -> None:
         self.verifier = verifier
         self.by = witnesses_by(verifier, witnesses)
-        self._progress, self._is_warned = progress, False
+        self._progress, self._foreign = progress, np.zeros(0, bool)
         self._reader = bag_reader(verifier, resize, in_pairs=True)
         self._kind = KINDS[verifier.backbone.kind]
         self._features = _GrowingRows(verifier.backbone.channels)
@@ -71,15 +71,15 @@ class BatchVerifier:
             pool = self._reader.take_new()
             if pool is not None:
                 self._features.add(embedded(backbone, pool, self._progress))
+                self._foreign = np.append(self._foreign, foreign_of(self.verifier, pool))
                 if show and readable is not None:
                     shown = DisplayedInstances(readable.pool, readable.query, readable.bag_index, [], [], None)
                 elif show:
                     members = [member for one_bag in bags for member in one_bag]
                     names = (_names(asked), _names(members)) if self._kind.has_form else ([], [])
                     shown = DisplayedInstances(pool, query, bag, *names, reference_ptr)
-            exemplars = EmbeddedExemplars.among(self._features.values, query, bag, ptr, reference_ptr)
-        if not self._is_warned:  # once for all parts
-            self._is_warned = warn_of_other_sizes(self.verifier.operating_point, ptr, reference_ptr)
+            features = self._features.values
+            exemplars = EmbeddedExemplars.among(features, query, bag, ptr, reference_ptr, self._foreign)
         return decide(self.verifier, exemplars, self.by, self._progress, shown, places)
 
     def check(self, instance: Any, place: str) -> None:
@@ -144,13 +144,14 @@ def query_features(
     resize: Fit | None = None,
     progress: Progress | None = None,
 ) -> Rows:
-    """Features ``(R, C)`` of queries or references, for the pooling."""
+    """Features ``(R, C)`` of queries or references, for the pooling; zeros, without content, for foreign ones."""
     reader = bag_reader(verifier, resize)
     rows = [reader.add(value, places.query(number)) for number, value in enumerate(instances)]
     pool = reader.take_new()
     if pool is None:
         raise MIVError("There are no queries. Expected at least one.")
-    return embedded(verifier.backbone, pool, progress)[rows]
+    is_foreign = foreign_of(verifier, pool)[:, None] & ~KINDS[pool.kind].is_vector
+    return np.where(is_foreign, np.float32(0), embedded(verifier.backbone, pool, progress))[rows]
 
 
 def _through(backbone: Backbone, lookup: FeatureLookup) -> FeatureLookup:

@@ -75,7 +75,7 @@ function caption(answers, place) {
   });
   const both = found.length > 1 && found[0].word === found[1].word;
   const words = both ? [found[0].word + " for both"] : found.map(({ word, letter }) => (answers.length > 1 ? letter + " " : "") + word);
-  if (answers.some(({ verdict }) => verdict.unlike?.places.includes(place))) words.push("unlike the training data");
+  if (answers.some(({ verdict }) => verdict.unlike?.places.includes(place))) words.push("out of distribution");
   return { kind, words: words.join("\n") };
 }
 
@@ -151,7 +151,6 @@ function notes(answers) {
     const whole = verdict.witnesses.length ? verdict.nearly_whole_sets : null;
     if (even) found.push(who + "the shares do not separate the instances: each has about 1 / " + verdict.size + ".");
     if (whole) found.push(who + "witness sets hold " + percent(whole) + " of a bag on average, so they say little.");
-    if (verdict.unlike?.query) found.push(who + "the query is unlike the training data.");
   }
   return found.map((text) => make("p", { class: "note", text }));
 }

@@ -3,9 +3,9 @@ import { badge, likely, make, percent } from "/page/elements.js";
 import { scale, ticks, whatIf, whatIfDecision } from "/page/scale.js";
 
 const SAYS = {
-  yes: ["Yes", "The bag contains something of the query’s class."],
-  no: ["No", "The bag contains nothing of the query’s class."],
-  unsure: ["Unsure", "The model cannot tell whether the bag contains something of the query’s class."],
+  yes: ["Yes", "Match found."],
+  no: ["No", "No match found."],
+  unsure: ["Unsure", "The model gives no yes or no."],
 };
 
 export function against(verdict) {
@@ -57,6 +57,7 @@ export function verdictCard(model, verdict, place, tried, onmove) {
     drawn);
   const reason = reasonOf(verdict);
   if (reason) card.append(reason);
+  for (const text of [verdict.chance_of_error, ...verdict.warnings]) if (text) card.append(make("p", { class: "note", text }));
   card.append(slider, what);
   if (model.promise) card.append(make("p", { class: "note", text: "The calibrated threshold: " + model.promise + "." }));
   return card;
