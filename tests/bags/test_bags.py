@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from miv import Bags, MIVError
+from miv.bags.bags import as_bags
 from miv.bags.borders import BLOCK_ROWS
 
 # Three bags of sizes 3, 1 and 2.
@@ -223,3 +224,8 @@ def test_bags_travel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Tensor, "pin_memory", pin)
     assert torch.equal(SIX.pin_memory().values, VALUES)
     assert {id(tensor) for tensor in pinned} == {id(SIX.values), id(SIX.ptr)}
+
+
+def test_a_nested_tensor_is_told_how_to_become_bags() -> None:
+    with pytest.warns(UserWarning, match="prototype"), pytest.raises(MIVError, match="unbind"):
+        as_bags(torch.nested.nested_tensor([torch.zeros(2, 3), torch.zeros(1, 3)]))

@@ -142,15 +142,19 @@ def test_the_process_of_a_cell_waits_for_one_under_way_and_leaves_one_that_is_do
     document = json.loads(cells.command(job, places, 1)[-1])
     lock = job.lock(places.work)
     lock.parent.mkdir(parents=True)
-    held = FileLock(lock, thread_local=False)
-    held.acquire()
+    is_held = threading.Event()
 
     def another_command() -> None:
-        finish(job, ANSWERS, places.results)
-        held.release()
+        with FileLock(lock):
+            is_held.set()
+            time.sleep(0.5)
+            finish(job, ANSWERS, places.results)
 
-    threading.Timer(0.5, another_command).start()
+    thread = threading.Thread(target=another_command)
+    thread.start()
+    is_held.wait()
     assert cells.main(document) == cells.DONE
+    thread.join()
     assert not job.work_folder(places.work).exists()
     other = Job(Cell("qmnist", Setup("baseline", "baseline", {"heads": 7}), 0), "smoke")
     assert cells.main(json.loads(cells.command(other, places, 1)[-1])) == cells.FAILED

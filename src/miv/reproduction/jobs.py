@@ -24,17 +24,16 @@ from miv.training.auto import CONTRAST_START, ONE_CYCLE, preset
 from miv.training.config import TrainingConfig
 
 # What the tier `cpu` changes in ONE_CYCLE. All its numbers are here.
-_FROZEN_TEXT: dict[str, Any] = {
-    "backbone_options": {"pooling": "mean"},
+_FROZEN: dict[str, Any] = {
     "full_stage": False,
-    "heads": 4,
-    "batch_size": 48,
+    "batch_size": 64,
     "grouping": 1,
     "learning_rates": ((0, 1e-3),),
     "frozen_learning_rates": (),
     "max_epochs": 30,
-    "patience": 30,
+    "patience": 10,
 }
+_FROZEN_TEXT = _FROZEN | {"backbone_options": {"pooling": "mean"}, "heads": 4, "batch_size": 48, "patience": 30}
 CPU: dict[str, dict[str, Any]] = {
     "qmnist": CONTRAST_START
     | {
@@ -48,17 +47,7 @@ CPU: dict[str, dict[str, Any]] = {
         "frozen_patience": 6,
     },
     # A fixed descriptor: a network from random weights is worse on so few writers, and MobileNetV2 too wide for a CPU.
-    "signature": {
-        "backbone": "hog",
-        "full_stage": False,
-        "heads": 6,
-        "batch_size": 64,
-        "grouping": 1,
-        "learning_rates": ((0, 1e-3),),
-        "frozen_learning_rates": (),
-        "max_epochs": 30,
-        "patience": 10,
-    },
+    "signature": _FROZEN | {"backbone": "hog", "heads": 6},
     "fever": _FROZEN_TEXT,
     "fever-dev": _FROZEN_TEXT | {"patience": 6},
     "claims": _FROZEN_TEXT,
@@ -100,17 +89,8 @@ TWINS: dict[str, tuple[str, dict[str, Any]]] = {
     "fever-dev": _CLAIMS_TWIN,
     "claims": _CLAIMS_TWIN,
 }
-# A set of your own: the poolings alone, on frozen features, from the paper's start. OWN is its tier.
+# The tier of a set of your own, and how many train exemplars unlearn the random signs of the paper's start.
 OWN, _ENOUGH = "own", 10_000
-_OWN: dict[str, Any] = {
-    "full_stage": False,
-    "batch_size": 64,
-    "grouping": 1,
-    "learning_rates": ((0, 1e-3),),
-    "frozen_learning_rates": (),
-    "max_epochs": 30,
-    "patience": 10,
-}
 SMOKE: dict[str, Any] = {"max_epochs": 1, "frozen_max_epochs": 1, "batch_size": 64, "bucket": 32}
 
 
@@ -139,7 +119,7 @@ class Tier:
         pooling = cell.setup.pooling
         if self.name == OWN:
             settings = ONE_CYCLE.changed(
-                {"pooling": pooling} | _OWN | _representation(sets_of_round(cell)["train"], encoder)
+                {"pooling": pooling} | _FROZEN | _representation(sets_of_round(cell)["train"], encoder)
             )
         elif self.name == "paper":
             settings = preset(STANDS_IN.get(cell.task, cell.task), pooling)
@@ -240,7 +220,6 @@ def _representation(train: ExemplarSet, backbone: str | None) -> dict[str, Any]:
     channels = train.pool.values.shape[1] if features else create_backbone(backbone).channels
     heads = next(count for count in (4, 3, 2, 1) if channels % count == 0)
     own = {"backbone": "features" if features else backbone, "heads": heads}
-    # Few exemplars do not unlearn the random signs of the paper's start.
     return own if len(train) >= _ENOUGH else own | {"start": "similar", "recipes": ("nearest",)}
 
 
