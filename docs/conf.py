@@ -25,8 +25,22 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx.ext.mathjax",
+    "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build"]
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+sys.path.insert(0, str(EXAMPLES))
+sphinx_gallery_conf = {
+    "examples_dirs": str(EXAMPLES),
+    "gallery_dirs": "examples",
+    "filename_pattern": r"/plot_",  # the others need data that a reader fetches; their pictures are committed
+    "ignore_pattern": r"results\.py",
+    "download_all_examples": False,
+    "show_signature": False,
+    "remove_config_comments": True,
+    "min_reported_time": 1_000,
+}
 html_theme = "furo"
 
 myst_enable_extensions = ["dollarmath"]
