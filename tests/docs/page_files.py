@@ -71,7 +71,7 @@ def text_verifier(folder: Path) -> None:
 
 def train(folder: Path) -> None:
     pooling = POOLINGS[folder.name]
-    run_shell(f"miv train twin --out {folder} --pooling {pooling} --max-epochs 1 --align-epochs 0 --no-baselines")
+    run_shell(f"miv train twin --out {folder} --pooling {pooling} --max-epochs 1 --no-baselines")
 
 
 def images(path: Path) -> None:
