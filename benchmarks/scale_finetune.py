@@ -118,7 +118,7 @@ def measure(
         enable_progress_bar=False,
         enable_model_summary=False,
         callbacks=[timer],
-    ).fit(module, train_loader(module, workers=0))
+    ).fit(module, train_loader(module))
     print(f"memory {memory:.0e}, last {last}: {timer}", f"load {os.getloadavg()[0]:.1f}", file=sys.stderr)
     return timer
 

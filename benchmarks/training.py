@@ -96,7 +96,7 @@ def step_overhead(sets: dict[str, ExemplarSet], quick: bool) -> dict[str, float]
             enable_model_summary=False,
             callbacks=[timer],
         )
-        trainer.fit(module, train_loader(module, workers=0))
+        trainer.fit(module, train_loader(module))
         key = "step_overhead" if augmentation == "none" else "step_overhead_augmented"
         pairs = {key: (timer.whole, timer.alone), f"{key}_processor": (timer.whole_processor, timer.alone_processor)}
         for name, (whole, alone) in pairs.items():
@@ -130,14 +130,14 @@ def frozen_epoch_gain(sets: dict[str, ExemplarSet], backbone: str, options: dict
     config = resolve_backbone(TrainingConfig(batch_size=BATCH, backbone=backbone, backbone_options=options), pool)
     verifier = create_verifier(config, pool)
     verifier.backbone.freeze()
-    sampler = train_loader(StageModule(verifier, config, 0, sets, None), workers=0).sampler
+    sampler = train_loader(StageModule(verifier, config, 0, sets, None)).sampler
     parts = [part for part, _ in zip(sampler, range(3 if quick else 7), strict=False)]
     needed = sets["train"].subset(np.concatenate([chosen for chosen, _ in parts])).used
     cached: SplitFeatures = {"train": embed_instances(verifier.backbone, pool, needed)}
     seconds: dict[str, list[float]] = {"embeds": [], "cache": []}
     for name, features in (("embeds", None), ("cache", cached)):
         module = StageModule(verifier, config, 0, sets, features)
-        batches = train_loader(module, workers=0).dataset
+        batches = train_loader(module).dataset
         optimiser = module.configure_optimizers()
         for part in parts:
             start = time.perf_counter()

@@ -43,7 +43,7 @@ def test_a_cell_has_the_error_of_each_figure_and_of_each_difference(tmp_path: Pa
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (lambda document: document["config"].update(contrast_temperature=0.5), "temperature was 0.5 and is 0.1"),
+        (lambda document: document["config"].update(contrast_batch_size=32), "size was 32 and is 64"),
         (lambda document: document["description"]["data"]["options"].update(draw="uniform"), "draw was 'uniform' and"),
         (lambda document: document["config"].update(of_old=3), "of_old was 3 and is None"),
     ],

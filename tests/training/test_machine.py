@@ -2,13 +2,10 @@
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -102,56 +99,3 @@ def test_several_processes_and_machines_learn_as_one_and_write_once(tmp_path: Pa
     assert printed[1:] in ((), ("",))  # only the first reports
     for mine, theirs in zip(figures(tmp_path / "one"), figures(tmp_path / "run"), strict=True):
         assert theirs == pytest.approx(mine, abs=1e-4)
-
-
-# A stop that reaches the whole process group, as from a scheduler, while other processes make the batches.
-
-TRAIN = """
-import sys
-from pathlib import Path
-import torch
-from miv.errors import StoppedByUser
-from miv.training import checkpoint
-from miv.training.run import Machine, train
-from tests.training.tiny import IMAGES, tiny_sets
-
-torch.set_num_threads(1)
-before = checkpoint.CheckpointCallback.on_train_batch_start
-
-def say(self, trainer, module, batch, number):
-    if (module.state.epoch, module.state.step) == (0, 1):
-        print("stepping", flush=True)
-        sys.stdin.readline()  # the signal has been sent
-    before(self, trainer, module, batch, number)
-
-checkpoint.CheckpointCallback.on_train_batch_start = say
-out = Path(sys.argv[1])
-try:
-    train(tiny_sets("image"), IMAGES, out, Machine(out.parent / "cache", workers=2))
-except StoppedByUser as stopped:
-    print(stopped)
-    sys.exit(stopped.exit_code)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no process groups to signal")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_stop_of_the_whole_group_is_saved(tmp_path: Path, number: int, code: int) -> None:
-    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    command = [sys.executable, "-c", TRAIN, str(tmp_path / "run")]
-    process = subprocess.Popen(command, cwd=Path(__file__).parents[2], text=True, start_new_session=True, **pipes)
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "stepping\n"
-        os.killpg(process.pid, number)
-        time.sleep(0.5)  # so that a worker that does not ignore it has ended
-        sent = time.monotonic()
-        said, errors = process.communicate("go on\n", timeout=30)
-    finally:
-        process.kill()
-    assert process.returncode == code, errors
-    assert "everything is saved" in said
-    assert time.monotonic() - sent < 15, "the workers did not end with the training"
-    state = torch.load(tmp_path / "run" / "checkpoints" / "frozen" / "last.ckpt", weights_only=True)["stage"]
-    assert (len(state["history"]), state["step"]) == (0, 1)

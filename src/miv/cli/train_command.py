@@ -77,17 +77,7 @@ def train(
     devices: Annotated[int, Option(min=1, help="Number of processes on this machine (DDP).")] = 1,
     nodes: Annotated[int, Option(min=1, help="Number of machines.")] = 1,
     accelerator: Annotated[str, Option(help="cpu, gpu or auto.")] = "auto",
-    workers: Annotated[int, Option(min=0, help="Number of extra processes that prepare batches.")] = 0,
     threads: Annotated[int, Option(min=0, help="Threads per process; 0 divides the cores evenly.")] = 0,
-    memory: Annotated[
-        float | None,
-        Option(
-            min=0,
-            help="Memory limit per process in GB when training the backbone; larger steps recompute part of the "
-            "forward pass.",
-            show_default="half of what is free",
-        ),
-    ] = None,
     cache: CacheOption = None,
     baselines: Annotated[
         bool, Option("--baselines/--no-baselines", help="Also score plain methods on the same features.")
@@ -120,8 +110,8 @@ def train(
         if resume and is_first_process() and not RunFolder(out).exists():
             RunFolder(out).refuse_foreign()  # before the data are read
             say(f"There is no run in {out} to resume, so a new one begins there.")
-        start = partial(train_verifier, devices=devices, nodes=nodes, accelerator=accelerator, workers=workers)
-        start = partial(start, threads=threads, memory=memory, cache=cache, resume=resume)
+        start = partial(train_verifier, devices=devices, nodes=nodes, accelerator=accelerator)
+        start = partial(start, threads=threads, cache=cache, resume=resume)
         start = partial(start, preset=preset, config=config, start_from=start_from)
         start = partial(start, baselines=baselines, samples=samples)
         options = parse_options(task_option or [], "--task-option") | ({} if raw is None else {"raw": raw})

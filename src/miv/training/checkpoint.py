@@ -114,8 +114,15 @@ class CheckpointCallback(Checkpoint):
     any moment leaves them in agreement.
     """
 
-    def __init__(self, folder: Path, epochs: int, patience: int, metrics: Callable[[StageState], None]) -> None:
-        self.folder, self.epochs, self.patience, self.write_metrics = folder, epochs, patience, metrics
+    def __init__(
+        self,
+        folder: Path,
+        epochs: int,
+        patience: int,
+        begin: Callable[[StageState], None],
+        record: Callable[[StageState], None],
+    ) -> None:
+        self.folder, self.epochs, self.patience, self.begin, self.record = folder, epochs, patience, begin, record
         self.has_restored = False  # from then on, a failure is not one of the checkpoint
         self._interrupts = 0
         self._terminated = False
@@ -129,6 +136,7 @@ class CheckpointCallback(Checkpoint):
         self._listen_for_terminate()  # Lightning has just registered a handler that ends with code 0, without saving
         if module.measure_start() and trainer.is_global_zero:
             module.verifier.save_pretrained(self.folder / BEST)
+        self.begin(module.state)
 
     def on_train_batch_start(self, trainer: Trainer, module: Any, batch: Any, batch_idx: int) -> None:
         due = time.monotonic() - self._saved > SAVE_SECONDS and trainer.is_global_zero
@@ -146,7 +154,7 @@ class CheckpointCallback(Checkpoint):
                 module.verifier.save_pretrained(self.folder / BEST)
         self._save(trainer)
         if trainer.is_global_zero:
-            self.write_metrics(state)
+            self.record(state)
         trainer.should_stop = state.is_over(self.epochs, self.patience)
 
     def _save(self, trainer: Trainer) -> None:

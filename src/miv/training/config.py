@@ -63,7 +63,6 @@ class TrainingConfig:
             bags, see miv.training.stages; 0 skips it.
         contrast_batch_size: number of positive exemplars per step of the contrast stage.
         contrast_learning_rates: learning rates of the contrast stage, if different.
-        contrast_temperature: temperature of the contrast loss; lower is sharper.
         full_stage: whether to train everything in a last stage.
         augmentation: none, or affine: small random translations, rotations and scalings of images while the backbone
             learns.
@@ -102,7 +101,6 @@ class TrainingConfig:
     contrast_epochs: int = 0
     contrast_batch_size: int = 64
     contrast_learning_rates: LearningRates = ()
-    contrast_temperature: float = 0.1
     full_stage: bool = True
     augmentation: Literal["none", "affine"] = "none"
     precision: Literal["float32", "bfloat16", "auto"] = "float32"
@@ -180,9 +178,9 @@ class TrainingConfig:
 
 
 def without_removed(settings: dict[str, Any]) -> dict[str, Any]:
-    """Without settings of older runs that have no effect any more; the last one had one if it was not None."""
-    removed = ("align_epochs", "align_learning_rate")
-    return {n: value for n, value in settings.items() if n not in removed and (n, value) != ("query_backbone", None)}
+    """Without settings of older runs that have no effect any more; two of them have none at the given value."""
+    removed, at_value = ("align_epochs", "align_learning_rate"), {"query_backbone": None, "contrast_temperature": 0.1}
+    return {n: value for n, value in settings.items() if n not in removed and at_value.get(n, ...) != value}
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -295,6 +293,6 @@ _COUNTS = "heads batch_size grouping max_epochs patience frozen_patience frozen_
 _LEAST = {
     **dict.fromkeys(_COUNTS.split(), 1),
     **dict.fromkeys(("seed", "weight_decay", "contrast_epochs", "warmup", "pull"), 0),
-    **{"contrast_batch_size": 2, "contrast_temperature": 1e-3},
+    "contrast_batch_size": 2,
 }
 _WORDS = {int: "a whole number", float: "a number", str: "a string", bool: "true or false", dict: "key = value pairs"}

@@ -1,6 +1,7 @@
 """Run one training stage to its end, resuming where it stopped."""
 
-import signal
+import sys
+import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,25 +28,25 @@ from miv.training.checkpoint import (
     CLEAR_AUROC,
     LAST,
     CheckpointCallback,
+    EpochMetrics,
     StageState,
     Stopped,
     TensorBoardLogger,
     write_metrics,
 )
 from miv.training.config import TrainingConfig
-from miv.training.machine import BY_NEAREST, EpochProgress, Machine
+from miv.training.machine import Machine, is_first_process
 from miv.training.stage_module import Batches, BatchSampler, Part, Sets, SplitFeatures, StageModule, draw_positives
 from miv.verifier.network import Verifier
 
 
-def train_loader(module: StageModule, workers: int) -> DataLoader[tuple[Batch, float]]:
-    """The training batches of a stage, with each distinct instance once, made here or by ``workers`` processes."""
+def train_loader(module: StageModule) -> DataLoader[tuple[Batch, float]]:
+    """The training batches of a stage, with each distinct instance once."""
     train, backbone, features = module.sets["train"], module.verifier.backbone, module.features
     seed, values = (module.config.seed, module.stage), train.pool.values
     order = BatchSampler(module.state, module.draw_batches, module.steps, seed)
     lookup = (lambda rows: backbone.prepare(values[rows])) if features is None else embedded(features["train"])
-    batches = _Batches(train, lookup)
-    return DataLoader(batches, None, sampler=order, num_workers=workers, worker_init_fn=ignore_stop_signals)
+    return DataLoader(_Batches(train, lookup), None, sampler=order)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,13 +59,10 @@ class _Batches(Dataset[tuple[Batch, float]]):
         return make_batch(self.exemplars, chosen, self.lookup), factor
 
 
-def ignore_stop_signals(worker: int) -> None:
-    """Ignore SIGTERM and Ctrl-C in a worker: if it ended, the training process would fail before it could save."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)
+TEMPERATURE = 0.1  # of the contrast loss
 
 
-def contrast_losses(batch: Batch, temperature: float) -> Tensor:
+def contrast_losses(batch: Batch, temperature: float = TEMPERATURE) -> Tensor:
     r"""How well each query ``(B,)`` finds its own bag among all targets of the batch (MIL-NCE, Miech et al. 2020).
 
     .. math:: \ell_b = -\log \frac{\sum_{n \in b} \exp\{\cos(q_b, t_n) / \tau\}}{\sum_n \exp\{\cos(q_b, t_n) / \tau\}}
@@ -99,15 +97,20 @@ class ContrastModule(StageModule):
         return draw_positives(self.sets["train"], self.config.batch_size, random)
 
     def losses(self, batch: Batch) -> Tensor:
-        return contrast_losses(batch, self.config.contrast_temperature)
+        return contrast_losses(batch)
 
     def answer(self, exemplars: ExemplarSet) -> Predictions:
         """Predict by the target nearest to the query: yes for the half of the bags with the nearest targets."""
         nearest = cosines(exemplars, embed_instances(self.verifier.backbone, exemplars.pool, exemplars.used)).nearest
-        return Predictions.of(exemplars, (nearest - np.median(nearest)) / self.config.contrast_temperature, None)
+        return Predictions.of(exemplars, (nearest - np.median(nearest)) / TEMPERATURE, None)
 
 
 CONTRAST, FROZEN = "contrast", "frozen"
+WORDS = {
+    CONTRAST: "train the backbone to find the bag of a query among others; figures are those of the nearest target",
+    FROZEN: "train the head; the backbone stays as it is",
+    "all": "train the backbone and the head together",
+}
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,43 @@ class Stage:
     def keeps_last(self) -> bool:
         """Whether the last epoch is kept: ``contrast`` has no verdicts to choose by."""
         return self.name == CONTRAST
+
+
+class EpochLines:
+    """One line per epoch on standard error, counted over the whole run; ``*`` marks the best so far."""
+
+    def __init__(self, stage: Stage, before: dict[str, StageState], *, is_quiet: bool) -> None:
+        self.stage, self.is_quiet, self._began = stage, is_quiet, time.monotonic()
+        self._epochs_before = sum(state.epoch for state in before.values())
+        self._best_before = max((state.best_value for name, state in before.items() if name != CONTRAST), default=-1.0)
+        star = "" if stage.keeps_last else " * marks the best so far."
+        self._say(f"Stage {stage.name}: {WORDS[stage.name]}.{star}")
+
+    def begin(self, state: StageState) -> None:
+        """Print the metrics of the start, if they were measured."""
+        self._began = time.monotonic()
+        if state.start is not None and not state.epoch and not state.step:
+            is_best = state.start[state.criterion] > self._best_before
+            self._say(f"{self.stage.name:<6} start      {self._figures(state.start)}{' *' if is_best else ''}")
+
+    def report(self, state: StageState) -> None:
+        """Print the last epoch."""
+        row, seconds, self._began = state.history[-1], time.monotonic() - self._began, time.monotonic()
+        is_best = not self.stage.keeps_last and state.best == state.epoch - 1
+        is_best = is_best and row[state.criterion] > self._best_before
+        self._say(
+            f"{self.stage.name:<6} epoch {self._epochs_before + state.epoch:>3}  loss {row['train_loss']:.4f}  "
+            f"{self._figures(row)}  {seconds:5.1f} s{' *' if is_best else ''}"
+        )
+
+    def _figures(self, row: EpochMetrics) -> str:
+        loss, accuracy, auroc = (row[f"validation_{name}"] for name in ("loss", "accuracy", "auroc"))
+        of = "nearest loss" if self.stage.keeps_last else "loss"  # there is no head yet
+        return f"validation {of} {loss:.4f}  accuracy {accuracy:.4f}  AUROC {auroc:.4f}"
+
+    def _say(self, line: str) -> None:
+        if not self.is_quiet:
+            print(line, file=sys.stderr, flush=True)
 
 
 def run_stage(
@@ -172,26 +212,24 @@ def _go_on(
     config = module.config
     module.state.keeps_last, module.state.criterion = stage.keeps_last, stage.criterion(config)
     epochs_before = sum(state.epoch for state in before.values())
-    best_before = max((state.best_value for name, state in before.items() if name not in BY_NEAREST), default=-1.0)
-    lines = EpochProgress(stage.name, epochs_before, best_before)
+    lines = EpochLines(stage, before, is_quiet=machine.quiet or not is_first_process())
     logger = TensorBoardLogger(run.path, name="tensorboard", version=stage.name)
 
     def record(state: StageState) -> None:
         record_metrics(run, {**before, stage.name: state})
         logger.log_metrics(state.history[-1], step=epochs_before + state.epoch)
-        if not machine.quiet:
-            lines.report(module)
+        lines.report(state)
 
-    checkpoints = CheckpointCallback(run.checkpoints(stage.name), config.max_epochs, stage.patience, record)
-    trainer = machine.trainer([checkpoints] if machine.quiet else [checkpoints, lines], logger)
-    last = run.checkpoints(stage.name) / LAST
+    folder = run.checkpoints(stage.name)
+    checkpoints = CheckpointCallback(folder, config.max_epochs, stage.patience, lines.begin, record)
+    trainer = machine.trainer([checkpoints], logger)
+    last = folder / LAST
     resumes = last.is_file()
     torch.manual_seed(config.seed)
     try:
         with checkpoints.listening(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", module="lightning")  # irrelevant advice
-            loader = train_loader(module, machine.workers)
-            trainer.fit(module, loader, ckpt_path=last if resumes else None, weights_only=True)
+            trainer.fit(module, train_loader(module), ckpt_path=last if resumes else None, weights_only=True)
             checkpoints.stop_if_asked()  # after the last epoch no further step checks for a request to stop
     except Stopped as stopped:
         place = f"stage {stage.name!r}, epoch {epochs_before + module.state.epoch + 1}{stopped}"

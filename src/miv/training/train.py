@@ -104,9 +104,7 @@ def train(
     devices: int = 1,
     nodes: int = 1,
     accelerator: str = "auto",
-    workers: int = 0,
     threads: int = 0,
-    memory: float | None = None,
     cache: str | PathLike[str] | None = None,
     baselines: bool = True,
     samples: bool = True,
@@ -132,10 +130,7 @@ def train(
         devices: number of processes on this machine.
         nodes: number of machines.
         accelerator: ``cpu``, ``gpu`` or ``auto``.
-        workers: number of extra processes that prepare batches.
         threads: number of threads per process; 0 divides the cores among the processes.
-        memory: memory limit per process in GB when training the backbone; by default half of what is free. Larger steps
-            recompute part of the forward pass, with the same result.
         cache: folder of features and built sets, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
         baselines: whether to also score plain methods on the same features.
         samples: whether to store two exemplars of ``test``, or else ``validation``, in the run, to try it with in the
@@ -206,7 +201,7 @@ def train(
     if verbose and reason:
         print(reason, file=sys.stderr, flush=True)
     set_threads(threads, devices)
-    machine = Machine(kept / "features", devices, nodes, accelerator, workers, quiet=not verbose, memory=memory)
+    machine = Machine(kept / "features", devices, nodes, accelerator, quiet=not verbose)
     folder = Path(tempfile.mkdtemp(prefix="miv-train-")) if out is None else Path(out)
     held = ExitStack()  # another process must not begin to resume before all files are written
     try:
