@@ -23,7 +23,7 @@ from miv.runtime import CTRL_C
 from miv.training.checkpoint import CheckpointCallback, Stopped
 from miv.training.config import TrainingConfig
 from miv.training.machine import Machine
-from miv.training.run import train
+from miv.training.run import run_training
 
 SETTINGS = TrainingConfig(backbone="features", batch_size=16, max_epochs=2, patience=2)
 
@@ -113,4 +113,4 @@ def _make_images(folder: Path) -> None:
 
 def resume_run(folder: Path) -> None:
     """Resume a run that stopped after its first epoch."""
-    train(tiny_sets(), SETTINGS, folder / "one", Machine(folder / "cache", quiet=True), resume=True)
+    run_training(tiny_sets(), SETTINGS, folder / "one", Machine(folder / "cache", quiet=True), resume=True)

@@ -30,6 +30,7 @@ from miv.evaluation import Predictions
 from miv.evaluation.baselines import Baselines
 from miv.files.images import read_image
 from miv.runtime import SilentProgress
+from miv.training.checkpoint import StageState
 from miv.training.config import read_settings
 from miv.training.stages import read_state
 
@@ -125,9 +126,9 @@ def read_picture(name: str) -> Open:
 
 def read_checkpoint(folder: Path) -> None:
     """Read where a stage stopped."""
-    state = read_state(next(folder.rglob("last.ckpt")), "validation_accuracy")
-    if state is not None:
-        state.is_over(3, 2)
+    state = StageState()
+    read_state(next(folder.rglob("last.ckpt")), state)
+    state.is_over(3, 2)
 
 
 def all_targets() -> list[Target]:

@@ -35,7 +35,7 @@ from miv.evaluation.predicting import embedded_exemplars
 from miv.runtime import SilentProgress
 from miv.tasks import create_task
 from miv.training.auto import choose
-from miv.training.run import Machine, train
+from miv.training.run import Machine, run_training
 from miv.verifier.engine import reference_logits
 from miv.verifier.references import ReferenceRule
 
@@ -72,7 +72,7 @@ def twin(name: str, cache: Path) -> dict[str, Any]:
     single = {split: exemplars.with_first_reference() for split, exemplars in sets.items()}
     config = choose(single, {"backbone": "hog"}).config.changed({"backbone": "hog"})
     with tempfile.TemporaryDirectory() as folder:
-        train(single, config, Path(folder) / "run", Machine(cache, quiet=True))
+        run_training(single, config, Path(folder) / "run", Machine(cache, quiet=True))
         verifier = Verifier.from_pretrained(Path(folder) / "run")
     return curve(verifier, {split: [sets[split]] for split in ("validation", "test")}, cache)
 

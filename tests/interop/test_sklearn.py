@@ -94,7 +94,7 @@ def test_what_is_given_stands(monkeypatch: pytest.MonkeyPatch) -> None:
         trained.append(config)
         raise InterruptedError
 
-    monkeypatch.setattr("miv.training.run.train", remember)
+    monkeypatch.setattr("miv.training.run.run_training", remember)
     given: dict[str, Any] = {"heads": 2, "batch_size": 16, "max_epochs": 3, "pull": 1.0}
     with pytest.raises(InterruptedError):
         MIVClassifier(**given, learning_rate=0.5).fit(*exemplars())

@@ -13,7 +13,7 @@ from miv import MIVError, Verifier
 from miv.data import ExemplarSet, InstancePool
 from miv.data.batches import make_batch
 from miv.training.new_verifier import create_verifier, resolve_backbone
-from miv.training.run import Machine, train
+from miv.training.run import Machine, run_training
 from miv.training.stages import contrast_losses
 from tests.training.tiny import IMAGES, run_tiny, tiny_sets
 
@@ -54,7 +54,7 @@ def test_several_processes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
         MIVError, match=r"contrast_epochs is 1 with 2 processes.* cannot divide a batch .* Expected one process"
     ):
-        train(tiny_sets("image"), IMAGES.changed({"contrast_epochs": 1}), tmp_path / "run", machine)
+        run_training(tiny_sets("image"), IMAGES.changed({"contrast_epochs": 1}), tmp_path / "run", machine)
     assert not (tmp_path / "run").exists()
 
 

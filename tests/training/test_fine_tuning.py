@@ -13,7 +13,7 @@ from miv.training.auto import PRESETS, choose, preset
 from miv.training.config import TrainingConfig
 from miv.training.new_verifier import resolve_backbone_rate
 from miv.training.optimisers import create_optimiser, learning_rate, set_rates
-from miv.training.run import Machine, train
+from miv.training.run import Machine, run_training
 from tests.training.tiny import run_tiny
 
 WORDS = ["red", "green", "blue", "brown"]
@@ -96,7 +96,7 @@ def test_only_the_last_layers_learn(tmp_path: Path) -> None:
     )
     torch.manual_seed(config.seed)
     before = Verifier("cap_dba_l2", str(config.backbone), pooling_options={"heads": 1}, start="paper")
-    train(text_sets(), config, tmp_path / "run", Machine(tmp_path / "cache"))
+    run_training(text_sets(), config, tmp_path / "run", Machine(tmp_path / "cache"))
     went = moved(before, Verifier.from_pretrained(tmp_path / "run"))
     learned = {name for name, distance in went.items() if name.startswith("backbone.") and distance > 0}
     assert learned

@@ -15,7 +15,7 @@ from lightning.pytorch import Trainer
 from miv.errors import MIVError
 from miv.evaluation.runs import locked
 from miv.training import checkpoint
-from miv.training.run import Machine, StoppedByUser, train
+from miv.training.run import Machine, StoppedByUser, run_training
 from tests.training.tiny import FEATURES, KILLED, assert_same_run, run_tiny, start_tiny, tiny_sets
 
 SHORT = {"max_epochs": 3, "patience": 3}
@@ -161,7 +161,7 @@ def test_a_second_training_in_a_folder_is_refused(tmp_path: Path, resume: bool) 
         about = (run / "run.json").read_bytes()
         config = FEATURES.changed({"seed": 0 if resume else 1, "max_epochs": 100_000, "patience": 100_000})
         with pytest.raises(MIVError, match="Another process is training in"):
-            train(tiny_sets("features"), config, run, Machine(tmp_path / "cache"), resume=resume)
+            run_training(tiny_sets("features"), config, run, Machine(tmp_path / "cache"), resume=resume)
         assert (run / "run.json").read_bytes() == about
         assert process.is_alive()
     finally:

@@ -15,7 +15,7 @@ from lightning.pytorch.strategies import DDPStrategy
 from miv.data import save_splits
 from miv.errors import MIVError
 from miv.training.machine import Machine, is_first_process
-from miv.training.run import train
+from miv.training.run import run_training
 from tests.training.tiny import FEATURES, SIMILAR, rows, tiny_sets
 
 
@@ -26,7 +26,7 @@ def test_an_accelerator_that_is_not_there_is_refused_before_any_work(
     if accelerator == "gpu" and (torch.cuda.is_available() or torch.backends.mps.is_available()):
         pytest.skip("there is one")
     with pytest.raises(MIVError, match=message):
-        train(tiny_sets("features"), FEATURES, tmp_path / "run", Machine(tmp_path, accelerator=accelerator))
+        run_training(tiny_sets("features"), FEATURES, tmp_path / "run", Machine(tmp_path, accelerator=accelerator))
     assert not list(tmp_path.iterdir())
 
 
@@ -52,7 +52,7 @@ def test_a_second_machine_writes_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(rank_zero_only, "rank", 0)  # Lightning changes it, and it is global
     monkeypatch.setenv("NODE_RANK", "1")
     config = FEATURES.changed({**SIMILAR, "recipe": "nearest"})
-    evaluations = train(tiny_sets("features"), config, tmp_path / "run", Machine(tmp_path / "cache"))
+    evaluations = run_training(tiny_sets("features"), config, tmp_path / "run", Machine(tmp_path / "cache"))
     assert evaluations["test"].metrics["auroc"] > 0.8
     assert not (tmp_path / "run").exists()
 

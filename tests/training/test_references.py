@@ -10,7 +10,7 @@ from miv.evaluation import auroc
 from miv.evaluation.calibration_fits import MEAN_SHARE, SHARPNESS, fit_reference_rule
 from miv.evaluation.predicting import predict
 from miv.training.config import TrainingConfig
-from miv.training.run import Machine, train
+from miv.training.run import Machine, run_training
 from miv.verifier.references import ReferenceRule
 
 CHANNELS, CLASSES = 8, 12
@@ -46,7 +46,7 @@ def sets_of(references: int) -> dict[str, ExemplarSet]:
 def test_a_run_learns_from_references_and_saves_the_rule(tmp_path: Path) -> None:
     sets = sets_of(4) | {"test": noisy_set(400, 4, 3)}
     config = TrainingConfig(pooling="cap_dba_l2", start="similar", max_epochs=2, batch_size=32, select_by="auroc")
-    evaluations = train(sets, config, tmp_path / "run", Machine(tmp_path / "cache", quiet=True))
+    evaluations = run_training(sets, config, tmp_path / "run", Machine(tmp_path / "cache", quiet=True))
     verifier = Verifier.from_pretrained(tmp_path / "run")
     assert "references" in verifier.configuration
     several = predict(verifier, sets["test"])

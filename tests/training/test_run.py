@@ -17,7 +17,7 @@ from miv.evaluation.runs import RunFolder
 from miv.training.checkpoint import BEST
 from miv.training.config import TrainingConfig
 from miv.training.fitting import fit_temperature
-from miv.training.run import Machine, train
+from miv.training.run import Machine, run_training
 from miv.verifier.decisions import OperatingPoint
 from miv.verifier.scalings import Temperature
 from tests.training.tiny import FEATURES, IMAGES, assert_same_run, rows, run_tiny, tiny_sets
@@ -66,31 +66,31 @@ def test_the_same_training_twice_is_the_same_to_the_last_bit(images_run: Path, t
 def test_a_run_is_not_mixed_with_another(images_run: Path, tmp_path: Path) -> None:
     sets, machine = tiny_sets("image"), Machine(tmp_path / "cache")
     with pytest.raises(MIVError, match="--resume"):
-        train(sets, IMAGES, images_run, machine)
+        run_training(sets, IMAGES, images_run, machine)
     with pytest.raises(MIVError, match="batch_size = 12"):
-        train(sets, IMAGES.changed({"batch_size": 6}), images_run, machine, resume=True)
+        run_training(sets, IMAGES.changed({"batch_size": 6}), images_run, machine, resume=True)
     with pytest.raises(MIVError, match="other data"):
-        train(tiny_sets("image", 46), IMAGES, images_run, machine, resume=True)
+        run_training(tiny_sets("image", 46), IMAGES, images_run, machine, resume=True)
     with pytest.raises(MIVError, match="validation"):
-        train({"train": sets["train"]}, IMAGES, tmp_path / "run", machine)
+        run_training({"train": sets["train"]}, IMAGES, tmp_path / "run", machine)
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "dear.txt").write_text("x")
     with pytest.raises(MIVError, match="not a run"):
-        train(sets, IMAGES, tmp_path / "letters", machine)
+        run_training(sets, IMAGES, tmp_path / "letters", machine)
 
 
 def test_a_run_goes_on_with_its_own_settings_however_they_were_written(tmp_path: Path) -> None:
     """Python's tuples are lists in JSON, and a setting that came with a later version has its default."""
     sets, machine = tiny_sets("features"), Machine(tmp_path / "cache")
     config = FEATURES.changed({"max_epochs": 1, "pooling": "mi_net", "pooling_options": {"hidden": (8, 4)}})
-    train(sets, config, tmp_path / "run", machine)
-    train(sets, config, tmp_path / "run", machine, resume=True)
+    run_training(sets, config, tmp_path / "run", machine)
+    run_training(sets, config, tmp_path / "run", machine, resume=True)
     written = json.loads((tmp_path / "run" / "config.json").read_text())
     assert written.pop("contrast_epochs") == TrainingConfig().contrast_epochs
     (tmp_path / "run" / "config.json").write_text(json.dumps(written))
-    train(sets, config, tmp_path / "run", machine, resume=True)
+    run_training(sets, config, tmp_path / "run", machine, resume=True)
     with pytest.raises(MIVError, match="contrast_epochs = 0, but got 1"):
-        train(sets, config.changed({"contrast_epochs": 1}), tmp_path / "run", machine, resume=True)
+        run_training(sets, config.changed({"contrast_epochs": 1}), tmp_path / "run", machine, resume=True)
 
 
 def test_a_finished_run_is_not_trained_again(images_run: Path) -> None:
@@ -113,7 +113,7 @@ def test_settings_that_make_no_verifier_leave_nothing_behind(
     tmp_path: Path, settings: dict[str, object], message: str
 ) -> None:
     with pytest.raises(MIVError, match=message):
-        train(tiny_sets("image"), IMAGES.changed(settings), tmp_path / "run", Machine(tmp_path))
+        run_training(tiny_sets("image"), IMAGES.changed(settings), tmp_path / "run", Machine(tmp_path))
     assert not (tmp_path / "run").exists()
 
 
@@ -162,7 +162,7 @@ def test_a_run_gets_the_temperature_of_its_validation(tmp_path: Path, capsys: py
     label = sets["validation"].label.copy()
     label[::4] = 1 - label[::4]
     sets["validation"] = replace(sets["validation"], label=label, witness=None)
-    train(sets, replace(FEATURES, start="similar"), tmp_path / "run", Machine(tmp_path / "cache"))
+    run_training(sets, replace(FEATURES, start="similar"), tmp_path / "run", Machine(tmp_path / "cache"))
     said = re.search(r"logits are divided by (\d+\.\d+)", capsys.readouterr().err)
     assert said is not None
     run = RunFolder(tmp_path / "run")
@@ -181,5 +181,5 @@ def test_a_run_gets_the_temperature_of_its_validation(tmp_path: Path, capsys: py
 def test_there_is_no_temperature_if_nothing_is_held_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sets = tiny_sets("features", 60)
     config = replace(FEATURES, start="similar", max_epochs=1)
-    train({**sets, "validation": sets["train"]}, config, tmp_path / "run", Machine(tmp_path))
+    run_training({**sets, "validation": sets["train"]}, config, tmp_path / "run", Machine(tmp_path))
     assert "logits are divided" not in capsys.readouterr().err

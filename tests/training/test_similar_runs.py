@@ -10,7 +10,7 @@ import torch
 
 from miv.data import ExemplarSet
 from miv.training.checkpoint import START, StageState
-from miv.training.run import Machine, train
+from miv.training.run import Machine, run_training
 from tests.training.tiny import FEATURES, KILLED, SIMILAR, assert_same_run, run_tiny, start_tiny, tiny_sets
 
 WILD = {**SIMILAR, "learning_rates": ((0, 3e-2),), "max_epochs": 4, "patience": 4, "pull": 0.0}
@@ -28,7 +28,7 @@ def test_a_training_on_chance_cannot_end_below_its_start(tmp_path: Path, pooling
     sets["train"] = shuffled(sets["train"])
     options = SIMILAR["pooling_options"] if pooling == "cap_dba_l2" else {}
     config = FEATURES.changed({**WILD, "pooling": pooling, "pooling_options": options})
-    train(sets, config, tmp_path / "run", Machine(tmp_path / "cache", quiet=True))
+    run_training(sets, config, tmp_path / "run", Machine(tmp_path / "cache", quiet=True))
     state = torch.load(tmp_path / "run/checkpoints/frozen/last.ckpt", weights_only=True)["stage"]
     evaluation = json.loads((tmp_path / "run/evaluation.json").read_text())
     start = state["start"]["validation_auroc"]
@@ -43,7 +43,7 @@ def test_a_training_on_chance_cannot_end_below_its_start(tmp_path: Path, pooling
         assert max(reached) < start, "an example that learned something after all"
         assert json.loads((tmp_path / "run/run.json").read_text())["best"] == {"stage": "frozen", "epoch": 0}
         selected = config.changed({"recipe": "select"})
-        alone = train(sets, selected, tmp_path / "alone", Machine(tmp_path / "cache", quiet=True))
+        alone = run_training(sets, selected, tmp_path / "alone", Machine(tmp_path / "cache", quiet=True))
         assert final == pytest.approx(alone["validation"].metrics["auroc"], abs=1e-9)
 
 

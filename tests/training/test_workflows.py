@@ -86,7 +86,7 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> list[TrainingConfig]:
         found.append(config)
         raise InterruptedError
 
-    monkeypatch.setattr("miv.training.run.train", remember)
+    monkeypatch.setattr("miv.training.run.run_training", remember)
     return found
 
 

@@ -14,7 +14,7 @@ from miv.data import ExemplarSet, InstancePool
 from miv.evaluation.runs import RunFolder
 from miv.training.checkpoint import CheckpointCallback
 from miv.training.config import TrainingConfig
-from miv.training.run import Machine, train
+from miv.training.run import Machine, run_training
 from miv.verifier.network import Verifier
 
 KILLED = 9
@@ -79,7 +79,7 @@ def run_tiny(kind: str, out: Path, **settings: object) -> dict[str, float]:
     """Train, or go on with it; what matters is that a process of its own can be started with it."""
     torch.set_num_threads(1)
     config = (FEATURES if kind == "features" else IMAGES).changed(settings)
-    return train(tiny_sets(kind), config, out, Machine(out.parent / "cache"), resume=True)["test"].metrics
+    return run_training(tiny_sets(kind), config, out, Machine(out.parent / "cache"), resume=True)["test"].metrics
 
 
 def rows(run: Path) -> list[dict[str, str]]:

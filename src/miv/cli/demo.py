@@ -12,7 +12,7 @@ from miv.runtime import Progress, table_of
 from miv.tasks import build_once, built_folder
 from miv.training.auto import choose
 from miv.training.config import TrainingConfig
-from miv.training.run import Machine, train
+from miv.training.run import Machine, run_training
 from miv.verifier.network import Verifier
 
 READY = "miv/digits"
@@ -34,7 +34,7 @@ def run_demo(out: Path, progress: Progress) -> Iterator[str]:
     runs = {pooling: out / "runs" / pooling for pooling in POOLINGS}
     for pooling, folder in runs.items():
         machine = Machine(out / "cache" / "features")
-        train(sets, settings(sets, pooling), folder, machine, data="digits-twin", resume=True, progress=progress)
+        run_training(sets, settings(sets, pooling), folder, machine, data="digits-twin", resume=True, progress=progress)
     report = out / "report.html"
     # The model of interest first, then the one to compare it with.
     built = built_folder("digits-twin", TASK, out / "cache" / "sets")

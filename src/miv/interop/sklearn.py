@@ -185,7 +185,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _train(self, exemplars: ExemplarSet) -> Any:
         # Training imports Lightning, which takes seconds that a fitted classifier need not wait for.
         from miv.training.auto import choose
-        from miv.training.run import Machine, StoppedByUser, train
+        from miv.training.run import Machine, StoppedByUser, run_training
 
         random = check_random_state(self.random_state)
         sets = hold_out(exemplars, self.validation_fraction, int(random.randint(_SEEDS)))
@@ -195,7 +195,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             run, cache = Path(folder) / "run", Path(folder) / "cache"
             config = choose(sets, settings, cache=cache).config.changed(settings)
             try:
-                train(sets, config, run, Machine(cache, quiet=not self.verbose))
+                run_training(sets, config, run, Machine(cache, quiet=not self.verbose))
             except StoppedByUser as stopped:  # there is no run to resume
                 raise interruption_of(stopped) from None
             return Verifier.from_pretrained(run)

@@ -35,7 +35,7 @@ from miv.runtime import (
 from miv.tasks import build_once
 from miv.training.config import TrainingConfig
 from miv.training.new_verifier import EarlierVerifier, create_verifier
-from miv.training.run import Machine, set_threads, train
+from miv.training.run import Machine, run_training, set_threads
 from miv.verifier.network import Verifier
 
 DONE, FAILED = 0, 1  # exit codes, besides CTRL_C and TERMINATED
@@ -54,7 +54,7 @@ def compute(job: Job, places: JobFolders, progress: Progress) -> dict[str, Any]:
     if not run.is_done():
         machine, name = Machine(places.cache / "features", accelerator="auto"), job.tier.backbone_of(job.cell.task)
         start = None if name is None else new_pooling_on(name, job.settings, sets["train"].pool)
-        train(sets, job.settings, run.path, machine, data=task, start_from=start, resume=True, progress=progress)
+        run_training(sets, job.settings, run.path, machine, data=task, start_from=start, resume=True, progress=progress)
     answers = Predictions.load(run.predictions("test"))
     return cell_document(job, run.read(), run.read_evaluation()["validation"], answers, places.work)
 

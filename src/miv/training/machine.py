@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,12 +30,22 @@ class Machine:
     devices: int = 1  # number of processes on this machine
     nodes: int = 1  # number of machines
     accelerator: str = "cpu"  # cpu, gpu, or auto
-    quiet: bool = False  # print no epochs on standard error
+    quiet: bool = False  # print nothing on standard error
 
     @property
     def processes(self) -> int:
         """Number of processes over all machines."""
         return self.devices * self.nodes
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether this process prints nothing: only the first of all does."""
+        return self.quiet or not is_first_process()
+
+    def say(self, text: str) -> None:
+        """Print on standard error, unless this process is silent."""
+        if not self.is_silent:
+            print(text, file=sys.stderr, flush=True)
 
     def step_memory(self, device: torch.device) -> int:
         """Bytes that a process may use to embed a step while the backbone learns: half of what is free."""

@@ -1,7 +1,6 @@
 """A complete training run, and the files it saves."""
 
 import math
-import sys
 import time
 import warnings
 from contextlib import ExitStack, nullcontext
@@ -45,8 +44,7 @@ from miv.verifier.decisions import OperatingPoint
 from miv.verifier.network import Verifier
 from miv.verifier.scalings import Temperature
 
-__all__ = ["Machine", "StoppedByUser", "is_first_process", "set_threads", "train"]
-
+__all__ = ["Machine", "StoppedByUser", "is_first_process", "run_training", "set_threads"]
 
 _MISPLACED = 0.1  # share of answers that another threshold would put right
 
@@ -96,7 +94,7 @@ def _misplaced(validation: ExemplarSet, logit: Floats) -> list[str]:
     ]
 
 
-def train(
+def run_training(
     sets: Sets,
     config: TrainingConfig,
     out: Path,
@@ -115,7 +113,7 @@ def train(
     with nullcontext(held) if held is not None else ExitStack() as lock:
         device = machine.find_device()
         start = EarlierVerifier.of(start_from) if isinstance(start_from, str | Path) else start_from
-        config = resolve(config, start, sets["train"].pool, device, quiet=machine.quiet or not is_first_process())
+        config = resolve(config, start, sets["train"].pool, device, quiet=machine.is_silent)
         recipes_for(config)  # settings that leave no recipe must leave no files behind
         started = None if start is None else start.document()
         run = RunFolder(out)
@@ -138,9 +136,7 @@ def train(
             run.begin_or_go_on(settings, sets, data, data_options or {}, started)
         sets = {split: verifier.backbone.paired(exemplars) for split, exemplars in sets.items()}
         if run.is_done():
-            if is_first_process() and not machine.quiet:
-                told = f"The run in {out} is finished, so nothing is trained. Evaluating its verifier again."
-                print(told, file=sys.stderr, flush=True)
+            machine.say(f"The run in {out} is finished, so nothing is trained. Evaluating its verifier again.")
             cache = None if (run.read().get("best") or {}).get("stage") == "all" else machine.cache
             return _evaluate(Verifier.from_pretrained(run.verifier).to(device), sets, run, progress, cache)
         stages = stages_of(config, verifier)
@@ -205,11 +201,10 @@ def _embed_first(verifier: Verifier, sets: Sets, machine: Machine, progress: Pro
     """Announce the embedding of all splits, and begin with those that only the evaluation needs."""
     pools = {id(exemplars.pool): exemplars.pool for exemplars in sets.values()}.values()
     missing = sum(count_missing(verifier.backbone, pool, machine.cache) for pool in pools)
-    if missing and is_first_process() and not machine.quiet:
+    if missing:
         *others, last = sets
         kind = KINDS[verifier.backbone.kind].words
-        told = f"Embedding {missing:,} {kind}{'s' * (missing > 1)} of {', '.join(others)} and {last}."
-        print(told, file=sys.stderr, flush=True)
+        machine.say(f"Embedding {missing:,} {kind}{'s' * (missing > 1)} of {', '.join(others)} and {last}.")
     for split in sets.keys() - {"train", "validation"}:
         embed_pool(verifier.backbone, sets[split].pool, machine.cache, progress)
 
@@ -221,9 +216,9 @@ def _fit_recipe(
     verifier, selection = fit_recipe(verifier, sets, config, machine.cache, progress)
     _set_temperature(verifier, selection.logit, selection.label, selection.weight, machine)
     document = selection.document()
-    if is_first_process() and not machine.quiet and selection.rows:
+    if selection.rows:
         headings, rows, note = recipe_rows(document)
-        print(f"{aligned_table(headings, rows)}\n{note}", file=sys.stderr, flush=True)
+        machine.say(f"{aligned_table(headings, rows)}\n{note}")
     return verifier, {"best": {"stage": selection.recipe, "epoch": 0}, "recipes": document}
 
 
@@ -244,12 +239,10 @@ def _calibrate_on_validation(
 
 def _set_temperature(verifier: Verifier, logit: Floats, label: Labels, weight: Floats, machine: Machine) -> None:
     temperature = fit_temperature(logit, label, weight)
-    if temperature is None:
-        return
-    verifier.operating_point = OperatingPoint(Temperature(temperature))
-    if is_first_process() and not machine.quiet:
+    if temperature is not None:
+        verifier.operating_point = OperatingPoint(Temperature(temperature))
         divided = f"logits are divided by {temperature:.2f}. Verdicts do not change."
-        print(f"The verifier was overconfident on held-out bags; {divided}", file=sys.stderr, flush=True)
+        machine.say(f"The verifier was overconfident on held-out bags; {divided}")
 
 
 def _write_metrics(

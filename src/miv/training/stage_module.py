@@ -224,12 +224,13 @@ class StageModule(LightningModule):
         sets: Sets,
         features: SplitFeatures | None = None,
         memory: int = 1 << 62,
+        state: StageState | None = None,
     ) -> None:
         super().__init__()
         self.verifier, self.config, self.stage = verifier, config, stage
         self.sets, self.features = sets, features
         self.embedding = StepEmbedding(verifier.backbone, config.bucket, memory)
-        self.state = StageState(criterion=config.criterion)
+        self.state = state or StageState(criterion=config.criterion)
         self.drawn, self.steps = self.count_drawn()
         self._loss_sum = 0.0  # of this process; not on a device, as some have no float64
         self._began = time.monotonic()

@@ -1,8 +1,8 @@
 """Run one training stage to its end, resuming where it stopped."""
 
-import sys
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from miv.training.checkpoint import (
     write_metrics,
 )
 from miv.training.config import TrainingConfig
-from miv.training.machine import Machine, is_first_process
+from miv.training.machine import Machine
 from miv.training.stage_module import Batches, BatchSampler, Part, Sets, SplitFeatures, StageModule, draw_positives
 from miv.verifier.network import Verifier
 
@@ -124,21 +124,22 @@ class Stage:
     fits_start: bool = False  # whether a recipe is first fitted to the train bags
     must_be_clear: bool = False  # whether an epoch must beat the start by a standard error of the AUROC to be kept
 
-    def criterion(self, config: TrainingConfig) -> str:
-        """The metric that selects the best epoch, for the settings of the stage."""
-        return CLEAR_AUROC if self.must_be_clear else config.criterion
-
     @property
     def keeps_last(self) -> bool:
         """Whether the last epoch is kept: ``contrast`` has no verdicts to choose by."""
         return self.name == CONTRAST
 
+    def new_state(self, config: TrainingConfig) -> StageState:
+        """The state before the first epoch."""
+        criterion = CLEAR_AUROC if self.must_be_clear else config.criterion
+        return StageState(criterion=criterion, keeps_last=self.keeps_last)
+
 
 class EpochLines:
     """One line per epoch on standard error, counted over the whole run; ``*`` marks the best so far."""
 
-    def __init__(self, stage: Stage, before: dict[str, StageState], *, is_quiet: bool) -> None:
-        self.stage, self.is_quiet, self._began = stage, is_quiet, time.monotonic()
+    def __init__(self, stage: Stage, before: dict[str, StageState], say: Callable[[str], None]) -> None:
+        self.stage, self._say, self._began = stage, say, time.monotonic()
         self._epochs_before = sum(state.epoch for state in before.values())
         self._best_before = max((state.best_value for name, state in before.items() if name != CONTRAST), default=-1.0)
         star = "" if stage.keeps_last else " * marks the best so far."
@@ -166,10 +167,6 @@ class EpochLines:
         of = "nearest loss" if self.stage.keeps_last else "loss"  # there is no head yet
         return f"validation {of} {loss:.4f}  accuracy {accuracy:.4f}  AUROC {auroc:.4f}"
 
-    def _say(self, line: str) -> None:
-        if not self.is_quiet:
-            print(line, file=sys.stderr, flush=True)
-
 
 def run_stage(
     stage: Stage,
@@ -188,16 +185,18 @@ def run_stage(
     """
     config = config.for_stage(stage.name)
     folder = run.checkpoints(stage.name)
-    state = read_state(folder / LAST, stage.criterion(config), keeps_last=stage.keeps_last) or StageState()
+    state = stage.new_state(config)
+    read_state(folder / LAST, state)
     if not state.is_over(config.max_epochs, stage.patience):
         make = ContrastModule if stage.name == CONTRAST else StageModule
         if stage.frozen:
             verifier.backbone.freeze()
-            module = make(verifier, config, stage.number, sets, features)
         else:
             verifier.backbone.unfreeze()
-            module = make(verifier, config, stage.number, sets, None, machine.step_memory(verifier.device))
-        module.state.seconds = fitting  # a checkpoint replaces it
+        state = stage.new_state(config)
+        state.seconds = fitting  # a checkpoint replaces it
+        known = features if stage.frozen else None
+        module = make(verifier, config, stage.number, sets, known, machine.step_memory(verifier.device), state)
         state = _go_on(stage, module, run, machine, before)
     if ProcessShare.of_this_process().rank == 0:
         # The process may have been killed between checkpoint and metrics.
@@ -210,9 +209,8 @@ def _go_on(
     stage: Stage, module: StageModule, run: RunFolder, machine: Machine, before: dict[str, StageState]
 ) -> StageState:
     config = module.config
-    module.state.keeps_last, module.state.criterion = stage.keeps_last, stage.criterion(config)
     epochs_before = sum(state.epoch for state in before.values())
-    lines = EpochLines(stage, before, is_quiet=machine.quiet or not is_first_process())
+    lines = EpochLines(stage, before, machine.say)
     logger = TensorBoardLogger(run.path, name="tensorboard", version=stage.name)
 
     def record(state: StageState) -> None:
@@ -258,18 +256,16 @@ def record_metrics(run: RunFolder, states: dict[str, StageState]) -> None:
         write_metrics(run.metrics, rows)
 
 
-def read_state(path: Path, criterion: str, *, keeps_last: bool = False) -> StageState | None:
-    """The state of a stage from its checkpoint; ``None`` if there is no checkpoint yet."""
+def read_state(path: Path, state: StageState) -> None:
+    """Restore the state of a stage from its checkpoint, if there is one."""
     if not path.is_file():
-        return None
-    state = StageState(criterion=criterion, keeps_last=keeps_last)
+        return
     try:
         document: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
         state.restore(document["stage"])
         state.best_value  # noqa: B018 - a KeyError for metrics of another kind
     except Exception as error:  # torch raises many types on damaged files
         raise _damaged(path, error) from error
-    return state
 
 
 def _damaged(path: Path, error: Exception) -> MIVError:

@@ -145,7 +145,7 @@ def train(
     # Not before a training: they need the libraries of miv[train], and `from miv import *` does not.
     from miv.training.fitting import trains_by_epochs
     from miv.training.machine import Machine, is_first_process, set_threads
-    from miv.training.run import train as run_training
+    from miv.training.run import run_training
 
     from_file, where = _as_settings(config)
     is_complete = from_file.keys() == {one.name for one in fields(TrainingConfig)}
