@@ -98,7 +98,6 @@ def test_what_needs_features_of_single_instances_is_refused(tmp_path: Path) -> N
     verifier = Verifier("nearest", "pairs:minilm").eval()
     for refused in (
         lambda: verifier.verify_stream([QUERY], BAG),
-        lambda: verifier.keep_bag(BAG, tmp_path / "bag"),
         lambda: miv.Gallery.create(tmp_path / "gallery", verifier).add("bees", BAG),
         lambda: verifier.verify([QUERY, "Bees do."], BAG),
     ):

@@ -41,6 +41,9 @@ class WordJudge(Judge):
     def windows(self, values: NDArray[Any]) -> list[list[str]]:
         return [[str(text)] for text in values]
 
+    def is_empty(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        return np.array([not str(text).isascii() for text in values])
+
     def probabilities(self, queries: Sequence[str], targets: Sequence[str]) -> NDArray[np.float64]:
         rows = []
         for query, target in zip(queries, targets, strict=True):
@@ -133,6 +136,12 @@ def test_one_threshold_of_your_own(judge: Verifier) -> None:
     assert outcomes(miv.check(answer, SOURCES, verifier=judge, threshold=1)) == ["not in the sources"] * 3
 
 
+@pytest.mark.filterwarnings("ignore:Most letters:miv.errors.MIVWarning")
+def test_what_the_judge_cannot_read_is_unsure(judge: Verifier) -> None:
+    [said] = miv.check("დედამიწა მრგვალია და ბრუნავს.", SOURCES, verifier=judge).sentences
+    assert (said.outcome, said.reason) == ("unsure", "the sentence or all sources cannot be read")
+
+
 def test_no_source_is_no_error(judge: Verifier) -> None:
     assert outcomes(miv.check("Bees made honey.", [], verifier=judge)) == ["not in the sources"]
 
@@ -158,7 +167,13 @@ def test_settings_are_those_of_the_judge(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, [[1 / (2 + e), 1 / (2 + e), e / (2 + e)]], atol=1e-5)
     assert (settings.goal, settings.limits["supported"]) == ("few", 0.4)
     assert JudgeSettings.of(tmp_path, "b") == JudgeSettings.of(None, "") == JudgeSettings()  # of other weights
-    wrong = [{"wights": 3}, {"weights": [[1]]}, {"weights": 7}, {"thresholds": {"supported": 2}}, {"candidates": 1e9}]
+    wrong: list[dict[str, Any]] = [
+        {"wights": 3},
+        {"weights": [[1]]},
+        {"weights": 7},
+        {"thresholds": {"supported": 2}},
+        {"candidates": 1e9},
+    ]
     for bad in wrong:
         path.write_text(json.dumps({**made_for, **bad}))
         with pytest.raises(MIVError, match="does not describe a judge"):

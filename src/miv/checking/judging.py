@@ -174,7 +174,8 @@ class JudgeSettings:
         try:
             settings = cls(**document)
             fits = np.isfinite(np.array(settings.weights, np.float64)).all() and np.shape(settings.weights) == (3, 4)
-            counts = 1 <= settings.candidates <= MOST_CANDIDATES and 1 <= settings.together <= settings.candidates
+            counts = type(settings.candidates) is type(settings.together) is int
+            counts = counts and 1 <= settings.together <= settings.candidates <= MOST_CANDIDATES
             if fits and counts and all(0 <= limit <= 1 for limit in settings.limits.values()) and settings.goal:
                 return settings
             raise ValueError("a number is out of range")

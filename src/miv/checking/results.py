@@ -171,17 +171,18 @@ class CheckedAnswer:
 
     def mark(self, number: int) -> str:
         """The mark of a citation: ``[1]`` if it is evidence on a sentence, ``(a)`` if it is only nearest to one."""
-        most = max(self._cited, default=0)  # evidence comes first
+        most = max(self.cited, default=0)  # evidence comes first
         return f"[{number}]" if number <= most else f"({_letters(number - most)})"
 
     @cached_property
-    def _cited(self) -> frozenset[int]:
+    def cited(self) -> frozenset[int]:
+        """The numbers of the source sentences that are evidence; those of the others are greater."""
         cited = (sentence.citations for sentence in self.sentences if sentence.outcome in CITED)
         return frozenset(chain.from_iterable(cited))
 
     def document(self) -> dict[str, Any]:
         """Return plain values, for JSON: ``citations`` of sentences with evidence, ``nearest`` of the others."""
-        cited, sentences = self._cited, []
+        cited, sentences = self.cited, []
         for sentence in self.sentences:
             key, other = ("citations", "nearest") if sentence.outcome in CITED else ("nearest", "citations")
             sentences.append(asdict(sentence) | {key: sentence.citations, other: ()})
@@ -229,20 +230,19 @@ _WORDS = {
     "unsure": "unsure",
     "not in the sources": "NOT IN THE SOURCES".replace(" ", _NO_BREAK),
 }
-_LISTS: dict[str, tuple[Outcome, ...]] = {
-    "Citations:": CITED,
-    "Nearest to what is unsure (read them to decide):": ("unsure",),
-    "Nearest to what is not in the sources (look there first):": ("not in the sources",),
-}
 
 
 def as_text(checked: CheckedAnswer) -> str:
     """What the outcomes mean, the answer with citations, the cited and the nearest source sentences, and a summary."""
     width = max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size((_WIDEST, 24)).columns))
     lines = [_filled(MEANING[checked.is_judged], width), "", *_answer(checked, width), ""]
-    shown: set[int] = set()
-    for heading, outcomes in _LISTS.items():
-        lines += _listed(checked, outcomes, heading, shown, width)
+    most = max(checked.cited, default=0)  # evidence comes first
+    for heading, some in (
+        ("Citations:", checked.citations[:most]),
+        ("Nearest to the others:", checked.citations[most:]),
+    ):
+        if some:
+            lines += [_filled(heading, width), *(_listed(citation, checked, width) for citation in some), ""]
     total = len(checked.sentences) - checked.count("not checked")
     first, *others = checked.outcomes
     counts = [f"{checked.count(first)} of {total} sentences: {first}"]
@@ -285,20 +285,8 @@ def _quoted(what: str, details: Sequence[Detail]) -> str:
     return f"{what}: {', '.join(quoted)}" if quoted else ""
 
 
-def _listed(
-    checked: CheckedAnswer, outcomes: Sequence[Outcome], heading: str, shown: set[int], width: int
-) -> Iterator[str]:
-    """The source sentences of some outcomes that were not shown before."""
-    of_outcomes = (sentence.citations for sentence in checked.sentences if sentence.outcome in outcomes)
-    numbers = set(chain.from_iterable(of_outcomes))
-    new = sorted(numbers - shown)
-    shown.update(new)
-    if new:
-        yield _filled(heading, width)
-        for number in new:
-            citation = checked.citations[number - 1]
-            yield _filled(printable(f"{citation.place}: {citation.text}"), width, f"{checked.mark(number):<5}")
-        yield ""
+def _listed(citation: Citation, checked: CheckedAnswer, width: int) -> str:
+    return _filled(printable(f"{citation.place}: {citation.text}"), width, f"{checked.mark(citation.number):<5}")
 
 
 def _filled(text: str, width: int, start: str = "") -> str:
