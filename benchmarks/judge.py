@@ -28,6 +28,7 @@ from judge_plain import (  # type: ignore[import-not-found]
     judged,
     limits,
     outcomes,
+    overlap,
     plain_scores,
 )
 from judge_sets import Cases
@@ -62,23 +63,28 @@ class Report:
         """The probability of supports of each case."""
         return judged(self.judge, cases, self.most)[:, 0]
 
+    def readings(self, cases: Cases) -> dict[str, Scores]:
+        """The probability of supports, and its odds to contradicts: if the targets are evidence, which is it?"""
+        own = np.log(judged(self.judge, cases, self.most) + 1e-9)
+        return {"judge": own[:, 0], "judge, odds": own[:, 0] - own[:, 1]}
+
     def compare(self, name: str, cases: Cases) -> None:
         """AUROC of supported against others, of the judge and of the plain scores."""
         truth = np.array([case.supported for case in cases])
-        own = np.log(judged(self.judge, cases, self.most) + 1e-9)
-        odds = own[:, 0] - own[:, 1]  # of supports to contradicts: if the targets are evidence, which?
-        for method, scores in {"judge": own[:, 0], "judge, odds": odds, **plain_scores(cases)}.items():
+        for method, scores in {**self.readings(cases), **plain_scores(cases)}.items():
             self.add(name, len(cases), method, "auroc", roc_auc_score(truth, scores))
 
     def wice(self, cases: Cases) -> None:
-        """AUROC and balanced accuracy, and those of a blend of all scores."""
+        """AUROC and balanced accuracy of sentences, of the best three as one text, and of blends of all scores."""
         cases = with_candidates(cases, self.most)
+        joined = [replace(case, targets=(" ".join(case.targets),)) for case in with_candidates(cases, 3)]
         truth = np.array([case.supported for case in cases])
-        own = judged(self.judge, cases, self.most)
-        columns = {"judge": own[:, 0], **plain_scores(cases)}
-        plain = [scores for name, scores in columns.items() if name not in ("judge", "sum")]
+        own, together = (judged(self.judge, some, self.most) for some in (cases, joined))
+        columns = {"judge": own[:, 0], "judge, three together": together[:, 0], **plain_scores(cases)}
+        columns["overlap, three together"] = np.concatenate(overlap(joined))
+        plain = [scores for name, scores in columns.items() if not name.startswith(("judge", "sum"))]
         columns["blend without judge"] = blend(plain, truth)
-        columns["blend"] = blend([*plain, np.log(own[:, 0]), np.log(own[:, 1])], truth)
+        columns["blend"] = blend([*plain, *np.log(np.column_stack([own, together])[:, [0, 1, 3, 4]] + 1e-9).T], truth)
         for method, scores in columns.items():
             self.add("wice dev", len(cases), method, "auroc", roc_auc_score(truth, scores))
             self.add("wice dev", len(cases), method, "balanced_accuracy", balanced_accuracy(scores, truth))
@@ -96,7 +102,8 @@ class Report:
             *by_length(cases),
         ):
             truth = [case.supported for case in some]
-            self.add(f"{name}: {control}", len(some), "judge", "auroc", roc_auc_score(truth, self.scores(some)))
+            for method, scores in self.readings(some).items():
+                self.add(f"{name}: {control}", len(some), method, "auroc", roc_auc_score(truth, scores))
         changed = sets.changed_claims(cases)
         refuted = [case for case in cases if not case.supported]
         for control, some in {"refuted claim": refuted, **changed}.items():
