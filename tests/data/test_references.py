@@ -102,7 +102,7 @@ def test_a_folder_of_version_1_opens_unchanged() -> None:
         ({"reference_ptr": np.array([0, 3, 4, 5])}, "reference_ptr runs from 0 to 5. Expected 0 to 6"),
         ({"reference_index": np.array([0, 3, 4, 1, 2, 6])}, r"reference_index\[5\] is 6"),
         ({"reference_index": np.array([3, 0, 4, 1, 2, 0])}, "but its first reference is instance 3"),
-        ({"query_id": np.array(["a"])}, "query_id has 1 entries. Expected 3"),
+        ({"query_id": np.array(["a"])}, "query_id has 1 entry. Expected 3"),
     ],
 )
 def test_wrong_references_are_named(changes: dict[str, np.ndarray], message: str) -> None:

@@ -56,7 +56,7 @@ def test_reads_like_lists() -> None:
         ({"bag_index": np.array([1, 2, 3, 4, -1])}, r"bag_index\[4\] is -1. Expected an index from 0 to 5"),
         ({"bag_index": np.array([[1, 2, 3, 4, 5]])}, r"bag_index is int64 \(1, 5\)"),
         ({"label": np.array([1, 2])}, "label of exemplar 1 is 2. Expected 0 or 1"),
-        ({"witness": np.array([True])}, "witness has 1 entries. Expected 5"),
+        ({"witness": np.array([True])}, "witness has 1 entry. Expected 5"),
         ({"witness": np.array([1, 0, 0, 0, 0])}, "witness is int64"),
         ({"group": np.array([3, 7])}, "Expected an array of strings"),
     ],
@@ -133,7 +133,7 @@ def test_compact_drops_only_what_is_not_used(exemplars: ExemplarSet) -> None:
 
 def test_subset_takes_a_mask_and_refuses_others() -> None:
     assert small_set().subset(np.array([False, True])).bag(0).tolist() == [3, 4, 5]
-    with pytest.raises(MIVError, match=r"mask has 1 entries. Expected 2"):
+    with pytest.raises(MIVError, match=r"mask has 1 entry. Expected 2"):
         small_set().subset(np.array([True]))
     with pytest.raises(MIVError, match=r"exemplars\[0\] is 2. Expected an index from 0 to 1"):
         small_set().subset([2])

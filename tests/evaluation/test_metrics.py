@@ -79,7 +79,7 @@ def test_a_class_that_neither_occurs_nor_is_answered_is_left_out() -> None:
     [
         (lambda: classification_metrics([1, 2], [0.1, 0.2]), "label of exemplar 1 is 2"),
         (lambda: classification_metrics([1, 0], [0.1, float("nan")]), r"probability\[1\] is nan"),
-        (lambda: classification_metrics([1], [0.1, 0.2]), "label has 1 entries. Expected 2"),
+        (lambda: classification_metrics([1], [0.1, 0.2]), "label has 1 entry. Expected 2"),
         (lambda: classification_metrics([], []), "no exemplar"),
         (lambda: classification_metrics([1, 0], ["a", "b"]), "Expected numbers"),
     ],

@@ -50,7 +50,7 @@ def test_saved_and_loaded_is_the_same(lacking: tuple[str, ...], tmp_path: Path) 
     ("change", "message"),
     [
         ({"logit": [1.0, float("nan")]}, r"logit\[1\] is nan"),
-        ({"label": [1]}, "label has 1 entries. Expected 2"),
+        ({"label": [1]}, "label has 1 entry. Expected 2"),
         ({"ptr": [0, 2]}, "ptr has 2 entries. Expected 3"),
         ({"ptr": [0, 3, 2]}, "decreases at exemplar 1"),
         ({"attention": [0.5, 0.5, 0.9]}, "exemplar 1 sums to 0.9"),
@@ -58,7 +58,7 @@ def test_saved_and_loaded_is_the_same(lacking: tuple[str, ...], tmp_path: Path) 
         ({"witness": [1, 0, 1]}, "Expected True and False"),
         ({"group": [1, 2]}, "Expected an array of strings"),
         ({"query": [0.5, 1.0]}, "query is float64"),
-        ({"query": [0]}, "query has 1 entries. Expected 2"),
+        ({"query": [0]}, "query has 1 entry. Expected 2"),
         ({"score": [0.5, 1.0]}, "score has 2 entries. Expected 3"),
         ({"score": [0.5, 1.0, float("inf")]}, r"score\[2\] is inf"),
     ],

@@ -97,7 +97,7 @@ def test_undefined_bags_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([0, 2], [True], [0.5, 0.5], [1]), "witness has 1 entries. Expected 2"),
+        (([0, 2], [True], [0.5, 0.5], [1]), "witness has 1 entry. Expected 2"),
         (([0, 2], [1, 0], [0.5, 0.5], [1]), "Expected True and False"),
         (([0, 2, 2], [True, False], [0.5, 0.5], [1, 1]), "Exemplar 1 has an empty bag"),
         (([1, 2], [True, False], [0.5, 0.5], [1]), "runs from 1 to 2"),
