@@ -9,6 +9,7 @@ from scipy.stats import beta
 
 from miv.errors import MIVError
 from miv.evaluation import Predictions, calibrate
+from miv.evaluation.calibration import trade_text
 from miv.evaluation.error_curve import ErrorCurve, upper_bound
 from miv.evaluation.goals import parse_goal
 
@@ -137,3 +138,30 @@ def test_shares_are_not_taken_for_attention_unasked() -> None:
     predictions = Predictions([1.0, -1.0], [1, 0], [0, 1, 2])
     with pytest.raises(MIVError, match="without witnesses_by"):
         calibrate(predictions, shares=[1.0, 1.0])
+
+
+def signers(count: int) -> Predictions:
+    """Answers for 36 exemplars of each signer, who differ."""
+    random = np.random.default_rng(0)
+    signer, label = np.repeat(np.arange(count), 36), random.integers(0, 2, 36 * count)
+    logit = random.normal(2.5 * label - 1.2 + 0.6 * random.normal(size=count)[signer])
+    return Predictions(logit, label, np.arange(len(label) + 1), query_class=signer.astype(str).astype(object))
+
+
+def test_the_trade_shows_what_a_promise_costs_at_other_confidences() -> None:
+    measured = calibrate(signers(19), "far=0.05").point.measured
+    rows = [row for row in measured["trade"] if row["promised"] == 0.05]
+    assert [row["confidence"] for row in rows] == [0.5, 0.8, 0.95]
+    assert rows[0]["found"] > rows[1]["found"] > rows[2]["found"]
+    assert all(row["expected"] <= 0.05 for row in rows)
+    assert rows[2]["expected"] == measured["false_accept_rate"]["value"]  # what is saved
+    assert "more classes like these would halve that" in measured["more_clusters"]
+    assert "too few data" in trade_text(calibrate(signers(19)).point.measured)  # a rate of 0.01
+
+
+def test_a_lower_confidence_promises_less_for_more_matches() -> None:
+    points = [calibrate(signers(19), "far=0.05", confidence=confidence).point for confidence in (0.95, 0.5)]
+    assert points[1].threshold < points[0].threshold
+    assert [point.measured["confidence"] for point in points] == [0.95, 0.5]
+    with pytest.raises(MIVError, match="confidence is 1"):
+        calibrate(signers(19), "far=0.05", confidence=1.0)

@@ -48,6 +48,7 @@ def calibrate(
             "Default: 0.01, or the lowest that the data can promise.",
         ),
     ] = None,
+    confidence: Annotated[float, Option(help="With which the rates of the goal are promised, from 0.5.")] = 0.95,
     overwrite: Annotated[bool, Option("--overwrite", help="Overwrite an existing operating point.")] = False,
     cache: CacheOption = None,
     json: JsonOption = False,
@@ -55,7 +56,7 @@ def calibrate(
     """Choose when a verifier says yes and which instances are witnesses, and save both in its folder.
 
     A rate such as far=0.01 holds with 95 % confidence, for queries of new classes if classes are known; it is an error
-    if the data are too few to show it.
+    if the data are too few to show it. A table shows what other rates and confidences would cost.
     Of four scalings from logits to probabilities, cross-validation picks the simplest that is close to the best.
 
     Example: miv calibrate runs/dba twin --goal far=0.1
@@ -68,7 +69,9 @@ def calibrate(
         raise MIVError(f"Got --goal {goal} and --{rates[0].partition('=')[0]}. Give either --goal, or --far and --frr.")
     goal = goal if goal is not None else ",".join(rates) or "eer"
     start = partial(calibrate_verifier, cache=cache, overwrite=overwrite, verbose=True)
-    start = partial(start, scaling=scaling, epsilon=epsilon, witnesses=witnesses, cluster_by=cluster_by)
+    start = partial(
+        start, scaling=scaling, epsilon=epsilon, witnesses=witnesses, cluster_by=cluster_by, confidence=confidence
+    )
     result = start(model, data, split=split, goal=goal, out_of_distribution=out_of_distribution)
     for note in [*result.notes, *([result.warning] if json and result.warning else [])]:
         say(note)

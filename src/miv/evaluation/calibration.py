@@ -28,7 +28,7 @@ from miv.evaluation.error_curve import (
     clusters_of,
     false_accept_tail,
 )
-from miv.evaluation.goals import Goal, parse_goal, point_rates
+from miv.evaluation.goals import Goal, clusters_to_halve_the_price, parse_goal, point_rates, trade
 from miv.evaluation.out_of_distribution import limit_text
 from miv.evaluation.predictions import Predictions
 from miv.files.arrays import Floats, Mask
@@ -82,6 +82,7 @@ def calibrate(
     shares: ArrayLike | None = None,
     witnesses_by: WitnessesBy | None = None,
     cluster_by: ClusterBy | None = None,
+    confidence: float = CONFIDENCE,
     seed: int = 0,
 ) -> Calibration:
     """Choose a scaling, a threshold and a witness rule from the answers on validation data.
@@ -99,6 +100,7 @@ def calibrate(
         cluster_by: which exemplars may depend on each other: those whose queries have the same ``class``, the same
             ``query_id``, the same ``query``, or the same ``group``. By default the first of them that is known, except
             groups. A rate is then promised for new classes, or new queries.
+        confidence: with which the rates of the goal are promised.
         seed: random seed of folds and halves.
     """
     goal = parse_goal(goal) if isinstance(goal, str) else goal
@@ -111,7 +113,11 @@ def calibrate(
     cluster = clusters_of(predictions, by)
     chosen = choose_scaling(logit, label, scaling, seed, cluster, cluster_words(by))
     probability = chosen.scaling.probability(logit)
-    curve = ErrorCurve.of(probability, label, cluster, cluster_words(by), logit)
+    if not _LEAST_CONFIDENCE <= confidence < 1:
+        raise MIVError(
+            f"The confidence is {confidence:g}. Expected at least {_LEAST_CONFIDENCE:g} and below 1, as 0.95."
+        )
+    curve = ErrorCurve.of(probability, label, cluster, cluster_words(by), logit).at(confidence)
     threshold, lower = (float(curve.cuts[cut]) for cut in (goal.pick(curve), goal.pick_lower(curve)))
     goal.check(curve)
     shared = predictions if shares is None else replace(predictions, attention=np.asarray(shares, np.float64))
@@ -128,10 +134,12 @@ def calibrate(
             "negatives": len(np.unique(cluster[label == 0])),
             "positives": len(np.unique(cluster[label == 1])),
         },
-        "confidence": CONFIDENCE,
+        "confidence": confidence,
         **point_rates(curve, goal, probability, label, cluster),
         "false_accepts": false_accept_tail(probability[label == 0], curve.of_negatives),
         "notes": goal.notes(curve),
+        "trade": trade(curve, goal),
+        "more_clusters": clusters_to_halve_the_price(curve, goal),
         "log_loss": chosen.log_loss,
         "ece": {
             when: {"value": expected_calibration_error(label, answers)}
@@ -189,6 +197,23 @@ def _witness_rule(
 
 
 # A calibration as text tables, and as a section of the model card.
+
+_LEAST_CONFIDENCE = 0.5
+
+
+def trade_text(measured: dict[str, Any]) -> str:
+    """What other rates and confidences would cost, as a table, and how many more clusters would halve the price."""
+    headings = ["goal", "confidence", "expected", "matches found, or others rejected"]
+    rows = [
+        [row["goal"], f"{row['confidence']:.0%}", *(_percent(row[name]) for name in ("expected", "found"))]
+        for row in measured["trade"]
+    ]
+    return "\n".join(filter(None, [aligned_table(headings, rows), measured["more_clusters"]]))
+
+
+def _percent(share: float | None) -> str:
+    return "too few data" if share is None else f"{share:.1%}"
+
 
 _FEW = 100  # exemplars; with fewer, an interval of a rate spans twenty points or so
 _FEW_WORDS = "Few exemplars: all figures above are rough. Calibrate on some hundreds before you rely on them."

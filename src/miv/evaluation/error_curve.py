@@ -1,7 +1,7 @@
 """Clusters of exemplars whose errors may depend on each other, and error rates at every distinct threshold."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -100,6 +100,7 @@ CONFIDENCE = 0.95
 
 # Few errors show no correlation, because hardly two share a cluster; estimate it from at least this share of errors.
 _LEAST_SHARE = 0.1
+_LEAST_SURE = 0.6  # the correction for few clusters, which is undefined at 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +121,8 @@ class ErrorEvidence:
     clusters: int  # G
     effect: Floats  # (n + 1,) by number of errors; at least 1, and at most that of fully correlated clusters
     words: str = "queries"  # the clusters in words
+    confidence: float = CONFIDENCE
+    growth: float = 1.0  # as if there were so many times as many clusters like these
 
     @classmethod
     def of(cls, score: Floats, cluster: Integers, words: str = "queries") -> "ErrorEvidence":
@@ -150,24 +153,25 @@ class ErrorEvidence:
 
         n = self.exemplars
         reach = np.clip(2 * errors, int(np.ceil(_LEAST_SHARE * n)), n)
-        few = stdtrit(max(n - 1, 1), CONFIDENCE) / stdtrit(max(self.clusters - 1, 1), CONFIDENCE)
-        return np.asarray(n / np.maximum.accumulate(self.effect)[reach] * few**2)
+        sure = max(self.confidence, _LEAST_SURE)
+        few = stdtrit(max(n - 1, 1), sure) / stdtrit(max(self.growth * self.clusters - 1, 1), sure)
+        return np.asarray(self.growth * n / np.maximum.accumulate(self.effect)[reach] * few**2)
 
     def upper_bound(self, errors: Integers) -> Floats:
         """Return an upper bound of the true rate after this many errors; it never falls with more errors."""
         effective = self.effective(errors)
-        return upper_bound(errors * (effective / self.exemplars), effective)
+        return upper_bound(errors * (effective / self.exemplars), effective, self.confidence)
 
 
-def upper_bound(errors: Floats | Integers, exemplars: Floats | int) -> Floats:
+def upper_bound(errors: Floats | Integers, exemplars: Floats | int, confidence: float = CONFIDENCE) -> Floats:
     """Return the one-sided Clopper–Pearson bounds, also for fractional errors and exemplars."""
     from scipy.special import betaincinv  # the quantile of scipy.stats.beta, which takes a second to import
 
     right = np.maximum(exemplars - np.asarray(errors, np.float64), 0.0)
-    return np.where(right > 0, betaincinv(errors + 1.0, np.where(right > 0, right, 1.0), CONFIDENCE), 1.0)
+    return np.where(right > 0, betaincinv(errors + 1.0, np.where(right > 0, right, 1.0), confidence), 1.0)
 
 
-def rate_interval(wrong: Mask, cluster: Integers) -> tuple[float, float]:
+def rate_interval(wrong: Mask, cluster: Integers, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Return the two-sided interval of an error rate from errors ``(n,)`` in clusters, with the design effect.
 
     >>> [round(end, 3) for end in rate_interval(np.arange(20) < 2, np.arange(20))]  # Clopper and Pearson
@@ -177,7 +181,7 @@ def rate_interval(wrong: Mask, cluster: Integers) -> tuple[float, float]:
 
     n, errors = len(wrong), int(wrong.sum())
     _, place, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
-    groups, rate, tail = len(sizes), errors / n, (1 - CONFIDENCE) / 2
+    groups, rate, tail = len(sizes), errors / n, (1 - confidence) / 2
     most = float((sizes**2).sum() / n)
     effect = most if groups < n else 1.0  # without errors, or with nothing else, it cannot be measured
     if 0 < errors < n and groups > 1:
@@ -217,6 +221,7 @@ class ClusterModel:
     between: float  # B
     within: float  # W
     inverse: float  # the mean of 1 / m
+    confidence: float = CONFIDENCE
 
     @classmethod
     def of(cls, score: Floats, cluster: Integers) -> "ClusterModel | None":
@@ -228,8 +233,14 @@ class ClusterModel:
         between, within = float(((means - means.mean()) ** 2).sum()), float(((score - means[place]) ** 2).sum())
         return cls(len(sizes), len(score), float(means.mean()), between, within, float((1 / sizes).mean()))
 
+    def at(self, confidence: float, growth: float) -> "ClusterModel":
+        """The same model for another confidence, or of so many times as many clusters."""
+        counts = {name: round(growth * getattr(self, name)) for name in ("clusters", "exemplars")}
+        sums = {name: growth * getattr(self, name) for name in ("between", "within")}
+        return replace(self, confidence=confidence, **counts, **sums)
+
     def limit(self, rate: float) -> float:
-        """Return the score that, with 95 % confidence, at most this share of new exemplars exceeds."""
+        """Return the score that, with this confidence, at most this share of new exemplars exceeds."""
         from scipy.special import ndtri
 
         random = np.random.default_rng(0)  # the same data give the same limit
@@ -237,7 +248,7 @@ class ClusterModel:
         of_exemplars = self.within / random.chisquare(self.exemplars - self.clusters, _DRAWS)
         variance = np.maximum(of_clusters + (1 - self.inverse) * of_exemplars, _LEAST_VARIANCE)
         middle = self.mean + random.normal(size=_DRAWS) * np.sqrt(of_clusters / self.clusters)
-        return float(np.quantile(middle + ndtri(1 - rate) * np.sqrt(variance), CONFIDENCE))
+        return float(np.quantile(middle + ndtri(1 - rate) * np.sqrt(variance), self.confidence))
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,6 +306,19 @@ class ErrorCurve:
             above,
             ClusterModel.of(logit[negative], cluster[negative]),
             ClusterModel.of(-logit[~negative], cluster[~negative]),
+        )
+
+    def at(self, confidence: float, growth: float = 1.0) -> "ErrorCurve":
+        """The same errors as evidence for another confidence, or as if there were more clusters like these."""
+        evidence = [replace(of, confidence=confidence, growth=growth) for of in (self.of_negatives, self.of_positives)]
+        models = [model and model.at(confidence, growth) for model in (self.negative_model, self.positive_model)]
+        of_negatives, of_positives = evidence
+        return replace(
+            self,
+            of_negatives=of_negatives,
+            of_positives=of_positives,
+            negative_model=models[0],
+            positive_model=models[1],
         )
 
     @property

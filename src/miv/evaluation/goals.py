@@ -1,5 +1,6 @@
 """Goals for a threshold: equal errors, or a bound on one or both kinds of error."""
 
+import contextlib
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from miv.errors import MIVError
-from miv.evaluation.error_curve import CONFIDENCE, ErrorCurve, ErrorEvidence, rate_interval, upper_bound
+from miv.evaluation.error_curve import ErrorCurve, ErrorEvidence, rate_interval, upper_bound
 from miv.files.arrays import Floats, Integers, Labels, Mask
 
 
@@ -60,7 +61,7 @@ _MODEL_SHARE = 0.5  # least product of the rate and the number of clusters (benc
 
 @dataclass(frozen=True)
 class RateAtMost(Goal):
-    """At most this share of negatives is accepted, or of positives rejected, with 95 % confidence.
+    """At most this share of negatives is accepted, or of positives rejected, with the confidence of the curve.
 
     Errors of the other kind are as few as possible. If the threshold is at the ``k + 1``-th most extreme of ``n``
     independent exemplars, the true error rate is below the Clopper–Pearson bound for ``k`` errors of ``n`` with that
@@ -87,10 +88,9 @@ class RateAtMost(Goal):
     def _labels(self) -> str:
         return "negatives" if self.kind == "accept" else "positives"  # the exemplars with this kind of error
 
-    @property
-    def _needed(self) -> int:
+    def _needed(self, evidence: ErrorEvidence) -> int:
         """The number of independent exemplars that can show the rate, if none is wrong."""
-        return math.ceil(math.log(1 - CONFIDENCE) / math.log1p(-self.rate))
+        return math.ceil(math.log(1 - evidence.confidence) / math.log1p(-self.rate))
 
     def _evidence(self, curve: ErrorCurve) -> ErrorEvidence:
         return curve.of_negatives if self.kind == "accept" else curve.of_positives
@@ -98,7 +98,7 @@ class RateAtMost(Goal):
     def _needs_model(self, curve: ErrorCurve) -> bool:
         """Whether there are clusters, and fewer than any difference between them would need."""
         evidence = self._evidence(curve)
-        return evidence.clusters < min(evidence.exemplars, self._needed)
+        return evidence.growth * evidence.clusters < min(evidence.exemplars, self._needed(evidence))
 
     def pick(self, curve: ErrorCurve) -> int:
         cut = self._counted(curve)
@@ -127,15 +127,15 @@ class RateAtMost(Goal):
         least = max(_FEWEST, math.ceil(round(_MODEL_SHARE / self.rate, 9)))  # clusters that the model needs
         in_clusters = clusters < exemplars
         data = f"{exemplars:,} {labels}" + (f" of {clusters:,} {words}" if in_clusters else "")
-        if exemplars < self._needed:
-            bound = float(upper_bound(np.asarray(0), exemplars))
+        if evidence.growth * exemplars < self._needed(evidence):
+            bound = float(upper_bound(np.asarray(0), exemplars, evidence.confidence))
             raise MIVError(
                 f"{self.words} cannot be shown with {data}: even with no wrong answer among them, "
-                f"the true rate could be up to {bound:.2g} ({CONFIDENCE:.0%} confidence). Expected at least "
-                f"{self._needed:,} {labels}{f' of {least:,} {words} or more' if in_clusters else ''}. "
+                f"the true rate could be up to {bound:.2g} ({evidence.confidence:.0%} confidence). Expected at least "
+                f"{self._needed(evidence):,} {labels}{f' of {least:,} {words} or more' if in_clusters else ''}. "
                 f"Use more data, or a rate of {_rounded_up(bound):g} or more."
             )
-        if in_clusters and clusters < least:
+        if in_clusters and evidence.growth * clusters < least:
             rate = f", or a rate of {_rounded_up(_MODEL_SHARE / clusters):g} or more" if clusters >= _FEWEST else ""
             raise MIVError(
                 f"{self.words} cannot be promised for new {words} with {data}: they say too little about how {words} "
@@ -151,8 +151,8 @@ class RateAtMost(Goal):
         evidence = self._evidence(curve)
         return [
             f"{self.words} rests on {self._labels} of {evidence.clusters:,} {evidence.words}. Fewer than "
-            f"{self._needed:,} cannot show it whatever the difference between {evidence.words}; the threshold assumes "
-            "that their mean logits are normally distributed."
+            f"{self._needed(evidence):,} cannot show it whatever the difference between {evidence.words}; the "
+            "threshold assumes that their mean logits are normally distributed."
         ]
 
     def check(self, curve: ErrorCurve) -> None:
@@ -295,7 +295,7 @@ def point_rates(curve: ErrorCurve, goal: Goal, probability: Floats, label: Label
         ("false_reject_rate", no, label == 1, curve.of_positives),
     ):
         errors = np.asarray(wrong[of].sum())
-        rates[name] = _with_interval(wrong[of], cluster[of]) | {
+        rates[name] = _with_interval(wrong[of], cluster[of], evidence.confidence) | {
             "errors": int(errors),
             "effective_exemplars": float(evidence.effective(errors)),
             "at_most": min(float(evidence.upper_bound(errors)), promised.get(name, 1.0)),
@@ -304,7 +304,7 @@ def point_rates(curve: ErrorCurve, goal: Goal, probability: Floats, label: Label
     rates["accuracy"] = float((yes == label).mean())
     if lower < upper:
         unsure = ~yes & ~no
-        rates["unsure"] = _with_interval(unsure, cluster) | {
+        rates["unsure"] = _with_interval(unsure, cluster, curve.of_negatives.confidence) | {
             "exemplars": int(unsure.sum()),
             "of_negatives": float(unsure[label == 0].mean()),
             "of_positives": float(unsure[label == 1].mean()),
@@ -314,6 +314,67 @@ def point_rates(curve: ErrorCurve, goal: Goal, probability: Floats, label: Label
     return rates
 
 
-def _with_interval(hits: Mask, cluster: Integers) -> dict[str, float]:
-    low, high = rate_interval(hits, cluster)
+def _with_interval(hits: Mask, cluster: Integers, confidence: float) -> dict[str, float]:
+    low, high = rate_interval(hits, cluster, confidence)
     return {"value": float(hits.mean()), "low": low, "high": high}
+
+
+# What a promise costs: the share of matches found at other rates and confidences, and with more clusters.
+
+_CONFIDENCES = (0.5, 0.8, 0.95)
+_USUAL = (0.01, 0.05, 0.1)  # false-accept rates to show for a goal without a rate
+_GROWTHS = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
+
+
+def trade(curve: ErrorCurve, goal: Goal) -> list[dict[str, Any]]:
+    """For each rate and confidence the expected error, and the share of matches found, or of the others rejected.
+
+    ``None`` if the data are too few to promise the rate.
+    """
+    kinds: dict[Literal["accept", "reject"], tuple[float, ...]] = {"accept": _USUAL} if not goal.promised() else {}
+    for name, rate in goal.promised().items():
+        kinds["accept" if "accept" in name else "reject"] = tuple(r for r in (rate, 2 * rate) if r < 1)
+    rows = []
+    for kind, rates in kinds.items():
+        for one in (RateAtMost(kind, rate) for rate in rates):
+            for confidence in sorted({*_CONFIDENCES, curve.of_negatives.confidence}):
+                row = {
+                    "goal": one.words,
+                    "promised": one.rate,
+                    "confidence": confidence,
+                    "expected": None,
+                    "found": None,
+                }
+                with contextlib.suppress(MIVError):
+                    row["expected"], row["found"] = _price(curve, one, one.pick(curve.at(confidence)))
+                rows.append(row)
+    return rows
+
+
+def clusters_to_halve_the_price(curve: ErrorCurve, goal: Goal) -> str:
+    """How many more clusters would halve what the first promised rate costs, in a sentence; "" if it costs nothing."""
+    promised = next(iter(goal.promised().items()), None)
+    if promised is None:
+        return ""
+    one = RateAtMost("accept" if "accept" in promised[0] else "reject", promised[1])
+    rates = curve.false_accept_rate if one.kind == "accept" else curve.false_reject_rate
+    allowed = np.flatnonzero(rates <= one.rate)
+    best = _price(curve, one, int(allowed[0] if one.kind == "accept" else allowed[-1]))[1]
+    evidence, found = one._evidence(curve), _price(curve, one, one.pick(curve))[1]
+    if best - found < 0.02:
+        return ""
+    what = "matches found" if one.kind == "accept" else "others rejected"
+    told = f"The promise costs {best - found:.0%} of the {what} ({found:.0%} instead of {best:.0%})"
+    for growth in _GROWTHS:
+        grown = curve.at(evidence.confidence, growth)
+        if best - _price(curve, one, one.pick(grown))[1] <= (best - found) / 2:
+            more = math.ceil((growth - 1) * evidence.clusters)
+            return f"{told}; about {more:,} more {evidence.words} like these would halve that."
+    return f"{told}; even {_GROWTHS[-1]:g} times as many {evidence.words} would not halve that."
+
+
+def _price(curve: ErrorCurve, goal: RateAtMost, cut: int) -> tuple[float, float]:
+    """The error at a cut, and the share of the other label that is decided right there."""
+    rates = float(curve.false_accept_rate[cut]), float(curve.false_reject_rate[cut])
+    own, other = rates if goal.kind == "accept" else rates[::-1]
+    return own, 1 - other

@@ -1,5 +1,6 @@
 """The functions behind commands: ``miv.evaluate``, ``miv.calibrate``, ``miv.audit`` and ``miv.report``."""
 
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,9 +14,9 @@ from miv.backbones.cache import embed_exemplars
 from miv.data import ExemplarSet, load_split
 from miv.data.folder import is_set
 from miv.errors import MIVError, MIVWarning, unknown_name
-from miv.evaluation.calibration import Calibration, check_point_card, write_point_card
+from miv.evaluation.calibration import Calibration, check_point_card, trade_text, write_point_card
 from miv.evaluation.calibration import calibrate as fit_operating_point
-from miv.evaluation.error_curve import ClusterBy
+from miv.evaluation.error_curve import CONFIDENCE, ClusterBy
 from miv.evaluation.evaluation import Evaluation
 from miv.evaluation.evaluation import evaluate as evaluate_predictions
 from miv.evaluation.goals import parse_goal
@@ -103,6 +104,7 @@ def calibrate(
     witnesses: WitnessesBy | None = None,
     cluster_by: ClusterBy | None = None,
     out_of_distribution: float | None = None,
+    confidence: float = CONFIDENCE,
     cache: StrPath | None = None,
     overwrite: bool = False,
     verbose: bool = False,
@@ -121,6 +123,7 @@ def calibrate(
             ``query`` or a ``group``. By default the first of these that is known, except groups.
         out_of_distribution: false-alarm rate of the out-of-distribution check, which is fitted on the train split; 0
             removes the check. By default 0.01, or the lowest rate that the data can promise.
+        confidence: with which the rates of the goal are promised.
         cache: folder of cached features, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
         overwrite: whether to replace an operating point; otherwise it is an error.
         verbose: whether to show progress on standard error.
@@ -163,8 +166,17 @@ def calibrate(
     if needs_shares:
         shares = witness_shares(verifier, chosen, answers.logit, method, progress, features)
     result = fit_operating_point(
-        answers, parsed_goal, scaling, epsilon, shares=shares, witnesses_by=method, cluster_by=cluster_by
+        answers,
+        parsed_goal,
+        scaling,
+        epsilon,
+        shares=shares,
+        witnesses_by=method,
+        cluster_by=cluster_by,
+        confidence=confidence,
     )
+    if verbose:
+        print(trade_text(result.point.measured), file=sys.stderr, flush=True)
     data = {"name": name, "path": _where(exemplars), "fingerprint": original.fingerprint, **_sizes(chosen)}
     result = replace(result, point=replace(result.point, measured={"data": data, **result.point.measured}), limit=limit)
 
