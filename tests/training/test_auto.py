@@ -122,9 +122,9 @@ def test_settings_for_one_vector_per_text_are_kept(given: dict[str, Any], named:
     ("words", "seconds", "tokens", "told"),
     [
         (40, 600, None, "of each token."),
-        (120, 600, 128, "reading at most 128 tokens of a text, which 100% of the train texts do not exceed."),
-        (900, 600, 256, "reading at most 256 tokens of a text, which 25% of the train texts do not exceed."),
-        (900, 1e-6, 96, "which 25% of the train texts do not exceed; 256 would take more than 0 minutes to embed"),
+        (120, 600, 128, "reading at most 128 tokens, enough for 100% of the train texts."),
+        (900, 600, 256, "reading at most 256 tokens, enough for 25% of the train texts."),
+        (900, 1e-6, 96, "enough for 25% of the train texts; 256 would take more than 0 minutes to embed"),
     ],
 )
 def test_as_many_tokens_are_read_as_train_has_within_the_budget(
@@ -150,7 +150,7 @@ def test_tokens_that_would_fill_the_memory_are_left_out(
     more = {**sets, "test": sets_of("text")["train"]}
     choice = choose(more, {})
     assert (choice.config.backbone, choice.config.pooling) == ("hf:minilm", "cap_dba_l2")
-    assert "the tokens of 8 texts would take 0.0 GB" in choice.reason
+    assert "the 0.0 GB that the tokens of 8 texts would take" in choice.reason
     assert choose(more, {"backbone": "sentence_tokens:minilm"}).config.pooling == "cap_tokens"
 
 

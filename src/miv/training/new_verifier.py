@@ -126,16 +126,16 @@ def resolve_precision(config: TrainingConfig, device: torch.device, *, quiet: bo
     """Replace ``auto`` with the actual format, so that a run records what it was trained with."""
     if config.precision == "float32":
         return config
-    can = (
-        has_native_bfloat16() if device.type == "cpu" else device.type == "cuda" and torch.cuda.is_bf16_supported(False)
-    )
-    what = "processor" if device.type == "cpu" else "device"
+    if device.type == "cpu":
+        can = has_native_bfloat16()
+    else:
+        can = device.type == "cuda" and torch.cuda.is_bf16_supported(False)
     if config.precision == "bfloat16":
         if not can:
-            warn(f"precision is bfloat16, which this {what} does not support natively; it will be slower than float32.")
+            warn("precision is bfloat16, which this device does not support natively; it will be slower than float32.")
         return config
     if not can and not quiet:
-        reason = f"this {what} has no instructions for it, so it would be slower here"
+        reason = "this device has no instructions for it, so it would be slower here"
         print(f"precision is float32. bfloat16 is not used: {reason}.", file=sys.stderr, flush=True)
     return config.changed({"precision": "bfloat16" if can else "float32"})
 

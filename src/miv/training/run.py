@@ -2,7 +2,6 @@
 
 import math
 import time
-import warnings
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,14 @@ from miv.backbones.cache import count_missing, embed_pool, warn_of_cut_texts
 from miv.backbones.descriptors import Features
 from miv.data import ExemplarSet, csr
 from miv.data.kinds import KINDS
-from miv.errors import MIVError, MIVWarning, StoppedByUser
+from miv.errors import MIVError, StoppedByUser, warn
 from miv.evaluation import Evaluation, Predictions, evaluate
 from miv.evaluation.calibration_fits import fit_reference_rule
 from miv.evaluation.metrics import auroc_within_chance
 from miv.evaluation.out_of_distribution import add_check
 from miv.evaluation.predicting import predict
 from miv.evaluation.runs import RunFolder, locked, recipe_rows, refuse_if_locked
-from miv.files.arrays import Floats, Labels
+from miv.files.arrays import Floats, Labels, Vectors
 from miv.files.atomic import whole_folder
 from miv.files.json import write_json
 from miv.poolings.similar import ScaledProduct
@@ -53,45 +52,39 @@ def warn_of_run(auroc: float, validation: ExemplarSet, logit: Floats, *, by_epoc
     """Warn of a verifier at chance, a bad default threshold, and a validation of one label."""
     label = validation.label
     if label.min() == label.max():
-        texts = [
+        warn(
             f"All {len(label):,} exemplars of validation have the label {int(label[0])}, so they could not show what "
             "helps, and the verifier may be worse than with both labels. Hold out bags of both labels."
-        ]
-    else:
-        texts = [*_at_chance(auroc, validation, by_epochs), *_misplaced(validation, logit)]
-    for text in texts:
-        warnings.warn(text, MIVWarning, stacklevel=3)
+        )
+        return
+    reach = auroc_within_chance(label)
+    if auroc <= reach < 1:  # otherwise too few exemplars to tell
+        remedy = "more exemplars, another backbone, or the pooling nearest, which needs no training"
+        remedy = remedy if by_epochs else "another backbone"
+        warn(
+            f"The verifier is no better than chance: its AUROC on the {len(label):,} exemplars of validation is "
+            f"{auroc:.3f}, and random answers reach up to {reach:.3f}. Try {remedy}; "
+            "`miv baselines` scores plain methods on your data."
+        )
+    own, best = _right_answers(validation, logit)
+    # The best of all thresholds is better by chance too.
+    if best - own >= max(_MISPLACED, 1.5 / math.sqrt(len(label))):
+        warn(
+            f"At the default threshold, a probability of 0.5, {own:.0%} of the {len(label):,} answers on validation "
+            f"are right; at another threshold {best:.0%} would be. Set one with `miv calibrate`."
+        )
 
 
-def _at_chance(auroc: float, validation: ExemplarSet, by_epochs: bool) -> list[str]:
-    reach = auroc_within_chance(validation.label)
-    if auroc > reach or reach >= 1:  # too few exemplars to tell
-        return []
-    remedy = "more exemplars, another backbone, or the pooling nearest, which needs no training"
-    return [
-        f"The verifier is no better than chance: its AUROC on the {len(validation):,} exemplars of validation is "
-        f"{auroc:.3f}, and random answers reach up to {reach:.3f}. Try {remedy if by_epochs else 'another backbone'}; "
-        "`miv baselines` scores plain methods on your data."
-    ]
-
-
-def _misplaced(validation: ExemplarSet, logit: Floats) -> list[str]:
-    """Far more answers would be right at another threshold than at a probability of 0.5."""
+def _right_answers(validation: ExemplarSet, logit: Floats) -> tuple[float, float]:
+    """Shares of right answers at a probability of 0.5, and at the best threshold."""
     order = np.argsort(logit, kind="stable")
     yes, ranked = validation.label[order] == 1, logit[order]
     weight = np.ones(len(yes)) if validation.weight is None else validation.weight[order] / validation.weight.mean()
     # Right answers if the first 0, 1, … E are answered with no; a threshold cannot divide equal logits.
     right = (weight * yes).sum() + np.append(0.0, np.cumsum(np.where(yes, -weight, weight)))
     right = right[np.append(True, np.append(np.diff(ranked) > 0, True))]
-    best = float(right.max()) / len(yes)
     own = float(np.average((logit >= 0) == (validation.label == 1), weights=validation.weight))
-    # The best of all thresholds is better by chance too.
-    if best - own < max(_MISPLACED, 1.5 / math.sqrt(len(yes))):
-        return []
-    return [
-        f"At the default threshold, a probability of 0.5, {own:.0%} of the {len(yes):,} answers on validation are "
-        f"right; at another threshold {best:.0%} would be. Set one with `miv calibrate`."
-    ]
+    return own, float(right.max()) / len(yes)
 
 
 def run_training(
@@ -158,8 +151,7 @@ def run_training(
             seconds["recipes"] = time.monotonic() - began
         exemplars = sets["validation"] if sets["validation"].has_references else sets["train"]
         if exemplars.has_references:
-            known = None if cache is None else embed_pool(verifier.backbone, exemplars.pool, cache, progress)
-            fit_reference_rule(verifier, exemplars, known, progress)
+            fit_reference_rule(verifier, exemplars, _known(verifier, exemplars, cache, progress), progress)
         evaluations = _evaluate(verifier, sets, run, progress, cache)
         if is_first_process():
             add_check(verifier, sets["train"], sets["validation"], cache, progress, quiet=machine.quiet)
@@ -229,9 +221,8 @@ def _calibrate_on_validation(
     validation = sets["validation"]
     if validation is sets["train"] or not isinstance(verifier.pooling.similarity, ScaledProduct):
         return
-    known = None if cache is None else embed_pool(verifier.backbone, validation.pool, cache, progress)
     ptr = validation.all_references[0]
-    answers = predict(verifier, validation.by_reference(), known, progress)
+    answers = predict(verifier, validation.by_reference(), _known(verifier, validation, cache, progress), progress)
     weight = np.ones(len(validation)) if validation.weight is None else validation.weight / validation.weight.mean()
     owner = csr.owners(ptr)
     _set_temperature(verifier, answers.logit, validation.label[owner], (weight / np.diff(ptr))[owner], machine)
@@ -261,14 +252,18 @@ def _evaluate(
     """Predict every split but ``train``, and save predictions and metrics; with a cache, reuse its features."""
     evaluations = {}
     for split in [split for split in sets if split != "train"]:
-        known = None if cache is None else embed_pool(verifier.backbone, sets[split].pool, cache, progress)
-        predictions = predict(verifier, sets[split], known, progress)
+        predictions = predict(verifier, sets[split], _known(verifier, sets[split], cache, progress), progress)
         evaluations[split] = evaluate(predictions)
         if is_first_process():
             predictions.save(run.predictions(split))
     if is_first_process():
         write_json(run.evaluation, {split: found.document() for split, found in evaluations.items()})
     return evaluations
+
+
+def _known(verifier: Verifier, exemplars: ExemplarSet, cache: Path | None, progress: Progress) -> Vectors | None:
+    """The features of the pool, from the cache; ``None`` without a cache, for a backbone that has just learned."""
+    return None if cache is None else embed_pool(verifier.backbone, exemplars.pool, cache, progress)
 
 
 def _best_epoch(states: dict[str, StageState], stage: str) -> int:
