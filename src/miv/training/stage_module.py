@@ -48,20 +48,15 @@ class BatchSampler(Sampler[Part]):
     """
 
     def __init__(
-        self,
-        state: StageState,
-        draw: Callable[[Generator], Batches],
-        steps: int,
-        seed: tuple[int, ...],
-        share: Callable[[], ProcessShare] = ProcessShare.of_this_process,
+        self, state: StageState, draw: Callable[[Generator], Batches], steps: int, seed: tuple[int, ...]
     ) -> None:
-        self.state, self.draw, self.steps, self.seed, self.share = state, draw, steps, seed, share
+        self.state, self.draw, self.steps, self.seed = state, draw, steps, seed
 
     def __len__(self) -> int:
         return self.steps
 
     def __iter__(self) -> Iterator[Part]:
-        share = self.share()
+        share = ProcessShare.of_this_process()
         batches = self.draw(np.random.default_rng([*self.seed, self.state.epoch]))
         for batch in batches[self.state.step :]:
             mine = share.part(batch)
