@@ -125,6 +125,7 @@ DAMAGES: dict[str, Any] = {
         f, pooling_options={"projection": "false"}
     ),
     "is not JSON: Exceeds": lambda f: (f / "config.json").write_text('{"channels": ' + "9" * 5000 + "}"),
+    "'backbone_options' is 'small'": lambda f: change_config(f, backbone_options="small"),
     "['extra']": lambda f: change_weights(f, "extra", torch.zeros(1)),
     "NaN or infinite": lambda f: change_weights(f, "pooling.similarity.weight", torch.full((4,), torch.nan)),
     "Expected torch.float32 (4,)": lambda f: change_weights(f, "pooling.similarity.weight", torch.zeros(5)),

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from miv.errors import MIVError
 from miv.files.atomic import bring_back, finish_replacing, make_ordinary, sha256_of
-from miv.files.json import RUN_NAME, VERIFIER_NAME, read_json_object
+from miv.files.json import RUN_NAME, VERIFIER_NAME, check_shape, read_json_object
 
 CONFIG_NAME = "config.json"
 WEIGHTS_NAME = "model.safetensors"
@@ -46,6 +46,7 @@ def read_config(path: Path) -> dict[str, Any]:
     version = config.pop("format_version", None)
     if version != FORMAT_VERSION:
         raise MIVError(f"{path} has format_version {version!r}. Expected {FORMAT_VERSION}. Update miv.")
+    check_shape(config, {"pooling_options?": dict, "backbone_options?": dict}, str(path), "Copy it again.")
     return {"start": "paper", **config}  # older verifiers do not store it
 
 

@@ -218,6 +218,7 @@ class Stopped(BaseException):
 def write_metrics(path: Path, rows: list[dict[str, Any]]) -> None:
     """Write the metrics of all epochs as CSV, atomically."""
     with whole_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
+        names = dict.fromkeys(name for row in rows for name in row)  # those of a damaged checkpoint may differ
+        writer = csv.DictWriter(file, list(names))
         writer.writeheader()
         writer.writerows(rows)
