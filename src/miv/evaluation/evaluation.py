@@ -210,14 +210,13 @@ def evaluate(
     # By logit: logits above 37 all have probability 1 in float64 and would tie.
     classification = classification_metrics(p.label, p.logit, threshold=0.0)
     ranked_by = p.attention if score is None else score
-    is_measured = point is not None and not (point.is_default and withheld is None)
     return Evaluation(
         len(p),
         int(p.label.sum()),
         classification,
         None if ranked_by is None or p.witness is None else witness_metrics(p.ptr, p.witness, ranked_by, p.label),
         None if p.group is None else group_table(p.label, p.logit, p.group, threshold=0.0),
-        _operating_point_figures(p, point, withheld) if point is not None and is_measured else None,
+        None if point is None or point.is_default else _operating_point_figures(p, point, withheld),
         witness_rankings(p),
     )
 

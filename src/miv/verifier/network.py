@@ -306,7 +306,7 @@ class Verifier(
             progress: reports the progress of reading.
 
         >>> import numpy as np
-        >>> verifier = Verifier("cap_dba_l2", channels=2)
+        >>> verifier = Verifier("cap_dba_l2", channels=2, pooling_options={"heads": 1})
         >>> chunks = ([[0.0, 1.0], [1.0, 0.1]], [[0.5, 0.5]])
         >>> verdicts = verifier.verify_stream([[1.0, 0.0]], (np.array(chunk) for chunk in chunks), top=1)
         >>> verdicts[0].size, verdicts[0].leading[0].index
