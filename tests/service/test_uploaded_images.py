@@ -75,7 +75,8 @@ def test_moving_images_and_large_photos_are_read(client: TestClient) -> None:
 
 
 def test_small_images_do_not_wait_for_large_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    may_go_on, decoded = threading.Event(), []
+    may_go_on = threading.Event()
+    decoded: list[bool] = []
 
     def slow(content: bytes, *options: Any) -> Any:
         if len(content) == len(large):

@@ -36,8 +36,8 @@ def test_columns_may_have_other_names_and_witnesses_may_be_positions() -> None:
 @pytest.mark.parametrize("form", ["pillow", "lists", "arrays"])
 def test_images_come_as_pillow_or_as_numbers(form: str) -> None:
     grey = np.arange(12, dtype=np.uint8).reshape(3, 4)
-    other = Image.fromarray(grey[::-1]) if form == "pillow" else grey[::-1].tolist()
-    query = Image.fromarray(grey) if form == "pillow" else grey.tolist()
+    other: Any = Image.fromarray(grey[::-1]) if form == "pillow" else grey[::-1].tolist()
+    query: Any = Image.fromarray(grey) if form == "pillow" else grey.tolist()
     if form == "arrays":
         query, other = grey, grey[::-1]
     exemplars = ExemplarSet.from_dataset([{"query": query, "bag": [other, query], "label": 1}])
