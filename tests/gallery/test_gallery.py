@@ -170,3 +170,15 @@ def test_replace_changes_the_names_of_the_same_instances(tmp_path: Path) -> None
     before = gallery.info()
     gallery.replace("bag 1", instances, instance_names=["left", "right"])
     assert gallery.info() == before
+
+
+def test_the_class_itself_takes_a_name_and_refuses_another_verifier(tmp_path: Path) -> None:
+    verifier = Verifier("nearest", channels=4)
+    gallery = Gallery.create(tmp_path / "gallery", verifier)
+    assert (
+        repr(Gallery(str(tmp_path / "gallery"), verifier)) == repr(Gallery(str(tmp_path / "gallery"))) == repr(gallery)
+    )
+    with pytest.raises(MIVError, match="does not fit another verifier"):
+        Gallery(tmp_path / "gallery", Verifier("baseline", channels=4))
+    with pytest.raises(MIVError, match="none of them NUL"):
+        gallery.add("a\0b", [[1.0, 0, 0, 0]])

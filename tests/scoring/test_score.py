@@ -333,3 +333,10 @@ def test_a_wrong_address_is_told_before_the_table_is_read(folder: Path, monkeypa
     with pytest.raises(MIVError, match=r"Cannot reach a Ray cluster at '127\.0\.0\.1:1'.*Connection refused"):
         score("verifier", "missing.parquet", "out", address="127.0.0.1:1")
     assert not Path("out").exists()
+
+
+def test_a_loop_of_links_and_a_name_with_nul_are_no_tables(folder: Path) -> None:
+    Path("loop").symlink_to("loop")
+    for source in ("loop", "a\0b"):
+        with pytest.raises(MIVError, match="There is no file or folder"):
+            score("verifier", source, "out")

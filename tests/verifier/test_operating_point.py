@@ -123,3 +123,19 @@ def test_a_link_to_nothing_is_not_the_default(tmp_path: Path) -> None:
     (tmp_path / "operating_point.json").symlink_to(tmp_path / "gone")
     with pytest.raises(MIVError, match=r"operating_point.json is missing"):
         OperatingPoint.load(tmp_path)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_statistics_of_a_calibration_that_are_no_numbers_are_damage(number: float, tmp_path: Path) -> None:
+    OperatingPoint(threshold=0.7).save(tmp_path)
+    path = tmp_path / OPERATING_POINT_NAME
+    measured = {"false_reject_rate": {"value": number, "low": 0.1, "high": 0.2}}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"measured": measured}))
+    with pytest.raises(MIVError, match="NaN or infinite"):
+        OperatingPoint.load(tmp_path)
+
+
+def test_statistics_that_are_no_rates_or_sizes_are_not_told() -> None:
+    measured = {"false_reject_rate": {"value": 7.5, "low": 0.1, "high": 0.2}, "data": {"bag_sizes": [5, -3]}}
+    point = OperatingPoint(goal="eer", measured=measured)
+    assert (point.chance_of_error("no"), point.warnings(bag=1)) == ("", ())

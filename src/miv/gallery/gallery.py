@@ -46,10 +46,13 @@ class Gallery:
     ['second', 'first']
     """
 
-    def __init__(self, folder: Path, verifier: Verifier) -> None:
-        self.folder, self.verifier = folder, verifier
-        self._form = form_of(verifier.pooling)
-        self._store = OpenGallery(folder, self._form.per)
+    def __init__(self, folder: str | Path, verifier: Verifier | str | Path | None = None) -> None:
+        """Open a gallery, as ``Gallery.open`` does."""
+        require_arrow()
+        self.folder = Path(folder)
+        self.verifier = self._verifier_for(GalleryManifest.load(self.folder), self.folder, verifier)
+        self._form = form_of(self.verifier.pooling)
+        self._store = OpenGallery(self.folder, self._form.per)
 
     @classmethod
     def create(
@@ -91,9 +94,7 @@ class Gallery:
     @classmethod
     def open(cls, folder: str | Path, verifier: Verifier | str | Path | None = None) -> "Gallery":
         """Open a gallery. A verifier that replaces the gallery's own may differ in its operating point only."""
-        require_arrow()
-        folder = Path(folder)
-        return cls(folder, cls._verifier_for(GalleryManifest.load(folder), folder, verifier))
+        return cls(folder, verifier)
 
     @staticmethod
     def _verifier_for(manifest: GalleryManifest, folder: Path, verifier: Verifier | str | Path | None) -> Verifier:

@@ -14,6 +14,7 @@ from miv.data.manifest import TABLE as SET_TABLE
 from miv.errors import MIVError, StoppedByUser, needs_extra
 from miv.files.atomic import readable_disk_errors, remove_unfinished, sha256_of
 from miv.files.images import Fit
+from miv.files.instances import is_file, is_folder
 from miv.files.json import read_json_object, write_json
 from miv.files.tables import require_parquet
 from miv.runtime import CTRL_C, TERMINATED, Progress, SilentProgress, Terminated
@@ -226,6 +227,8 @@ def score(
     if workers != 1 or address is not None:  # before the table is read, which may take hours
         import_ray(RAY_PURPOSE, address)
         check_address(address or LOCAL)
+    if not is_file(source) and not is_folder(source):  # also a loop of links, or a name that no file can have
+        raise MIVError(f"There is no file or folder {str(source)!r}. Expected a table of exemplars.")
     table = None if instances is None else _instances_table(Path(instances), Path(source))
     _refuse_as_output(folder.path, Path(source), table)
     on_gpu = bool(gpus) and address is None and workers == 1

@@ -1,5 +1,6 @@
 """The operating point of a verifier: the scaling of logits, one or two thresholds, and the rule for witnesses."""
 
+import json
 import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
@@ -147,7 +148,7 @@ _VAGUE = 0.5  # width of an interval that says nothing
 def _span(entry: Any) -> tuple[int, int] | None:
     """The least and the greatest number, from a file; ``None`` for anything else."""
     is_span = isinstance(entry, list) and len(entry) == 2 and all(isinstance(number, int) for number in entry)
-    return (entry[0], entry[1]) if is_span else None
+    return (entry[0], entry[1]) if is_span and 0 < entry[0] <= entry[1] else None
 
 
 def _between(least: int, most: int) -> str:
@@ -209,6 +210,12 @@ class OperatingPoint:
         object.__setattr__(self, "threshold", finite_number("threshold", self.threshold, low=0.0, high=_ALWAYS_NO))
         if not isinstance(self.goal, str) or not isinstance(self.measured, dict):
             raise MIVError("The goal is not a text, or what was measured is not an object.")
+        try:
+            json.dumps(self.measured, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise MIVError(
+                f"What was measured has a number that is NaN or infinite, or no plain value ({error})."
+            ) from error
         if self.lower_threshold is not None:
             lower = finite_number("lower threshold", self.lower_threshold, low=0.0, high=self.threshold)
             object.__setattr__(self, _LOWER, lower)
@@ -310,7 +317,9 @@ class OperatingPoint:
         value, low, high = (
             (rate.get(key) for key in ("value", "low", "high")) if isinstance(rate, dict) else (None,) * 3
         )
-        if not isinstance(value, float) or not isinstance(low, float) or not isinstance(high, float):
+        if not (isinstance(value, float) and isinstance(low, float) and isinstance(high, float)):
+            return ""
+        if not 0 <= low <= value <= high <= 1:
             return ""
         if high - low > _VAGUE:
             return f"The calibration data are too few to say how many {what}."

@@ -53,6 +53,8 @@ _STARTS = frozenset({"normal_", "uniform_", "fill_", "zero_", "copy_", "mul_"})
 @contextmanager
 def saving_to(folder: Path, verifier: Verifier, options: dict[str, Any]) -> Iterator[Path]:
     """Yield a temporary folder whose files replace those of a verifier in ``folder``, all or none of them."""
+    if "\0" in str(folder):
+        raise MIVError(f"The folder {str(folder)!r} has a NUL character in its name. Choose another name.")
     if folder.exists() and not folder.is_dir():
         raise MIVError(f"{folder} is a file. Expected a folder to save the verifier in; choose another name.")
     check_can_be_saved(verifier.backbone, verifier.pooling, verifier.configuration)
