@@ -136,7 +136,7 @@ def embed_instances(
     """
     backbone.check(pool)
     warn_of_cut_texts(backbone, [pool])
-    features = np.zeros((len(pool), backbone.channels), np.float32)
+    features, emptied = np.zeros((len(pool), backbone.channels), np.float32), 0
     device = next((tensor.device for tensor in (*backbone.parameters(), *backbone.buffers())), torch.device("cpu"))
     step = (progress or SilentProgress()).step("Embedding", total=len(chosen))
     with evaluating(backbone), torch.inference_mode(), step as advance:
@@ -149,12 +149,14 @@ def embed_instances(
             bucket = 1 << (len(rows) - 1).bit_length() if KINDS[backbone.kind].is_array else 1
             embedded = embed(backbone, backbone.prepare(pool.values[rows]).to(device), bucket)
             features[rows] = embedded.float().cpu().numpy()
-            features[rows[backbone.is_empty(pool.values[rows])]] = 0  # whatever a network makes of a blank image
+            empty = rows[backbone.is_empty(pool.values[rows])]
+            features[empty] = 0  # whatever a network makes of a blank image
+            emptied += len(empty)
             advance(len(rows))
     if not (np.isfinite(features.min(initial=0)) and np.isfinite(features.max(initial=0))):  # without a large mask
         row = int((~np.isfinite(features).all(axis=1)).argmax())
         raise MIVError(f"The backbone gives NaN or infinite features for instance {row} of the pool. Use another one.")
-    if len(chosen) and not features.any():
+    if len(chosen) > emptied and not features.any():
         warn(f"The backbone gives only zeros for all {len(chosen):,} instances. Check the instances and its weights.")
     return features
 
