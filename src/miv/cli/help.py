@@ -14,7 +14,7 @@ HEADINGS = {
 }
 # The options of long commands that most people need. All others work as well, and stand in --help-all.
 USUAL = {
-    "calibrate": ("far", "frr", "split", "overwrite", "json"),
+    "calibrate": ("far", "frr", "confidence", "split", "overwrite", "json"),
     "data build": ("raw", "exemplars", "validation_file", "page_field", "round", "seed", "out", "overwrite"),
     "data from-folder": ("size", "exemplars", "bag_mean", "witness_rate", "seed", "out", "overwrite"),
     "data from-table": ("instances", "kind", "size", "query_column", "bag_column", "label_column", "out", "overwrite"),
