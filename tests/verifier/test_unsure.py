@@ -10,10 +10,12 @@ import pytest
 import torch
 
 from miv import ExemplarSet, Gallery, Verifier
+from miv.backbones.descriptors import Features
 from miv.data import InstancePool
 from miv.errors import MIVError
 from miv.evaluation import Predictions, evaluate
 from miv.evaluation.out_of_distribution import fit_check, fit_out_of_distribution
+from miv.evaluation.predicting import withheld
 from miv.runtime import SilentProgress
 from miv.verifier.decisions import OPERATING_POINT_NAME, OperatingPoint
 from miv.verifier.out_of_distribution import LIMIT_NAME
@@ -309,3 +311,32 @@ def test_a_verdict_says_how_often_such_an_answer_is_wrong() -> None:
     measured["false_reject_rate"] |= {"low": 0.1, "high": 0.9}
     verifier.operating_point = OperatingPoint(measured=measured)
     assert "too few" in verifier.verify([-1.0, 0.1], bag).chance_of_error
+
+
+def test_vectors_that_are_standardised_first_are_checked_as_features_only() -> None:
+    random = np.random.default_rng(0)
+    values = (random.normal(size=(400, 6)) * [1, 10, 100, 1, 1, 1] + 50).astype(np.float32)
+    pool = InstancePool("features", values)
+    train, others = (ExemplarSet.from_lists(pool, [start], [range(start, start + 200)], [1]) for start in (0, 200))
+    verifier = Verifier("nearest", channels=6, backbone_options={"standardise": True})
+    assert isinstance(verifier.backbone, Features)
+    verifier.backbone.fit(values[:200])
+    verifier.unlike = fit_check(verifier, train, others)
+    assert not withheld(verifier, others).any()  # type: ignore[union-attr]
+    assert verifier.verify(values[0], values[1:3]).reason is None
+
+
+def test_a_query_that_only_looks_foreign_is_unsure_wherever_it_is_asked(tmp_path: Path) -> None:
+    digits, random = Verifier.from_pretrained("miv/digits"), np.random.default_rng(0)
+    ink = np.zeros((3, 28, 28), np.uint8)
+    ink[:, 6:22, 12:16] = random.integers(200, 256, (3, 16, 4))
+    dim = ink[0] // 5
+    gallery = Gallery.create(tmp_path / "gallery", digits)
+    gallery.add("bag", list(ink))
+    verdicts = [
+        digits.verify(dim, list(ink)),
+        *digits.verify_stream([dim], list(ink), top=0),
+        gallery.search(dim)[0].answer,
+    ]
+    assert {verdict.reason for verdict in verdicts} == {"the query is out of distribution"}
+    assert [verdict.logit for verdict in verdicts] == pytest.approx([verdicts[0].logit] * 3, rel=1e-3)

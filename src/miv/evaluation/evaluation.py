@@ -51,6 +51,9 @@ def goal_checks(
     return checks
 
 
+_VAGUE = 0.3  # end of an interval that says nothing about a rate
+
+
 def check_words(check: dict[str, Any]) -> str:
     """One check as a sentence.
 
@@ -59,6 +62,8 @@ def check_words(check: dict[str, Any]) -> str:
     'goal far <= 0.05 missed: 0.141 [0.080, 0.220], 95% interval by 19 classes'
     """
     verb = "missed" if check["missed"] else "met"
+    if not check["missed"] and check["high"] > max(_VAGUE, 5 * check["goal"]):
+        verb = "not contradicted, but the data are too few to show it"
     chance = "; this may be chance" if check["missed"] and check["low"] <= check["goal"] else ""
     by = f"{check['clusters']:,} {cluster_words(check['cluster_by'])}"
     span = f"[{check['low']:.3f}, {check['high']:.3f}]"

@@ -83,8 +83,9 @@ def evaluate(
     score = None if witnesses is None else explain(verifier, chosen, witnesses, features=features, progress=progress)
     if predictions is not None:
         answers.save(Path(predictions))
-    unlike = withheld(verifier, chosen, features, progress)
-    return evaluate_predictions(answers, score=score, point=verifier.operating_point, withheld=unlike)
+    point = verifier.operating_point  # without a calibration, the figures are those of the run
+    unlike = None if point.is_default else withheld(verifier, chosen, features, progress)
+    return evaluate_predictions(answers, score=score, point=point, withheld=unlike)
 
 
 _NOT_FOR_CALIBRATION = {

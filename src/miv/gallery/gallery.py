@@ -199,8 +199,8 @@ class Gallery:
             raise MIVError(f"top is {top!r}. Expected a whole number of at least 1.")
         by = witnesses_by(self.verifier, witnesses)
         references, _, places = single_instances([query], self.verifier.backbone.kind, ALONE)
-        features = query_features(self.verifier, references, places, resize)
-        return search(self.verifier, self._form, self._store.refresh(), features, top, by, most_pooled)
+        asked = query_features(self.verifier, references, places, resize)
+        return search(self.verifier, self._form, self._store.refresh(), asked, top, by, most_pooled)
 
     def compact(self) -> None:
         """Free the space of removed bags and of instances that no bag uses, and merge small files."""

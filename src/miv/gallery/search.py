@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from miv.data import csr
 from miv.data.sheet import picture_of
 from miv.errors import MIVError
+from miv.files.arrays import Mask
 from miv.files.images import IMAGE_SUFFIXES, read_image
 from miv.files.instances import is_file
 from miv.files.json import NUMBER, check_shape
@@ -30,6 +31,9 @@ from miv.verifier.verdict import Verdict, WitnessMethod
 from miv.verifier.verifying import Rows
 
 _SHOWN = 8  # instances of a hit on a page
+
+
+_VAGUE = 0.5  # a bound above it says nothing
 
 
 class Chance:
@@ -65,7 +69,7 @@ class Chance:
         chance, rate = self.of(probability, bags), self.rate(probability)
         if chance is None or rate is None:
             return "The calibration does not say how likely a chance hit is. Calibrate again with `miv calibrate`."
-        if rate[1] and chance > 0.99:
+        if rate[1] and chance > _VAGUE:
             return f"The calibration data have too few negatives to rule out a chance hit among {bags:,} bags."
         words = ("at most " if rate[1] else "") + ("above 0.99" if chance > 0.99 else f"{chance:.2g}")
         return f"If no bag of {bags:,} held the query's class, the best would look this good with probability {words}."
@@ -263,13 +267,13 @@ def search(
     verifier: Verifier,
     form: StoredForm,
     snapshot: Snapshot,
-    references: Rows,
+    query: tuple[Rows, Mask],
     top: int,
     asked: WitnessMethod,
     most_pooled: int | None = None,
 ) -> Hits:
-    """Find the ``top`` best bags for the features ``(R, C)`` of the references of one query."""
-    rule = verifier.reference_rule
+    """Find the ``top`` best bags for a query: features ``(R, C)`` of its references, and which of them are foreign."""
+    rule, (references, is_foreign) = verifier.reference_rule, query
     queries = rule.queries(references)  # with the mean of several
     with torch.inference_mode(), evaluating(verifier):
         bags = np.flatnonzero(snapshot.is_live)
@@ -283,9 +287,10 @@ def search(
         count = len(references)
         by, pooled = _affordable(verifier, asked, np.diff(ptr).tolist(), count, most_pooled)
         features = snapshot.features.take(snapshot.members[rows])
-        members, query = np.arange(len(features)) + count, np.tile(np.arange(count), len(best))
+        members, places = np.arange(len(features)) + count, np.tile(np.arange(count), len(best))
         borders = None if count == 1 else csr.borders([count] * len(best))
-        exemplars = EmbeddedExemplars.among(np.concatenate([references, features]), query, members, ptr, borders)
+        every, foreign = np.concatenate([references, features]), np.pad(is_foreign, (0, len(features)))
+        exemplars = EmbeddedExemplars.among(every, places, members, ptr, borders, foreign)
         verdicts = decide(verifier, exemplars, by) if len(best) else None
     chance, hits = Chance(verifier.operating_point), []
     for place in [] if verdicts is None else np.argsort(-verdicts.logit, kind="stable"):

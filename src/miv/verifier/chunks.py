@@ -13,6 +13,7 @@ from torch import Tensor
 from miv.data.kinds import KINDS, Kind
 from miv.data.pool import InstancePool
 from miv.errors import MIVError, needs_extra
+from miv.files.arrays import Mask
 from miv.files.images import Fit
 from miv.files.instances import is_file
 from miv.poolings import Rows
@@ -153,8 +154,8 @@ class ChunkReader:
         return rows if self.backbone.is_identity else embedded(self.backbone, InstancePool("features", rows))
 
 
-def query_features(reader: ChunkReader, queries: Any) -> Rows:
-    """Features ``(R, C)`` of queries, each one instance."""
+def query_features(reader: ChunkReader, queries: Any) -> tuple[Rows, Mask]:
+    """Features ``(R, C)`` of queries, each one instance, and which are foreign, ``(R,)`` bool."""
     if isinstance(queries, Tensor):
         queries = queries.detach().cpu().numpy()
     if isinstance(queries, str | PathLike) or not hasattr(queries, "__len__") or _is_numbers(queries):

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from miv.bags import Bags
 from miv.data import InstancePool, csr
+from miv.data.kinds import KINDS
 from miv.errors import MIVError, MIVWarning
 from miv.files.arrays import Floats, Mask
 from miv.runtime import Progress, SilentProgress, evaluating, pause
@@ -183,9 +184,12 @@ def _joined_if_any(parts: Iterable[Tensor | None]) -> Floats | None:
 
 
 def foreign_of(verifier: Verifier, pool: InstancePool, rows: NDArray[np.int64] | None = None) -> Mask:
-    """``(P,)`` bool: which instances of a pool, or which of its ``rows``, have statistics unlike those of train."""
+    """``(P,)`` bool: which instances of a pool, or which of its ``rows``, have statistics unlike those of train.
+
+    Those of vectors are of their features, which ``flags_of`` sees.
+    """
     is_foreign = np.zeros(len(pool), bool)
-    if verifier.unlike is not None:
+    if verifier.unlike is not None and not KINDS[pool.kind].is_vector:
         chosen = slice(None) if rows is None else rows
         is_foreign[chosen] = verifier.unlike.is_foreign(pool.kind, pool.values[chosen])
     return is_foreign

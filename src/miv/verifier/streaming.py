@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from miv.errors import MIVError
-from miv.files.arrays import Floats
+from miv.files.arrays import Floats, Mask
 from miv.files.images import Fit
 from miv.poolings import POOLINGS, PartialBag, Rows, form_of
 from miv.runtime import Progress, SilentProgress, evaluating
@@ -32,6 +32,7 @@ class StreamingPass:
         top: number of targets to name per query.
         variance: ``(C,)``, from ``BagVariance`` over the whole bag, if ``needs_variance``.
         log_sums: ``(h, R)``, from the ``log_sums`` of a first pass over the whole bag, if that ``needs_second_pass``.
+        foreign: ``(R,)`` bool, which queries are out of distribution whatever their features.
 
     >>> from miv import Verifier
     >>> verifier = Verifier("cap_dba_l2", channels=4, pooling_options={"heads": 1}).eval()
@@ -52,6 +53,7 @@ class StreamingPass:
         top: int = 10,
         variance: Floats | None = None,
         log_sums: Floats | None = None,
+        foreign: Mask | None = None,
     ) -> None:
         queries = check_queries(queries, verifier.pooling.channels)
         if isinstance(top, bool) or not isinstance(top, Integral) or top < 0:
@@ -61,6 +63,8 @@ class StreamingPass:
         with torch.inference_mode(), evaluating(verifier):
             self._pooled: PartialBag = _partial_bag(verifier, queries, int(top), variance, log_sums)
         self._query_flags: Flags = self._flags(queries)
+        if foreign is not None:
+            self._query_flags = np.maximum(self._query_flags, foreign)
         self._least_flag: int = 2  # of the targets so far
 
     def update(self, features: Rows, first: int | None = None) -> None:
@@ -225,15 +229,15 @@ def verify_stream(
 ) -> list[Verdict]:
     """Verify queries against one bag that is read in chunks; see ``Verifier.verify_stream``."""
     reader, progress = ChunkReader(verifier, resize), progress or SilentProgress()
-    features = query_features(reader, queries)
+    features, foreign = query_features(reader, queries)
     check_queries(features, verifier.pooling.channels)  # before a pass for the variance, which may take long
     bag = reader.read(source)
     variance = _variance(verifier, bag, progress)
-    state = StreamingPass(verifier, features, top, variance)
+    state = StreamingPass(verifier, features, top, variance, None, foreign)
     for chunk in _checked(verifier, bag, progress, "Reading the bag"):
         state.update(chunk)
     if state.needs_second_pass and not bag.once:  # only that can name the leading targets
-        state = StreamingPass(verifier, features, top, variance, state.log_sums)
+        state = StreamingPass(verifier, features, top, variance, state.log_sums, foreign)
         for chunk in _checked(verifier, bag, progress, "Reading the bag again"):
             state.update(chunk)
     return state.finish()

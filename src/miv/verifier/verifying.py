@@ -13,6 +13,7 @@ from miv.data import ExemplarSet, csr
 from miv.data.kinds import KINDS
 from miv.data.pool import InstancePool
 from miv.errors import MIVError
+from miv.files.arrays import Mask
 from miv.files.images import Fit
 from miv.runtime import Progress
 from miv.verifier.engine import EmbeddedExemplars, FeatureLookup, decide, foreign_of, witnesses_by
@@ -143,15 +144,14 @@ def query_features(
     places: ErrorLocations,
     resize: Fit | None = None,
     progress: Progress | None = None,
-) -> Rows:
-    """Features ``(R, C)`` of queries or references, for the pooling; zeros, without content, for foreign ones."""
+) -> tuple[Rows, Mask]:
+    """Features ``(R, C)`` of queries or references, for the pooling, and which are foreign, ``(R,)`` bool."""
     reader = bag_reader(verifier, resize)
     rows = [reader.add(value, places.query(number)) for number, value in enumerate(instances)]
     pool = reader.take_new()
     if pool is None:
         raise MIVError("There are no queries. Expected at least one.")
-    is_foreign = foreign_of(verifier, pool)[:, None] & ~KINDS[pool.kind].is_vector
-    return np.where(is_foreign, np.float32(0), embedded(verifier.backbone, pool, progress))[rows]
+    return embedded(verifier.backbone, pool, progress)[rows], foreign_of(verifier, pool)[rows]
 
 
 def _through(backbone: Backbone, lookup: FeatureLookup) -> FeatureLookup:

@@ -15,12 +15,14 @@ export function against(verdict) {
   return probability < lower ? "below the lower threshold of " + percent(lower) : "between the thresholds of " + percent(lower) + " and " + percent(threshold);
 }
 
-export const sentence = (verdict) => SAYS[verdict.decision][0] + ". " + SAYS[verdict.decision][1]
+export const sentence = (verdict) => SAYS[verdict.decision][0] + ". " + (isWithheld(verdict) ? "Why: " + verdict.reason + ". " : SAYS[verdict.decision][1])
   + " Probability of yes " + percent(verdict.probability) + ", " + against(verdict) + ".";
+
+const isWithheld = (verdict) => Boolean(verdict.reason) && verdict.reason !== "between the thresholds";
 
 function reasonOf(verdict) {
   if (!verdict.reason) return null;
-  const words = verdict.reason === "between the thresholds"
+  const words = !isWithheld(verdict)
     ? "The probability lies between the two thresholds, where an answer would be wrong too often."
     : verdict.reason[0].toUpperCase() + verdict.reason.slice(1) + ".";
   return make("p", { class: "reason" }, make("b", { text: "Why unsure: " }), words);
@@ -52,8 +54,10 @@ export function verdictCard(model, verdict, place, tried, onmove) {
   draw(tried);
   card.append(who,
     make("p", { class: "word" }, make("strong", { text: word }), make("span", { text: says })),
-    make("p", { class: "chance" }, make("b", { text: percent(verdict.probability) }), " probability of yes: " + likely(verdict.probability)
-      + (model.calibrated ? "" : " (not calibrated: read it as a score)") + ", " + against(verdict) + "."),
+    isWithheld(verdict)
+      ? make("p", { class: "chance" }, "The probability of yes, " + percent(verdict.probability) + ", means nothing for such an input.")
+      : make("p", { class: "chance" }, make("b", { text: percent(verdict.probability) }), " probability of yes: " + likely(verdict.probability)
+        + (model.calibrated ? "" : " (not calibrated: read it as a score)") + ", " + against(verdict) + "."),
     drawn);
   const reason = reasonOf(verdict);
   if (reason) card.append(reason);
