@@ -2,22 +2,26 @@
 
     python -m tools.evidence --data DATA --work FOLDER --out src/miv/verifier/shipped_verifiers/evidence
 
-DATA is a folder with fever-dev/ and fm2/ (docs/tasks.md). FOLDER keeps what the frozen encoder computes, so that a
-stopped run goes on. The card README.md in the output folder stays.
+DATA is a folder with fever-dev/, fm2/ and nli/ (docs/tasks.md). FOLDER keeps what the frozen encoder computes, so that
+a stopped run goes on. The card README.md in the output folder stays.
 """
 
 import argparse
+import gzip
+import json
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
+import numpy as np
 import torch
 from tools.evidence_states import TokenStates
 from tools.evidence_training import examples_of, start, train
 
 from miv.backbones.tokens import TokenEncoder
-from miv.data import ExemplarSet
+from miv.data import ExemplarSet, InstancePool
 from miv.evaluation import calibrate, evaluate
+from miv.evaluation.out_of_distribution import fit_check
 from miv.evaluation.predicting import predict
 from miv.runtime import SilentProgress
 from miv.tasks import create_task
@@ -25,12 +29,26 @@ from miv.tasks.claims import Claims
 from miv.verifier.network import Verifier
 
 FEVER_SHARE = 0.9
+SENTENCES = 2_000  # that the out-of-distribution check is fitted to, and as many that test it
 SIZES = {"min_size": 5, "max_size": 300}  # source sentences of a check
 
 
 def validation(data: Path, **options: int) -> ExemplarSet:
     """Validation claims with and without evidence."""
     return create_task("evidence", raw=data / "fever-dev", **options).build(SilentProgress())["validation"]
+
+
+def sentences(data: Path, split: str, everyday: int) -> ExemplarSet:
+    """Sentences of FEVER and everyday ones, drawn at random, for the out-of-distribution check."""
+    random = np.random.default_rng(0)
+    sets = create_task("evidence", raw=data / "fever-dev").build(SilentProgress())
+    texts = list(random.permutation(sets[split].pool.values)[: SENTENCES - everyday])
+    if everyday:
+        with gzip.open(data / "nli" / f"{split}.jsonl.gz", "rt", encoding="utf-8") as file:
+            pairs = [json.loads(line) for line in file]
+        both = [pairs[row][part] for row in random.permutation(len(pairs)) for part in ("premise", "hypothesis")]
+        texts += list(dict.fromkeys(filter(str.strip, both)))[:everyday]
+    return ExemplarSet.from_lists(InstancePool("text", np.array(texts, dtype=object)), [0], [range(len(texts))], [1])
 
 
 def main() -> None:
@@ -65,6 +83,8 @@ def main() -> None:
     about = {"name": "validation", "task": "evidence", **SIZES, "fingerprint": exemplars.fingerprint}
     verifier.operating_point = replace(found.point, measured={"data": about, **found.point.measured})
     print(found.text())
+    train_sentences, others = sentences(given.data, "train", SENTENCES // 2), sentences(given.data, "validation", 0)
+    verifier.unlike = fit_check(verifier, train_sentences, others, 0.01)
     verifier.save_pretrained(given.out)
 
 
