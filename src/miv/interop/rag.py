@@ -94,7 +94,7 @@ def _langchain() -> type:
         def _checked(self, output: Mapping[str, Any]) -> dict[str, Any]:
             if not {"answer", "context"} <= output.keys():
                 raise MIVError(f"The input has {', '.join(output) or 'no keys'}. Expected answer and context.")
-            context = output["context"]
+            context = output["context"] or ()
             texts = [getattr(one, "page_content", one) for one in ([context] if isinstance(context, str) else context)]
             return summary(self.check(output["answer"], texts, output.get("question")))
 
