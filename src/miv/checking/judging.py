@@ -238,7 +238,9 @@ class _Asked:
         self.positions = [(place,) for place in sentences]
         self.premises = [_in_context(bag, window, place) for window, place in zip(windows, sentences, strict=True)]
         self.has_context = [text != bag.windows[window] for text, window in zip(self.premises, windows, strict=True)]
-        best = sorted(zip(windows[: settings.together], sentences, strict=False))
+        # Of one document: "It" would take its meaning from a sentence of another.
+        near = zip(windows[: settings.together], sentences, strict=False)
+        best = sorted((window, place) for window, place in near if bag.places[place][0] is bag.places[sentences[0]][0])
         if len({place for _, place in best}) > 1:
             self.positions.append(tuple(dict.fromkeys(place for _, place in best)))
             self.premises.append(" ".join(bag.windows[window] for window, _ in best))
