@@ -146,16 +146,29 @@ def test_no_source_is_no_error(judge: Verifier) -> None:
     assert outcomes(miv.check("Bees made honey.", [], verifier=judge)) == ["not in the sources"]
 
 
+class Listening(WordJudge):
+    """Remembers what it read beside the queries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: list[str] = []
+
+    def probabilities(self, queries: Sequence[str], targets: Sequence[str]) -> NDArray[np.float64]:
+        self.read.extend(targets)
+        return super().probabilities(queries, targets)
+
+
 def test_a_pronoun_has_the_sentence_before_it() -> None:
-    asked: list[str] = []
+    judge = Listening()
+    miv.check("Bees lived in hives.", SOURCES, verifier=Verifier("nearest", judge).eval())
+    assert "Bees did not eat meat. They lived in 3 hives." in judge.read
 
-    class Listening(WordJudge):
-        def probabilities(self, queries: Sequence[str], targets: Sequence[str]) -> NDArray[np.float64]:
-            asked.extend(targets)
-            return super().probabilities(queries, targets)
 
-    miv.check("Bees lived in hives.", SOURCES, verifier=Verifier("nearest", Listening()).eval())
-    assert "Bees did not eat meat. They lived in 3 hives." in asked
+def test_sentences_of_two_documents_are_not_read_as_one() -> None:
+    judge, sources = Listening(), {"a": "The bell was cast by Ann. It rings.", "b": "The opera was cast by Paul."}
+    miv.check("The opera was cast by Ann.", sources, verifier=Verifier("nearest", judge).eval())
+    assert judge.read
+    assert not any("Ann" in text and "Paul" in text for text in judge.read)
 
 
 def test_settings_are_those_of_the_judge(tmp_path: Path) -> None:
