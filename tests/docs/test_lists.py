@@ -30,8 +30,8 @@ def test_the_table_of_models_is_the_registry() -> None:
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", *(f"docs/{page.name}" for page in DOCS.glob("*.md"))])
 def test_linked_files_exist(name: str) -> None:
-    """On GitHub, too; the site has warnings of its own. `make docs` writes the API reference."""
-    links = re.findall(r"\]\((?!http|api/)([^)#]+)[^)]*\)", (ROOT / name).read_text("utf-8"))
+    """On GitHub, too; the site has warnings of its own. `make docs` writes the API reference and the examples."""
+    links = re.findall(r"\]\((?!http|api/|examples/index)([^)#]+)[^)]*\)", (ROOT / name).read_text("utf-8"))
     assert [link for link in links if not (ROOT / name).parent.joinpath(link).exists()] == []
 
 
