@@ -99,7 +99,13 @@ def test_a_broken_package_hides_no_other_part(source: str, message: str, tmp_pat
         miv.create_pooling("plugged", channels=4)
 
 
-@pytest.mark.parametrize("name", ["no_such_module", "broken.py"])
+def test_a_file_may_have_the_name_of_another_module() -> None:
+    Path("random.py").write_text(SOURCE.format(name="own_random"))
+    assert "own_random" in run_command("poolings", "--import", "./random.py")
+    assert sys.modules.pop(str(Path("random.py").absolute())) is not sys.modules["random"]
+
+
+@pytest.mark.parametrize("name", ["no_such_module", "no_such_file.py", "broken.py"])
 def test_a_module_that_cannot_be_imported_is_an_error(name: str) -> None:
     Path("broken.py").write_text("1 / 0")
     with pytest.raises(MIVError, match="Cannot import"):

@@ -9,6 +9,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cache, wraps
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -42,18 +43,34 @@ def import_modules(names: Iterable[str]) -> None:
     """Import modules that register own parts, by name or as a ``.py`` file; the current folder is searched too."""
     for name in filter(None, (name.strip() for name in names)):
         path = Path(name).absolute() if name.endswith(".py") else None
-        folder, module = (str(Path.cwd()), name) if path is None else (str(path.parent), path.stem)
-        if module in sys.modules:
-            continue
-        if folder not in sys.path:
-            sys.path.append(folder)
+        folder = Path.cwd() if path is None else path.parent
+        if str(folder) not in sys.path:
+            sys.path.append(str(folder))
         try:
-            import_module(module)
+            if path is None:
+                import_module(name)
+            else:
+                _import_file(path)
         except MIVError:
             raise
         except Exception as error:  # whatever the module does
             wanted = "a module, or a .py file, that registers own parts"
             raise MIVError(f"Cannot import {name!r}: {type(error).__name__}: {error}. Expected {wanted}.") from error
+
+
+def _import_file(path: Path) -> None:
+    """Import a file under its stem, or under its path if another module has that name, as ``random.py`` has."""
+    known = find_spec(path.stem)
+    is_other = known is not None and Path(str(known.origin)).resolve() != path.resolve()
+    module = str(path) if is_other else path.stem
+    if module not in sys.modules:
+        spec: Any = spec_from_file_location(module, path)
+        sys.modules[module] = module_from_spec(spec)
+        try:
+            spec.loader.exec_module(sys.modules[module])
+        except BaseException:
+            del sys.modules[module]
+            raise
 
 
 def add_modules(names: Iterable[str]) -> None:

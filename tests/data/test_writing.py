@@ -10,7 +10,6 @@ import pytest
 
 from miv import ExemplarSet, MIVError
 from miv.data import load_splits, save_splits
-from miv.data.manifest import Manifest
 from tests.data.example_sets import example_set
 
 ORIGIN: dict[str, Any] = {"builder": "test", "options": {}, "seed": None}
@@ -28,12 +27,8 @@ def break_half_way(monkeypatch: pytest.MonkeyPatch, place: str, error: BaseExcep
         path.write_bytes(b"half")
         raise error
 
-    if place == "pool":
-        monkeypatch.setattr("numpy.save", fail)
-    elif place == "table":
-        monkeypatch.setattr("pyarrow.parquet.write_table", fail)
-    else:
-        monkeypatch.setattr(Manifest, "write", lambda self, path: fail(path / "manifest.json"))
+    steps = {"pool": "numpy.save", "table": "pyarrow.parquet.write_table", "manifest": "pathlib.Path.write_text"}
+    monkeypatch.setattr(steps[place], fail)
 
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -5,8 +5,9 @@
   (double), ``query_id`` (string) and ``references`` (list of int32, the query first).
 - ``pool.npy``: images or features, one row per instance; memory-mapped when a set is opened.
 - ``pool.parquet``: one row per instance, with the columns ``text`` (for texts), ``class`` and ``name`` (if known).
+- ``manifest.json``: how the set was made, and size and SHA-256 of the other files.
 
-Opening a set checks the manifest, the hashes of the Parquet files, all counts, dtypes and indices, and the
+Opening a set checks the manifest, the hashes of the Parquet files, all dtypes and indices, and the
 size and header of ``pool.npy``. It does not read the values of ``pool.npy``, so that a large set opens
 instantly; ``verify=True`` checks their hash and looks for NaN. Nothing is ever unpickled.
 """
@@ -16,14 +17,23 @@ from typing import Any
 
 import numpy as np
 
+from miv import __version__
 from miv.data.exemplars import ExemplarSet
 from miv.data.kinds import KINDS
-from miv.data.manifest import BUILD_AGAIN, NAME, POOL_ARRAY, POOL_TABLE, TABLE, Manifest, counts_of
 from miv.data.pool import InstancePool
 from miv.data.splits import SPLITS
 from miv.errors import MIVError, unknown_name
 from miv.files.atomic import bring_back, readable_disk_errors, refuse_current_folder, sha256_of, whole_folder
 from miv.files.instances import check_name
+from miv.files.json import check_shape, json_text, read_json_object
+
+_AGAIN = "Build the set again."
+TABLE, POOL_ARRAY, POOL_TABLE, NAME = "exemplars.parquet", "pool.npy", "pool.parquet", "manifest.json"
+FORMAT, VERSION = "miv-exemplars", 2
+_SHAPE = {
+    **{"builder": str, "options": dict, "seed?": int, "kind": str, "miv": str, "splits?": [str], "image_steps?": [str]},
+    "files": {"*": {"bytes": int, "sha256": str}},
+}
 
 
 def save_set(
@@ -41,57 +51,121 @@ def save_set(
     """
     refuse_to_destroy(folder, overwrite=overwrite)
     with whole_folder(folder) as temporary:
-        write_set(exemplars, temporary, builder=builder, options=options, seed=seed)
+        _write_set(exemplars, temporary, builder=builder, options=options, seed=seed)
 
 
-def write_set(exemplars: ExemplarSet, folder: Path, **origin: Any) -> None:
+def _write_set(exemplars: ExemplarSet, folder: Path, **origin: Any) -> None:
     """Write the files of a set to an existing empty folder; ``origin`` are the first fields of its manifest."""
-    from miv.data import set_tables  # imported only here because it needs pyarrow
+    from miv.data.set_tables import write_columns  # imported only here because it needs pyarrow
 
-    pool = exemplars.pool
+    pool, references = exemplars.pool, exemplars.reference_index
     pool.check_finite()
-    set_tables.write_table(exemplars, folder / TABLE)
-    is_array = KINDS[pool.kind].is_array
-    if is_array:
-        np.save(folder / POOL_ARRAY, pool.values, allow_pickle=False)
-    if not is_array or pool.classes is not None or pool.names is not None:
-        set_tables.write_pool(pool, folder / POOL_TABLE)
-    Manifest.describe(exemplars, folder, **origin).write(folder)
+    table = {
+        "query": exemplars.query.astype(np.int32),
+        "bag": (exemplars.bag_ptr, exemplars.bag_index.astype(np.int32)),
+        "label": exemplars.label,
+        "witness": None if exemplars.witness is None else (exemplars.bag_ptr, exemplars.witness),
+        "group": exemplars.group,
+        "weight": exemplars.weight,
+        "query_id": exemplars.query_id,
+        "references": None if references is None else (exemplars.reference_ptr, references.astype(np.int32)),
+    }
+    write_columns(table, folder / TABLE)
+    strings: dict[str, Any] = {"text": pool.values, "class": pool.classes, "name": pool.names}
+    if KINDS[pool.kind].is_array:
+        np.save(folder / POOL_ARRAY, strings.pop("text"), allow_pickle=False)
+    if any(column is not None for column in strings.values()):
+        write_columns(strings, folder / POOL_TABLE)
+    paths = [folder / name for name in (TABLE, POOL_ARRAY, POOL_TABLE) if (folder / name).exists()]
+    manifest = {
+        "format": FORMAT,
+        "version": VERSION,
+        "miv": __version__,
+        **origin,
+        "kind": pool.kind,
+        "image_steps": None if pool.image_steps is None else list(pool.image_steps),
+        "files": {path.name: {"bytes": path.stat().st_size, "sha256": sha256_of(path)} for path in paths},
+    }
+    try:
+        (folder / NAME).write_text(json_text(manifest) + "\n", encoding="utf-8")
+    except (TypeError, ValueError) as error:
+        raise MIVError(f"The options cannot become JSON: {error}. Expected plain values.") from error
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Read and check ``manifest.json`` of a set: how it was made, and its files."""
+    path = folder / NAME
+    manifest = read_json_object(path, _AGAIN)
+    if manifest.get("format") != FORMAT:
+        raise MIVError(f"{path} is not the manifest of a set: its format is not {FORMAT!r}.")
+    if manifest.get("version") not in range(1, VERSION + 1):
+        raise MIVError(f"{path} has format version {manifest.get('version')!r}. Expected at most {VERSION}. {_AGAIN}")
+    check_shape(manifest, _SHAPE, str(path), _AGAIN)
+    if manifest["kind"] not in KINDS:
+        raise MIVError(f"{path}: {unknown_name('kind of instance', manifest['kind'], KINDS)}")
+    return manifest
 
 
 def load_set(make: type[ExemplarSet], folder: Path, *, verify: bool = False) -> ExemplarSet:
     """Open and check a saved set; with ``verify``, also check every value of a mapped pool."""
-    from miv.data import set_tables  # imported only here because it needs pyarrow
+    from miv.data.set_tables import read_columns  # imported only here because it needs pyarrow
+    from miv.files.parquet import pa
 
     bring_back(folder)
     if not folder.is_dir():
         raise MIVError(f"There is no folder {folder}. Expected a folder written by `miv data` or ExemplarSet.save.")
-    manifest = Manifest.read(folder)
-    has_array = KINDS[manifest.kind].is_array
-    has_table = not has_array or manifest.has_classes or manifest.has_names
-    _check_file(folder, manifest, TABLE)
-    if has_table:
-        _check_file(folder, manifest, POOL_TABLE)
-    if has_array:
-        _check_file(folder, manifest, POOL_ARRAY, content=verify)
-    columns = set_tables.read_pool(folder / POOL_TABLE, manifest) if has_table else {}
-    texts = columns.pop("text", None)
-    values = _map_array(folder / POOL_ARRAY, manifest) if has_array else texts
-    table = set_tables.read_table(folder / TABLE, manifest)
+    manifest = read_manifest(folder)
+    is_array, files = KINDS[manifest["kind"]].is_array, manifest["files"]
+    for name in sorted({TABLE, POOL_ARRAY if is_array else POOL_TABLE} | files.keys() & {POOL_TABLE}):
+        _check_file(folder / name, files.get(name), content=verify or name != POOL_ARRAY)
+    indices, text = pa.list_(pa.int32()), pa.string()
+    numbers = {"query": pa.int32(), "bag": indices, "label": pa.int8(), "weight?": pa.float64(), "references?": indices}
+    known = {**numbers, "witness?": pa.list_(pa.bool_()), "group?": text, "query_id?": text}
+    table = read_columns(folder / TABLE, known)
+    strings = (
+        read_columns(folder / POOL_TABLE, {"text?": text, "class?": text, "name?": text}) if POOL_TABLE in files else {}
+    )
+    values: Any = _map_array(folder / POOL_ARRAY) if is_array else strings.get("text")
+    table["bag_ptr"], table["bag_index"] = table.pop("bag")
+    table["reference_ptr"], table["reference_index"] = table.pop("references", (None, None))
+    if "witness" in table:
+        borders, table["witness"] = table["witness"]
+        if not np.array_equal(borders, table["bag_ptr"]):
+            row = int((borders != table["bag_ptr"]).argmax()) - 1
+            raise MIVError(f"{folder / TABLE}, row {row}: 'witness' and 'bag' have different lengths.")
     try:
-        steps = None if manifest.image_steps is None else tuple(manifest.image_steps)
-        pool = InstancePool(manifest.kind, values, **columns, image_steps=steps)  # type: ignore[arg-type]
+        pool = InstancePool(
+            manifest["kind"], values, strings.get("class"), strings.get("name"), manifest.get("image_steps")
+        )
         if verify:
             pool.check_finite()
-        exemplars = make(pool, **table)
+        return make(pool, **table)
     except MIVError as error:
         raise MIVError(f"{folder}: {error}") from error
-    for name, count in counts_of(exemplars).items():
-        if (stated := getattr(manifest, name)) != count:
-            raise MIVError(
-                f"{folder} contains {count} {name.replace('_', ' ')}. The manifest says {stated}. {BUILD_AGAIN}"
-            )
-    return exemplars
+
+
+def _check_file(path: Path, expected: dict[str, Any] | None, *, content: bool) -> None:
+    if expected is None:
+        raise MIVError(f"{path.with_name(NAME)} does not list {path.name}. {_AGAIN}")
+    if not path.is_file():
+        raise MIVError(f"{path} is missing. {_AGAIN}")
+    wrong = ""
+    try:
+        if (size := path.stat().st_size) != expected["bytes"]:
+            wrong = f"has {size} bytes. Expected {expected['bytes']} from the manifest"
+        elif content and sha256_of(path) != expected["sha256"]:
+            wrong = "does not match its hash in the manifest"
+    except OSError as error:
+        raise MIVError(f"Could not read {path}: {error.strerror or error}.") from error
+    if wrong:
+        raise MIVError(f"{path} {wrong}; the file is damaged or was replaced. {_AGAIN}")
+
+
+def _map_array(path: Path) -> Any:
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # numpy raises many types for damaged headers
+        raise MIVError(f"{path} is not a NumPy array: {error}. {_AGAIN}") from error
 
 
 def is_set(folder: Path) -> bool:
@@ -127,35 +201,6 @@ def _foreign_files(folder: Path, splits: tuple[str, ...]) -> list[str]:
     return foreign
 
 
-def _check_file(folder: Path, manifest: Manifest, name: str, *, content: bool = True) -> None:
-    path = folder / name
-    if name not in manifest.files:
-        raise MIVError(f"{folder / NAME} does not list {name}. {BUILD_AGAIN}")
-    if not path.is_file():
-        raise MIVError(f"{path} is missing. {BUILD_AGAIN}")
-    expected, wrong = manifest.files[name], ""
-    try:
-        if (size := path.stat().st_size) != expected["bytes"]:
-            wrong = f"has {size} bytes. Expected {expected['bytes']} from the manifest"
-        elif content and sha256_of(path) != expected["sha256"]:
-            wrong = "does not match its hash in the manifest"
-    except OSError as error:
-        raise MIVError(f"Could not read {path}: {error.strerror or error}.") from error
-    if wrong:
-        raise MIVError(f"{path} {wrong}; the file is damaged or was replaced. Build the set again.")
-
-
-def _map_array(path: Path, manifest: Manifest) -> np.ndarray[Any, Any]:
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # numpy raises many types for damaged headers
-        raise MIVError(f"{path} is not a NumPy array: {error}. Build the set again.") from error
-    expected = (manifest.instances, *manifest.shape)
-    if not isinstance(array, np.memmap) or array.shape != expected:
-        raise MIVError(f"{path} has the shape {getattr(array, 'shape', None)}. The manifest says {expected}.")
-    return array
-
-
 # A folder of splits: ``train``, ``validation`` and ``test``, each an independent set.
 
 
@@ -179,16 +224,15 @@ def save_splits(
     with whole_folder(folder) as temporary:
         for split, exemplars in sets.items():
             (temporary / split).mkdir()
-            write_set(
-                exemplars, temporary / split, builder=builder, options=options or {}, seed=seed, splits=list(sets)
-            )
+            origin = {"builder": builder, "options": options or {}, "seed": seed, "splits": list(sets)}
+            _write_set(exemplars, temporary / split, **origin)
 
 
 def load_splits(folder: Path | str, *, verify: bool = False) -> dict[str, ExemplarSet]:
     """Open the splits of a folder, in the order train, validation, test; all that were saved together must be there."""
     folder = Path(folder)
     sets = {split: ExemplarSet.load(folder / split, verify=verify) for split in _splits_in(folder)}
-    saved = {name for split in sets for name in Manifest.read(folder / split).splits or []}
+    saved = {name for split in sets for name in read_manifest(folder / split).get("splits") or []}
     if missing := [split for split in SPLITS if split in saved - sets.keys()]:
         raise MIVError(
             f"{folder} was saved with the splits {', '.join(split for split in SPLITS if split in saved)}, and "

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from miv.data import csr
 from miv.data.exemplars import ExemplarSet
-from miv.data.folder import is_set, load_splits
-from miv.data.manifest import Manifest
+from miv.data.folder import is_set, load_splits, read_manifest
 from miv.data.splits import twin_names
 from miv.runtime import aligned_table
 
@@ -169,14 +168,14 @@ class Inspection:
 
     folder: Path
     sets: dict[str, ExemplarSet]
-    manifests: dict[str, Manifest]
+    manifests: dict[str, dict[str, Any]]
     statistics: dict[str, dict[str, Any]]
     findings: list[Finding]
 
     def document(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
         described = {
-            name: {key: getattr(manifest, key) for key in ("builder", "options", "seed")} | self.statistics[name]
+            name: {key: manifest.get(key) for key in ("builder", "options", "seed")} | self.statistics[name]
             for name, manifest in self.manifests.items()
         }
         findings = [asdict(finding) for finding in self.findings]
@@ -203,13 +202,13 @@ def inspect_folder(folder: Path) -> Inspection:
     return Inspection(
         folder=folder,
         sets=sets,
-        manifests={name: Manifest.read(folder if name == ONE_SET else folder / name) for name in sets},
+        manifests={name: read_manifest(folder if name == ONE_SET else folder / name) for name in sets},
         statistics={name: set_statistics(exemplars) for name, exemplars in sets.items()},
         findings=audit(sets),
     )
 
 
-def _rows(manifest: Manifest, statistics: dict[str, Any]) -> list[tuple[str, str]]:
+def _rows(manifest: dict[str, Any], statistics: dict[str, Any]) -> list[tuple[str, str]]:
     def number(count: int | None) -> str:
         return "-" if count is None else f"{count:,}"
 
@@ -222,8 +221,8 @@ def _rows(manifest: Manifest, statistics: dict[str, Any]) -> list[tuple[str, str
 
     groups, shape = statistics["groups"], "×".join(map(str, statistics["shape"]))
     return [
-        ("builder", manifest.builder),
-        ("seed", number(manifest.seed)),
+        ("builder", manifest["builder"]),
+        ("seed", number(manifest.get("seed"))),
         ("exemplars", number(statistics["exemplars"])),
         ("  positive", f"{statistics['positives']:,} ({statistics['positive_share']:.1%})"),
         ("  duplicate", number(statistics["duplicate_exemplars"])),

@@ -116,19 +116,13 @@ class Predictions:
 
     def save(self, path: Path | str) -> None:
         """Write a Parquet file with one row per exemplar, atomically."""
-        from miv.data.set_tables import text_column, write_columns
-        from miv.files.parquet import pa  # a plain install lacks pyarrow
+        from miv.data.set_tables import write_columns  # a plain install lacks pyarrow
 
-        known = {name: column for name, column in self._columns().items() if column is not None}
-        known["bag_size"] = self.bag_sizes
-        data = {}
-        for name, column in known.items():
-            if name in _OF_INSTANCES:
-                data[name] = pa.LargeListArray.from_arrays(pa.array(self.ptr), pa.array(column))
-            elif name != "ptr":
-                data[name] = text_column(name, column) if name in _TEXTS else pa.array(column)
+        columns = self._columns() | {"ptr": None, "bag_size": self.bag_sizes}
+        for name in _OF_INSTANCES:
+            columns[name] = None if columns[name] is None else (self.ptr, columns[name])
         with whole_file(Path(path)) as temporary:
-            write_columns(data, temporary)
+            write_columns(columns, temporary)
 
     def __len__(self) -> int:
         return len(self.logit)
@@ -173,25 +167,18 @@ def _queries(exemplars: ExemplarSet) -> dict[str, Any]:
 
 def _columns_of(path: Path) -> dict[str, Any]:
     """Read the arguments of ``Predictions``; the size of a bag is a column, because all lists may be absent."""
-    from miv.data.set_tables import read_lists, read_numbers, read_texts, readable
-    from miv.files.parquet import check_unpacked_size, pa, pq  # a plain install lacks pyarrow
+    from miv.data.set_tables import read_columns
+    from miv.files.parquet import pa  # a plain install lacks pyarrow
 
     if not path.is_file():
         raise MIVError(f"There is no file {path}. Expected predictions written by `miv evaluate`.")
-    with readable(path), pq.ParquetFile(path) as file:
-        check_unpacked_size(path)
-        rows, names = file.metadata.num_rows, file.schema_arrow.names
-    columns: dict[str, Any] = {
-        "logit": read_numbers(path, "logit", pa.float64(), rows, np.float64),
-        "label": read_numbers(path, "label", pa.int8(), rows, np.int8),
-        "ptr": csr.borders(read_numbers(path, "bag_size", pa.int64(), rows, np.int64)),
-    }
-    for name in set(names) & set(_OF_INSTANCES):
-        kind, dtype = (pa.bool_(), np.bool_) if name == "witness" else (pa.float64(), np.float64)
-        borders, columns[name] = read_lists(path, name, kind, rows, int(columns["ptr"][-1]), dtype)
+    kinds = {"logit": pa.float64(), "label": pa.int8(), "bag_size": pa.int64(), "query?": pa.int64()}
+    kinds |= dict.fromkeys(("attention?", "score?"), pa.list_(pa.float64())) | {"witness?": pa.list_(pa.bool_())}
+    columns = read_columns(path, kinds | {f"{name}?": pa.string() for name in _TEXTS})
+    columns["ptr"] = csr.borders(columns.pop("bag_size"))
+    for name in columns.keys() & set(_OF_INSTANCES):
+        borders, columns[name] = columns[name]
         if not np.array_equal(borders, columns["ptr"]):
             row = int((borders != columns["ptr"]).argmax()) - 1
             raise MIVError(f"{path}, row {row}: the length of {name!r} is not bag_size.")
-    if "query" in names:
-        columns["query"] = read_numbers(path, "query", pa.int64(), rows, np.int64)
-    return columns | {name: read_texts(path, name, rows) for name in _TEXTS if name in names}
+    return columns

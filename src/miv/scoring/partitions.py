@@ -15,9 +15,9 @@ import torch
 
 from miv.backbones.descriptors import Features
 from miv.data import ExemplarSet, InstancePool
+from miv.data.folder import NAME as MANIFEST_NAME
+from miv.data.folder import TABLE
 from miv.data.kinds import KINDS
-from miv.data.manifest import NAME as MANIFEST_NAME
-from miv.data.manifest import TABLE
 from miv.errors import MIVError
 from miv.files.atomic import sha256_of
 from miv.files.images import Fit

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from miv.data.manifest import TABLE as SET_TABLE
+from miv.data.folder import TABLE as SET_TABLE
 from miv.errors import MIVError, StoppedByUser, needs_extra
 from miv.files.atomic import readable_disk_errors, remove_unfinished, sha256_of
 from miv.files.images import Fit

@@ -234,7 +234,8 @@ class FromFolder:
         if in_several := [name for name, count in splits_with.items() if count > 1]:
             warn(f"{len(in_several)} {self._unit_words} are in more than one split, such as {min(in_several)}.")
         if "train" in dealt and "validation" not in dealt and self.shares.validation:
-            warn("There is no validation folder. Using some classes of train for validation.")
+            share = f"{self.shares.validation:.0%} of the classes of train for validation"
+            warn(f"There is no validation folder. Using {share}; change it with --validation, such as 0.34.")
             dealt = self._drawn(dealt.pop("train"), units, Shares(self.shares.validation, 0.0)) | dealt
         return dealt
 
