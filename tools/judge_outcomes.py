@@ -22,9 +22,9 @@ from tools.judge_data import read_claims_of
 from tools.judge_rules import NameBook, antonym_swap, negated, swaps
 
 from miv import Verifier
-from miv.backbones.pairs import Judge
+from miv.backbones.pairs import JUDGE_SETTINGS, Judge
 from miv.checking.details import capitalised
-from miv.checking.judging import INPUTS, SETTINGS_NAME, JudgeSettings, SourceBag, read_claims
+from miv.checking.judging import INPUTS, JudgeSettings, SourceBag, read_claims
 from miv.checking.results import JUDGED, Source
 from miv.checking.sentences import Sentence
 from miv.tasks.claims import ClaimBag
@@ -200,7 +200,7 @@ def main() -> None:
             "overlap": settings.overlap,
             "measured": {"goal": goal_of(shares), "claims": "fever-dev and fm2, validation", "shares": shares},
         }
-        (options.judge / SETTINGS_NAME).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        (options.judge / JUDGE_SETTINGS).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
         print(goal_of(shares), settings.thresholds)
 
 

@@ -109,14 +109,6 @@ def test_a_damaged_backbone_is_never_fetched_when_a_verifier_is_loaded(tmp_path:
             Verifier.from_pretrained(tmp_path)
 
 
-def test_a_verifier_with_a_backbone_for_queries_is_refused(tmp_path: Path) -> None:
-    Verifier("baseline", channels=4).save_pretrained(tmp_path)
-    config = tmp_path / "config.json"
-    config.write_text(config.read_text().replace("{", '{"query_backbone": "hf:minilm",', 1))
-    with pytest.raises(MIVError, match="query_backbone"):
-        Verifier.from_pretrained(tmp_path)
-
-
 def test_the_package_needs_no_optional_library() -> None:
     script = (
         "import sys, miv.verifier.network\n"

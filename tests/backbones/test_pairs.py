@@ -13,6 +13,7 @@ import miv
 from miv import ExemplarSet, MIVError, Verifier
 from miv.backbones import create_backbone
 from miv.backbones.pairs import Judge, PairEncoder, word_overlap
+from miv.checking.judging import JudgeSettings
 from miv.data import InstancePool
 from tests.backbones.judges import MATRIX, NORM, write_judge
 from tests.training.test_fine_tuning import WORDS
@@ -73,6 +74,8 @@ def test_a_set_of_pairs_keeps_its_order_and_reads_the_nearest_targets() -> None:
     assert pairs.witness is not None
     assert pairs.witness.tolist() == [True, False, False, True, False, False]
     assert backbone.paired(pairs) is pairs
+    odd = InstancePool("text", np.array([QUERY, "Bees\x1fmake"], dtype=object))
+    assert backbone.paired(ExemplarSet.from_lists(odd, [0], [[1]], [1])).pool.values[-1].startswith(QUERY)
     assert create_backbone("hf:minilm").paired(plain) is plain
 
 
@@ -149,11 +152,27 @@ def test_a_judge_is_checked(judge: tuple[Verifier, dict[str, Any], Path], tmp_pa
     _, _, folder = judge
     config = json.loads((folder / "config.json").read_text())
     for changes, message in (
-        ({"encoder_sha256": "0"}, "another encoder"),
+        ({"encoder_sha256": None}, "another encoder"),
         ({"weights_sha256": "0"}, "not the file"),
         ({"labels": ["yes", "no"]}, "belongs to another kind of model"),
     ):
         (tmp_path / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
-        (tmp_path / "config.json").write_text(json.dumps(config | changes))
+        (tmp_path / "config.json").write_text(json.dumps({k: v for k, v in (config | changes).items() if v}))
         with pytest.raises(MIVError, match=message):
             Verifier.from_pretrained(tmp_path)
+    for head in (torch.full((3, 384), torch.nan), torch.zeros(2, 384)):
+        write_judge(tmp_path, head)
+        with pytest.raises(MIVError, match=r"model\.safetensors is damaged"):
+            Verifier.from_pretrained(tmp_path)
+
+
+def test_a_judge_is_saved_with_its_thresholds_unless_it_was_trained(tmp_path: Path) -> None:
+    verifier = Verifier.from_pretrained("miv/judge")
+    for folder in ("first", "second"):  # a copy of a copy
+        verifier.save_pretrained(tmp_path / folder)
+        verifier = Verifier.from_pretrained(tmp_path / folder)
+    assert isinstance(verifier.backbone, Judge)
+    assert JudgeSettings.of(verifier.backbone.folder, verifier.backbone.weights_sha256).measured is not None
+    verifier.backbone.head.bias.data += 1
+    verifier.save_pretrained(tmp_path / "first")
+    assert not (tmp_path / "first" / "judging.json").exists()

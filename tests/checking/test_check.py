@@ -202,9 +202,7 @@ def test_between_two_thresholds_a_sentence_is_unsure() -> None:
     found = miv.check("Bees make bitter wax. Cats play the piano.", SOURCES, verifier=verifier)
     assert [one.outcome for one in found.sentences] == ["unsure", "not in the sources"]
     printed = str(found)
-    assert "Bees make bitter wax. [unsure; nearest (a)(b)(c)] Cats play the piano. [NOT IN THE SOURCES; " in " ".join(
-        printed.split()
-    )
+    assert "Bees make bitter wax. [unsure: between the thresholds; nearest (a)(b)(c)] Cats" in " ".join(printed.split())
     assert "Nearest to the others:\n(a)  bees.md, line 1, sentence 2: All bees" in printed
     assert (found.document()["threshold"], found.document()["lower_threshold"]) == (0.9, 0.3)
     assert not found

@@ -93,6 +93,7 @@ def test_a_sentence_of_two_facts_is_judged_by_its_parts(judge: Verifier) -> None
     assert (said.outcome, said.citations) == ("supported", (1, 2))
     assert [part.outcome for part in said.parts] == ["supported"] * 2
     assert "[2 facts, each supported]" in str(checked)
+    assert len(miv.check(halves, SOURCES, verifier=judge, citations=1).citations) == 1
     [said] = miv.check("Wasps hunted for meat and built hives of gold.", SOURCES, verifier=judge).sentences
     assert said.outcome in ("unsure", "not in the sources")
     [said] = miv.check("Wasps hunted for meat; Bees did not made honey.", SOURCES, verifier=judge).sentences
@@ -127,6 +128,10 @@ def test_a_short_answer_is_checked_with_its_question(judge: Verifier) -> None:
     assert outcomes(miv.check("Bees.", SOURCES, verifier=judge)) == ["not checked"]
     assert outcomes(miv.check("Bees.", SOURCES, question="Who made honey?", verifier=judge)) == ["supported"]
     assert outcomes(miv.check("Cats.", SOURCES, question="Who made honey?", verifier=judge)) == ["not in the sources"]
+    sources = {"a": "Ann made honey in 1978."}
+    [said] = miv.check("In 1978.", sources, question="Who made honey?", verifier=judge).sentences
+    assert (said.outcome, said.reason) == ("unsure", "the question asks who, and the answer is a number")
+    assert miv.check("In 1978.", sources, question="When was honey made?", verifier=judge).sentences[0].reason == ""
 
 
 def test_one_threshold_of_your_own(judge: Verifier) -> None:
@@ -144,6 +149,33 @@ def test_what_the_judge_cannot_read_is_unsure(judge: Verifier) -> None:
 
 def test_no_source_is_no_error(judge: Verifier) -> None:
     assert outcomes(miv.check("Bees made honey.", [], verifier=judge)) == ["not in the sources"]
+
+
+class WindowJudge(WordJudge):
+    """Reads two words at a time."""
+
+    def windows(self, values: NDArray[Any]) -> list[list[str]]:
+        words = [str(text).split() for text in values]
+        return [[" ".join(some[start : start + 4]) for start in range(0, len(some), 3)] for some in words]
+
+
+def test_a_long_source_sentence_has_the_probability_of_its_best_part() -> None:
+    source = {"a": "Bees made honey daily, wasps hunted, cats slept and dogs ran in the old garden."}
+    [said] = miv.check("Bees made honey.", source, verifier=Verifier("nearest", WindowJudge()).eval()).sentences
+    assert (said.outcome, said.probabilities) == ("supported", (0.98,))
+
+
+class TogetherJudge(WordJudge):
+    """Supports what has all words of the query, in whatever sentence."""
+
+    def probabilities(self, queries: Sequence[str], targets: Sequence[str]) -> NDArray[np.float64]:
+        return super().probabilities(queries, [target.replace(". ", " ") for target in targets])
+
+
+def test_sentences_that_support_only_together_have_probabilities_of_their_own() -> None:
+    source, judge = {"a": "Ann made honey. Wax came from bees."}, Verifier("nearest", TogetherJudge()).eval()
+    [said] = miv.check("Ann made honey from wax.", source, verifier=judge).sentences
+    assert (said.outcome, said.probabilities) == ("supported", (0.02, 0.02))
 
 
 class Listening(WordJudge):
@@ -186,6 +218,7 @@ def test_settings_are_those_of_the_judge(tmp_path: Path) -> None:
         {"weights": 7},
         {"thresholds": {"supported": 2}},
         {"candidates": 1e9},
+        {"overlap": "x"},
     ]
     for bad in wrong:
         path.write_text(json.dumps({**made_for, **bad}))

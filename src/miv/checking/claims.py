@@ -94,5 +94,18 @@ def as_statement(question: str, answer: str) -> str:
     return _sentence(f"{moved['subject']} {verb} {moved['verb']} {place}")
 
 
+_NUMBER_ONLY = re.compile(r"(?:(?:in|on|at|since|by|around|about) )?[\W\d_]*\d[\W\d_]*", flags=re.IGNORECASE)
+
+
+def doubt_of(question: str, answer: str) -> str:
+    """Why an answer does not fit its question: a number is nobody, although a source may join the two.
+
+    >>> doubt_of("Who wrote it?", "In 1978."), doubt_of("Who wrote it?", "Ann, in 1978."), doubt_of("When?", "1978")
+    ('the question asks who, and the answer is a number', '', '')
+    """
+    asks_who = question.strip().lower().startswith(("who ", "whom ", "whose "))
+    return "the question asks who, and the answer is a number" * bool(asks_who and _NUMBER_ONLY.fullmatch(answer))
+
+
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."

@@ -14,23 +14,22 @@ from scipy.special import logit, softmax
 
 from miv.backbones import Backbone
 from miv.backbones.cache import embed_instances, without_cut_warning
-from miv.backbones.pairs import Judge, word_overlap
+from miv.backbones.pairs import JUDGE_SETTINGS, Judge, word_overlap
 from miv.backbones.precision import lower_precision
 from miv.checking.claims import parts_of
 from miv.checking.details import Detail, SourceDetails, missing_details
-from miv.checking.results import JUDGED, CheckedSentence, Outcome, Part, Source
+from miv.checking.results import BACKED, JUDGED, CheckedSentence, Outcome, Part, Source
 from miv.checking.sentences import Sentence, word_count
 from miv.data import InstancePool, csr
 from miv.errors import MIVError, MIVWarning
 from miv.files.arrays import Floats
-from miv.files.json import read_json_object
+from miv.files.json import finite_number, read_json_object
 from miv.runtime import Progress, SilentProgress
 from miv.verifier.decisions import Decision
 from miv.verifier.engine import EmbeddedExemplars, explain_embedded
 from miv.verifier.network import Verifier
 
 RANKER = "miv/evidence"  # ranks source sentences for a judge
-SETTINGS_NAME = "judging.json"
 _OUTCOMES: dict[Decision, Outcome] = {"yes": "evidence found", "unsure": "unsure", "no": "not in the sources"}
 INPUTS = ("support", "contradiction", "nearest")
 MOST_CANDIDATES = 100
@@ -45,11 +44,14 @@ class Claim:
 
     sentence: Sentence
     text: str
+    doubt: str = ""  # why it is never supported
     words_read: int | None = None  # if the backbone does not read all of it
 
     def checked(self, outcome: Outcome, probability: float, cited: Mapping[int, float], **more: Any) -> CheckedSentence:
         """The result, with positions of source sentences, best first, and their probabilities as citations."""
         own, places = self.sentence, tuple(cited)
+        if self.doubt and outcome in BACKED:
+            outcome, more["reason"] = "unsure", self.doubt
         result = CheckedSentence(own.text, own.paragraph, outcome, probability, citations=places, item=own.mark)
         return replace(result, probabilities=tuple(cited.values()), words_read=self.words_read, **more)
 
@@ -58,7 +60,7 @@ def cut_claims(claims: Sequence[Claim], backbone: Backbone) -> list[Claim]:
     """The claims as far as a backbone reads them, with a warning."""
     windows = backbone.windows(np.array([claim.text for claim in claims], dtype=object))
     read = [
-        Claim(claim.sentence, parts[0], word_count(parts[0])) if len(parts) > 1 else claim
+        replace(claim, text=parts[0], words_read=word_count(parts[0])) if len(parts) > 1 else claim
         for claim, parts in zip(claims, windows, strict=True)
     ]
     cut = sum(claim.words_read is not None for claim in read)
@@ -165,7 +167,7 @@ class JudgeSettings:
     @classmethod
     def of(cls, folder: Path | None, weights_sha256: str) -> "JudgeSettings":
         """Those fitted to a judge; the defaults, without rates, if none were."""
-        path = None if folder is None else folder / SETTINGS_NAME
+        path = None if folder is None else folder / JUDGE_SETTINGS
         if path is None or not path.is_file():
             return cls()
         document = read_json_object(path, "Expected the settings of a judge.")
@@ -176,10 +178,11 @@ class JudgeSettings:
             fits = np.isfinite(np.array(settings.weights, np.float64)).all() and np.shape(settings.weights) == (3, 4)
             counts = type(settings.candidates) is type(settings.together) is int
             counts = counts and 1 <= settings.together <= settings.candidates <= MOST_CANDIDATES
+            finite_number("overlap", settings.overlap, low=0.0)
             if fits and counts and all(0 <= limit <= 1 for limit in settings.limits.values()) and settings.goal:
                 return settings
             raise ValueError("a number is out of range")
-        except (TypeError, ValueError, KeyError) as error:
+        except (TypeError, ValueError, KeyError, AttributeError, MIVError) as error:
             raise MIVError(f"{path} does not describe a judge: {error}. Copy the folder again.") from error
 
     @property
@@ -251,11 +254,20 @@ class _Asked:
         self.support = float(answers[:, 0].max())
         self.contradiction = float(answers[: self.single, 1].max())
 
+    def _of_sentences(self, scores: Floats) -> dict[int, float]:
+        """The greatest score of the windows of each source sentence."""
+        best: dict[int, float] = {}
+        for (place,), score in zip(self.positions, scores.tolist(), strict=False):
+            best[place] = max(score, best.get(place, 0.0))
+        return best
+
     def cited(self, column: int, most: int) -> dict[int, float]:
         """The source sentences that support it (column 0) or contradict it (1), best first."""
         cited: dict[int, float] = {}
         scores = self.answers[: self.single, column].copy()
-        alone = {place: score for (place,), score in zip(self.positions, scores.tolist(), strict=False)}
+        alone = self._of_sentences(scores)
+        if column == 0 and self.support >= _LEAST_CITED > max(alone.values()):  # only together
+            return {place: alone[place] for place in sorted(self.positions[-1], key=lambda place: -alone[place])}
         for number, (place,) in enumerate(self.positions[: self.single]):
             if self.has_context[number] and alone.get(place - 1, 0.0) >= _LEAST_CITED:
                 scores[number] = 0.0  # the sentence before it, its context, says so by itself
@@ -263,16 +275,11 @@ class _Asked:
             if cited and (scores[number] < _LEAST_CITED or len(cited) >= most):
                 break
             cited.setdefault(self.positions[number][0], float(scores[number]))
-        if column == 0 and self.support >= _LEAST_CITED > max(alone.values()):  # only together
-            return dict.fromkeys(self.positions[-1], self.support)
         return cited
 
     def near(self, most: int) -> dict[int, float]:
         """The nearest source sentences, each with the greater probability that it supports or contradicts."""
-        scores = self.answers[: self.single, :2].max(axis=1)
-        best: dict[int, float] = {}
-        for (place,), score in zip(self.positions, scores.tolist(), strict=False):
-            best[place] = max(score, best.get(place, 0.0))
+        best = self._of_sentences(self.answers[: self.single, :2].max(axis=1))
         return {place: best[place] for place in self.nearest[:most]}
 
 

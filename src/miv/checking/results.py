@@ -201,11 +201,7 @@ class CheckedAnswer:
 
 def _letters(number: int) -> str:
     """Numbers from 1 as letters: a to z, then aa, ab."""
-    letters = ""
-    while number:
-        number, letter = divmod(number - 1, 26)
-        letters = chr(ord("a") + letter) + letters
-    return letters
+    return _letters((number - 1) // 26) + chr(ord("a") + (number - 1) % 26) if number else ""
 
 
 Piece = TypeVar("Piece", CheckedSentence, Sentence)
@@ -274,7 +270,8 @@ def _sentence(sentence: CheckedSentence, checked: CheckedAnswer) -> str:
         cited = f"[{_WORDS['contradicted']} by {cited}{_quoted('; differs', sentence.differs)}]"
     elif sentence.outcome in _WORDS:
         nearest = f"nearest {cited}" if cited else "there is no source"
-        cited = f"[{_WORDS[sentence.outcome]}{_quoted('; missing', sentence.missing)}; {nearest}]"
+        why = _quoted("; missing", sentence.missing) or (sentence.reason and f": {sentence.reason}")
+        cited = f"[{_WORDS[sentence.outcome]}{why}; {nearest}]"
     remark = f"[{sentence.remark}]" if sentence.remark else ""
     return " ".join(part for part in (printable(sentence.text), cited, remark) if part)
 

@@ -46,7 +46,9 @@ class _Document(NamedTuple):
         )
 
 
-def read_answer(answer: Any, *, refuse_names: bool = False, is_reply: bool = False) -> list[Sentence]:
+def read_answer(
+    answer: Any, *, refuse_names: bool = False, is_reply: bool = False, may_be_empty: bool = False
+) -> list[Sentence]:
     """Split an answer, a text or a file, into sentences; ``refuse_names`` refuses a text that is the name of a file.
 
     ``is_reply`` is for answers to a question, so that "1898." is not the number of an empty item of a list.
@@ -56,7 +58,7 @@ def read_answer(answer: Any, *, refuse_names: bool = False, is_reply: bool = Fal
     document = _read(answer, str(answer) if isinstance(answer, PathLike) else "", "The answer", refuse_names)
     _check_size([document], "The answer has", "check it in parts")
     sentences = document.sentences()
-    if not sentences:
+    if not sentences and not may_be_empty:
         where = "" if document.is_text else f" {answer}"
         raise MIVError(f"The answer{where} has no sentence. Expected a text to check.")
     return sentences
@@ -104,12 +106,16 @@ def _read(text: Any, name: str, what: str, refuse_name: bool) -> _Document:
     return _Document(name, True, text.removeprefix("\ufeff"))
 
 
+def is_markup(text: str) -> bool:
+    """Whether a text is the content of a file of HTML, PDF or RTF."""
+    return text[:50].lstrip("\ufeff \t\r\n").lower().startswith(("%pdf-", "{\\rtf", "<!doctype html", "<html"))
+
+
 def _refuse_markup(text: str, what: str) -> None:
-    begins = text[:50].lstrip("\ufeff \t\r\n").lower()
-    if begins.startswith(("%pdf-", "{\\rtf", "<!doctype html", "<html")):
+    if is_markup(text):
         raise MIVError(
-            f"{what} begins with {short(begins.split()[0])}. Expected plain text or Markdown, as a reader sees it: "
-            "convert HTML with pandoc -t plain, or with get_text() of Beautiful Soup."
+            f"{what} begins with {short(text[:50].split()[0].lower())}. Expected plain text or Markdown, as a "
+            "reader sees it: convert HTML with pandoc -t plain, or with get_text() of Beautiful Soup."
         )
 
 

@@ -5,6 +5,7 @@ their library. All take the arguments of ``Checker``.
 """
 
 import asyncio
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +13,8 @@ from typing import Any
 
 from miv.checking.answer_check import MOST_CITATIONS, VERIFIER, check_sentences
 from miv.checking.results import BACKED, CheckedAnswer, CheckedSentence
-from miv.checking.sentences import split_sentences
-from miv.checking.sources import MOST_PAIRS, read_answer, read_sources
-from miv.errors import MIVError, needs_extra
+from miv.checking.sources import MOST_PAIRS, is_markup, read_answer, read_sources
+from miv.errors import MIVError, MIVWarning, needs_extra
 from miv.verifier.network import Verifier
 
 
@@ -52,10 +52,14 @@ class Checker:
             raise MIVError(f"Got {got}. Expected a text and a list of texts.")
         if not isinstance(contexts, Mapping):
             contexts = {f"source {number}": text for number, text in enumerate(contexts or (), 1)}
-        sources = {name: text for name, text in contexts.items() if any(s.is_evidence for s in split_sentences(text))}
         question = question if question and question.strip() else None
-        text = answer if question is None else answer.strip().rstrip(".")  # "1898." is no item of a list
-        sentences = read_answer(answer, is_reply=question is not None) if split_sentences(text, code=True) else []
+        sentences = read_answer(answer, is_reply=question is not None, may_be_empty=True)
+        sources: dict[str, str] = {}
+        for name, text in contexts.items():
+            if isinstance(text, str) and is_markup(text):  # one page must not stop the check of all answers
+                warnings.warn(f"{name} is HTML, PDF or RTF, not text; it was left out.", MIVWarning, stacklevel=2)
+            elif not isinstance(text, str) or text.strip():
+                sources[name] = text
         options: dict[str, Any] = {"citations": self.citations, "threshold": self.threshold, "question": question}
         return check_sentences(sentences, read_sources(sources), verifier=self.loaded, most_pairs=MOST_PAIRS, **options)
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from torch.overrides import TorchFunctionMode
 from miv.backbones import Backbone, ModuleBackbone
 from miv.backbones.base import counting_modules
 from miv.backbones.names import name_of
-from miv.backbones.pairs import read_judge_config
+from miv.backbones.pairs import JUDGE_FILES, JUDGE_SETTINGS, Judge, read_judge_config
 from miv.errors import MIVError, unknown_name
 from miv.files.atomic import files_together
 from miv.files.cache import folders_near, hub_answers
@@ -63,18 +64,32 @@ def saving_to(folder: Path, verifier: Verifier, options: dict[str, Any]) -> Iter
     if options.get("push_to_hub"):
         options.setdefault("repo_id", folder.name)  # not the name of the temporary folder
     # An existing operating point and limit belong to the previous verifier.
-    with files_together(folder, keep=["README.md"], remove=[OPERATING_POINT_NAME, LIMIT_NAME]) as temporary:
+    others = [OPERATING_POINT_NAME, LIMIT_NAME, JUDGE_SETTINGS]
+    with files_together(folder, keep=["README.md"], remove=others) as temporary:
         yield temporary
 
 
 def write_files(verifier: Verifier, folder: Path) -> None:
     """Write everything but ``config.json``: weights, files of the backbones, operating point and limit."""
-    save_weights(folder / WEIGHTS_NAME, verifier.state_dict())
-    verifier.backbone.save_files(folder)
+    if is_whole_judge(verifier):
+        for path in filter(Path.is_file, map(verifier.backbone.folder.joinpath, JUDGE_FILES)):
+            shutil.copyfile(path, folder / path.name)
+    else:
+        save_weights(folder / WEIGHTS_NAME, verifier.state_dict())
+        verifier.backbone.save_files(folder)
     if verifier.operating_point != OperatingPoint.default():
         verifier.operating_point.save(folder)
     if verifier.unlike is not None:
         verifier.unlike.save(folder)
+
+
+def is_whole_judge(verifier: Verifier) -> bool:
+    """Whether a verifier is what the small files of a judge hold, with its thresholds: it was not trained further."""
+    folder = getattr(verifier.backbone, "folder", None)
+    if not isinstance(verifier.backbone, Judge) or folder is None:
+        return False
+    as_loaded = Verifier("nearest", "judge", backbone_options={"folder": str(folder)})
+    return verifier_fingerprint(verifier) == verifier_fingerprint(as_loaded)
 
 
 def save_decisions(folder: Path, point: OperatingPoint, limit: OutOfDistributionLimit | None) -> None:
@@ -106,16 +121,28 @@ def load_verifier(
         raise MIVError(f"{name!r} is a folder, which takes no option {', '.join(options)}. Omit it.")
     folder = find_verifier(Path(name)) if is_local else download(name, (CONFIG_NAME, WEIGHTS_NAME), **options)
     if read_judge_config(folder) is not None:
-        verifier = make("nearest", "judge", backbone_options={"folder": str(folder)})
-        verifier.loaded_from = source
-        return verifier.to(wanted).eval()
+        if not is_local:
+            download_if_there(name, JUDGE_SETTINGS, **options)
+        verifier, fingerprint = make("nearest", "judge", backbone_options={"folder": str(folder)}), None
+    else:
+        verifier, fingerprint = _of_configuration(make, folder)
+        if not is_local and verifier.backbone.files:
+            download(name, verifier.backbone.files, **options)
+        verifier.backbone.load_files(folder)
+    if not is_local:
+        download_if_there(name, OPERATING_POINT_NAME, **options)
+        download_if_there(name, LIMIT_NAME, **options)
+    verifier.operating_point = OperatingPoint.load(folder)
+    verifier.unlike = OutOfDistributionLimit.load(folder, verifier.backbone.channels, fingerprint)
+    verifier.loaded_from = source
+    return verifier.to(wanted).eval()
+
+
+def _of_configuration(make: type[Verifier], folder: Path) -> tuple[Verifier, str | None]:
+    """The verifier that a folder describes, with its weights, and the fingerprint of its out-of-distribution check."""
     config = read_config(folder / CONFIG_NAME)
     hint = _import_recorded(config.pop("modules", []))
     fingerprint = config.pop(_CHECK, None)
-    if "query_backbone" in config:
-        raise MIVError(
-            f"{folder} has a backbone of its own for queries (query_backbone), which miv no longer has. Train it anew."
-        )
     try:
         # The meta device holds shapes without memory: a huge size in the file costs nothing.
         with outlining(), counting_modules("It"):
@@ -129,16 +156,7 @@ def load_verifier(
         verifier = make(**config)
     verifier.load_state_dict(weights, assign=True)
     verifier.backbone.unfreeze()  # assigned tensors lose requires_grad
-    if not is_local and verifier.backbone.files:
-        download(name, verifier.backbone.files, **options)
-    verifier.backbone.load_files(folder)
-    if not is_local:
-        download_if_there(name, OPERATING_POINT_NAME, **options)
-        download_if_there(name, LIMIT_NAME, **options)
-    verifier.operating_point = OperatingPoint.load(folder)
-    verifier.unlike = OutOfDistributionLimit.load(folder, verifier.backbone.channels, fingerprint)
-    verifier.loaded_from = source
-    return verifier.to(wanted).eval()
+    return verifier, fingerprint
 
 
 TRUST = "MIV_IMPORT_RECORDED"
