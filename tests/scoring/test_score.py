@@ -316,7 +316,6 @@ def test_instances_that_the_verifier_cannot_read_are_told_before_anything_is_wri
         ("verifier", "by_id.jsonl", {"instances": "empty.csv"}, r"empty\.csv: no rows"),
         ("verifier", "longer.jsonl", {}, r"longer\.jsonl, line 1: the bag, instance 0 has the shape \(5,\)"),
         ("verifier", "pairs.jsonl", {"resize": "crop"}, "resize is 'crop'"),
-        ("verifier", "pairs.jsonl", {"witnesses": "rollout"}, "for the pooling msa only"),
         ("grey", "colour", {}, "colour images, and the verifier reads grey images"),
         ("of_8_by_8", "large", {}, "large, instance 0: 9 × 9 grey pixels"),
     ]

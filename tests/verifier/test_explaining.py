@@ -1,5 +1,6 @@
 """Scores for instances: against the definitions, written out naively, and by eye."""
 
+from functools import partial
 from itertools import permutations
 from math import factorial
 from typing import Any
@@ -14,9 +15,7 @@ from torch import Tensor
 from miv import Bags, Verifier, list_poolings
 from miv.errors import MIVError
 from miv.evaluation.predicting import explain, predict
-from miv.poolings.msa import SelfAttentionPooling
-from miv.verifier.explain import attention_rollout, explain_features
-from miv.verifier.subsets import LogitFunction, score_instances, shapley
+from miv.verifier.explain import LogitFunction, explain_features, score_instances, shapley
 from tests.training.tiny import tiny_sets
 
 CHANNELS = 8
@@ -75,7 +74,7 @@ def test_alone_is_the_logit_of_a_bag_of_one(pooling: str, monkeypatch: pytest.Mo
         for instance in range(len(bag))
     ]
     np.testing.assert_allclose(explain_features(verifier, query, bags, "alone"), expected, atol=1e-4)
-    monkeypatch.setattr("miv.verifier.subsets.ROWS", 3)  # in several calls
+    monkeypatch.setattr("miv.verifier.explain.ROWS", 3)  # in several calls
     np.testing.assert_allclose(explain_features(verifier, query, bags, "alone"), expected, atol=1e-4)
 
 
@@ -135,8 +134,7 @@ def test_a_sample_does_not_depend_on_the_logit_of_nothing(moved: float) -> None:
     bags = Bags.from_list([torch.randn(12, 1)])
 
     def scores(moved: float, exact_up_to: int) -> Any:
-        planner = shapley(exact_up_to, permutations=32, seed=0)
-        return score_instances(game(moved), torch.zeros(1, 1), bags, planner)
+        return score_instances(game(moved), torch.zeros(1, 1), bags, partial(shapley, exact_up_to, 32))
 
     np.testing.assert_allclose(scores(moved, 1), scores(0.0, 1) + moved / 12, atol=1e-5)
     np.testing.assert_allclose(scores(moved, 1), scores(moved, 12), atol=0.15)
@@ -166,15 +164,6 @@ def test_an_error_leaves_every_part_in_its_mode() -> None:
         assert not verifier.backbone.training
 
 
-def test_the_sample_follows_from_the_seed() -> None:
-    verifier, exemplars = some_verifier("mi_net"), tiny_sets("features", 20)["test"]
-    first, again, other = (
-        explain(verifier, exemplars, "shapley", exact_up_to=1, permutations=2, seed=seed) for seed in (3, 3, 4)
-    )
-    np.testing.assert_array_equal(first, again)
-    assert np.abs(first - other).max() > 1e-4
-
-
 def test_a_bag_of_one_owes_all_to_its_instance() -> None:
     verifier, (query, bags) = some_verifier("mi_net"), some_bags((1,))
     with torch.inference_mode():
@@ -183,45 +172,10 @@ def test_a_bag_of_one_owes_all_to_its_instance() -> None:
         np.testing.assert_allclose(explain_features(verifier, query, bags, method), logit, atol=1e-5)
 
 
-def test_rollout_is_the_product_of_the_layers_attention() -> None:
-    verifier, (query, bags) = some_verifier("msa"), some_bags((3, 2))
-    pooling = verifier.pooling
-    assert isinstance(pooling, SelfAttentionPooling)
-    expected = []
-    with torch.inference_mode():
-        for one, bag in zip(query, bags.split(bags.values), strict=True):
-            total = torch.zeros(len(bag))
-            for first in (pooling.cls, one):
-                sequence = pooling.norm(torch.cat([first[None], bag]))[None]
-                mask = torch.ones(1, len(bag) + 1, dtype=torch.bool)
-                product = torch.eye(len(bag) + 1)
-                for layer in pooling.layers:
-                    weights = layer.attention_weights(sequence, mask)[0].mean(dim=0)  # type: ignore[operator]
-                    product = (0.5 * weights + 0.5 * torch.eye(len(bag) + 1)) @ product
-                    sequence = layer(sequence, mask)
-                total += product[0, 1:]
-            expected += (total / total.sum()).tolist()
-        np.testing.assert_allclose(attention_rollout(verifier.pooling, query, bags), expected, atol=1e-5)
-
-
-def test_the_weights_of_a_layer_are_those_it_attends_with() -> None:
-    """With values that name their places, what is attended is the weights themselves."""
-    torch.manual_seed(0)
-    verifier = Verifier("msa", channels=3, pooling_options={"heads": 1, "layers": 1})
-    layer: Any = verifier.pooling.layers[0]  # type: ignore[index]
-    sequence, mask = torch.randn(1, 3, 3), torch.tensor([[True, True, False]])
-    weights = layer.attention_weights(sequence, mask)[0, 0]
-    query, key = layer.to_query(sequence)[0], layer.to_key(sequence)[0]
-    attended = torch.nn.functional.scaled_dot_product_attention(query, key, torch.eye(3), attn_mask=mask)
-    np.testing.assert_allclose(weights.detach(), attended.detach(), atol=1e-6)
-    assert weights[:, 2].tolist() == [0, 0, 0]
-
-
 @pytest.mark.parametrize(
     ("pooling", "method", "message"),
     [
         ("mi_net", "attention", "no attention.*alone, leave_one_out or shapley"),
-        ("gabmil", "rollout", "msa only"),
         ("gabmil", "shaply", "Did you mean 'shapley'"),
     ],
 )
@@ -234,20 +188,5 @@ def test_bags_that_would_take_hours_are_refused() -> None:
     verifier = Verifier("msa", channels=2)
     with pytest.raises(MIVError, match=r"20,000 instances. The pooling msa .* at most 10,000 per bag. Split the bag"):
         verifier.verify([1.0, 0.0], np.ones((20_000, 2), np.float32), witnesses="none")
-    with pytest.raises(MIVError, match=r"2,001 instances. leave_one_out with the pooling msa .* Use rollout or alone"):
+    with pytest.raises(MIVError, match=r"2,001 instances. leave_one_out with the pooling msa .* Use alone"):
         verifier.verify([1.0, 0.0], np.ones((2001, 2), np.float32))
-
-
-# How the logit of a bag is divided among its instances.
-
-
-BAGS = Bags.from_list([torch.randn(4, 8), torch.randn(1, 8), torch.randn(3, 8)])
-QUERY = torch.randn(3, 8)
-
-
-def verifier_of(pooling: str, **options: object) -> Verifier:
-    torch.manual_seed(0)
-    made = Verifier(pooling, channels=8, pooling_options=options, start="paper")
-    for weight in made.parameters():  # away from starting values that hide mistakes
-        torch.nn.init.normal_(weight, std=0.4)
-    return made.eval()

@@ -103,7 +103,7 @@ def test_matches_say_which_reference_is_near_which_instance() -> None:
     assert verifier.verify(REFERENCES, BAG, witnesses="none").matches is None
 
 
-@pytest.mark.parametrize("method", [method for method in METHODS if method != "rollout"])
+@pytest.mark.parametrize("method", METHODS)
 def test_every_explanation_takes_references(method: str) -> None:
     verifier = a_verifier()
     features, bags = torch.tensor(REFERENCES), Bags.from_list([torch.tensor(BAG), torch.tensor(BAG[:1])])
@@ -116,12 +116,6 @@ def test_every_explanation_takes_references(method: str) -> None:
     if method == "alone":
         combined = verifier.verify_features(references[:1], bags[:1].__class__.from_list([bags[0][:1]])).logit
         assert float(scores[0]) == pytest.approx(float(combined.detach()), abs=1e-4)
-
-
-def test_rollout_takes_references() -> None:
-    features, bags = torch.tensor(REFERENCES), Bags.from_list([torch.tensor(BAG)])
-    scores = explain_features(a_verifier("msa"), Bags.from_list([features]), bags, "rollout")
-    assert float(scores.sum()) == pytest.approx(1, abs=1e-5)
 
 
 def test_a_set_is_predicted_and_explained_as_the_same_lists() -> None:

@@ -307,7 +307,7 @@ def test_how_a_verdict_reads() -> None:
     assert "witnesses not requested." in verdict_only._repr_html_()
 
 
-@pytest.mark.parametrize("method", ["leave_one_out", "shapley", "rollout"])
+@pytest.mark.parametrize("method", ["leave_one_out", "shapley"])
 def test_witnesses_by_what_was_asked_for(method: Any) -> None:
     torch.manual_seed(0)
     verifier = Verifier("msa", channels=4, start="paper").eval()

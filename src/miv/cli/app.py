@@ -37,7 +37,7 @@ ResizeOption = Annotated[
     Literal["stretch", "crop", "pad"] | None, Option(help="Resize images to the training size: stretch, crop or pad.")
 ]
 WitnessesOption = Annotated[
-    Literal["attention", "alone", "leave_one_out", "shapley", "rollout", "none"] | None,
+    Literal["attention", "alone", "leave_one_out", "shapley", "none"] | None,
     Option(help="How to choose witnesses, as for `miv verify`."),
 ]
 RawOption = Annotated[Path | None, Option(help="Folder of a task's raw files.")]

@@ -22,7 +22,7 @@ def audit(
     witnesses: Annotated[
         str | None,
         Option(
-            help="How to rank witnesses: attention, alone, leave_one_out, shapley, or rollout (msa only).",
+            help="How to rank witnesses: attention, alone, leave_one_out or shapley.",
             show_default="attention, or leave_one_out if the pooling has no attention",
         ),
     ] = None,

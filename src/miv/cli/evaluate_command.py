@@ -19,7 +19,7 @@ def evaluate(
         str | None,
         Option(
             help="How to rank instances for i-AUROC, i-AP and i-top1: attention, alone, leave_one_out, "
-            "shapley, or rollout (msa only). alone, leave_one_out and shapley work with any pooling.",
+            "or shapley. alone, leave_one_out and shapley work with any pooling.",
             show_default="attention, if the pooling has it",
         ),
     ] = None,

@@ -92,7 +92,7 @@ def verify(
     overwrite: OverwriteOption = False,
     resize: ResizeOption = None,
     witnesses: Annotated[
-        Literal["attention", "alone", "leave_one_out", "shapley", "rollout", "none"] | None,
+        Literal["attention", "alone", "leave_one_out", "shapley", "none"] | None,
         Option(
             help="How to choose witnesses. Default: as calibrated, else attention if the pooling has it, "
             "else leave_one_out, which verifies a bag of N another N times; none skips witnesses. A calibrated rule "

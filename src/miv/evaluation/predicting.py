@@ -109,7 +109,7 @@ def explain(
 ) -> NDArray[np.float64]:
     """How much each bag member contributes to a yes, ``(T,)`` in the order of ``exemplars.bag_index``.
 
-    The method and its options (``exact_up_to``, ``permutations``, ``seed``) are those of
+    The method and its options (``exact_up_to``, ``permutations``) are those of
     ``miv.verifier.explain.explain_features``. ``features`` ``(P, C)`` are those of the pool, if known.
     """
     check_method(verifier.pooling, method)

@@ -163,7 +163,7 @@ def audit(
         features = embed_exemplars(verifier.backbone, exemplars, cache, progress)
     subject = _Subject(verifier, exemplars, features)
     method = witnesses or ("attention" if verifier.pooling.has_attention else "leave_one_out")
-    scores = explain(verifier, exemplars, method, features=features, seed=seed, progress=progress)
+    scores = explain(verifier, exemplars, method, features=features, progress=progress)
     answers, yes = subject.answers(exemplars)
     own = verifier.backbone.paired(exemplars)  # each query, and each target of a bag, as it is embedded
     if features is None:

@@ -25,8 +25,8 @@ from miv.runtime import evaluating, pause
 from miv.verifier.decisions import Decision, OperatingPoint
 from miv.verifier.display import headline, in_a_line, places_to_show, witness_word
 from miv.verifier.engine import EmbeddedExemplars, decide
+from miv.verifier.explain import instances_pooled
 from miv.verifier.network import Verifier
-from miv.verifier.subsets import instances_pooled
 from miv.verifier.verdict import Verdict, WitnessMethod
 from miv.verifier.verifying import Rows
 

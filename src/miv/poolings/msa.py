@@ -7,7 +7,7 @@ from miv.errors import MIVError
 from miv.poolings.pooling_base import Pooling, PoolingOutput, check_count, check_heads, register_pooling
 
 MOST_INSTANCES = 10_000
-"""Maximum bag size: time, and the memory of gradients and of rollout, grow with its square."""
+"""Maximum bag size: time, and the memory of gradients, grow with its square."""
 
 
 @register_pooling("msa", section="4.2.4")
@@ -81,12 +81,6 @@ class EncoderLayer(nn.Module):
         sequence = self.attention_norm(sequence + attended)
         hidden = functional.gelu(self.widen(sequence), approximate="tanh")  # (B, N, 4C)
         return self.output_norm(sequence + self.narrow(hidden))
-
-    def attention_weights(self, sequence: Tensor, mask: Tensor) -> Tensor:
-        """``(B, h, N, N)``: how much each place attends to each other, as in ``forward``; each row sums to 1."""
-        query, key = self._by_head(self.to_query, sequence), self._by_head(self.to_key, sequence)
-        scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5  # (B, h, N, N)
-        return scores.masked_fill(~mask[:, None, None], -torch.inf).softmax(dim=-1)
 
     def _by_head(self, linear: nn.Module, sequence: Tensor) -> Tensor:
         by_head: Tensor = linear(sequence).unflatten(-1, (self.heads, -1)).transpose(1, 2)

@@ -28,8 +28,8 @@ from miv.service.settings import Limits
 from miv.service.state import service_of
 from miv.service.uploads import FORMATS, image_of_bytes
 from miv.verifier.engine import witnesses_by
+from miv.verifier.explain import instances_pooled
 from miv.verifier.network import Verifier
-from miv.verifier.subsets import instances_pooled
 from miv.verifier.verdict import WitnessMethod
 from miv.verifier.verifying import bag_reader, paired
 

@@ -38,7 +38,7 @@ def threshold_words(threshold: float, lower: float | None) -> str:
 
 
 # The source of the shares that are called attention below; see ``miv.verifier.explain``.
-WitnessesBy = Literal["attention", "alone", "leave_one_out", "shapley", "rollout"]
+WitnessesBy = Literal["attention", "alone", "leave_one_out", "shapley"]
 
 _LEAST = 1e-9  # of attention: with `baseline`, all but one are 0, and the probability of the bag must still count
 

@@ -71,9 +71,11 @@ def saving_to(folder: Path, verifier: Verifier, options: dict[str, Any]) -> Iter
 
 def write_files(verifier: Verifier, folder: Path) -> None:
     """Write everything but ``config.json``: weights, files of the backbones, operating point and limit."""
-    if is_whole_judge(verifier):
-        for path in filter(Path.is_file, map(verifier.backbone.folder.joinpath, JUDGE_FILES)):
-            shutil.copyfile(path, folder / path.name)
+    judge = judge_folder(verifier)
+    if judge is not None:
+        for name in JUDGE_FILES:
+            if (judge / name).is_file():
+                shutil.copyfile(judge / name, folder / name)
     else:
         save_weights(folder / WEIGHTS_NAME, verifier.state_dict())
         verifier.backbone.save_files(folder)
@@ -83,13 +85,13 @@ def write_files(verifier: Verifier, folder: Path) -> None:
         verifier.unlike.save(folder)
 
 
-def is_whole_judge(verifier: Verifier) -> bool:
-    """Whether a verifier is what the small files of a judge hold, with its thresholds: it was not trained further."""
-    folder = getattr(verifier.backbone, "folder", None)
-    if not isinstance(verifier.backbone, Judge) or folder is None:
-        return False
+def judge_folder(verifier: Verifier) -> Path | None:
+    """The folder of a judge whose small files, with its thresholds, hold all of a verifier; ``None`` after training."""
+    folder = verifier.backbone.folder if isinstance(verifier.backbone, Judge) else None
+    if folder is None:
+        return None
     as_loaded = Verifier("nearest", "judge", backbone_options={"folder": str(folder)})
-    return verifier_fingerprint(verifier) == verifier_fingerprint(as_loaded)
+    return folder if verifier_fingerprint(verifier) == verifier_fingerprint(as_loaded) else None
 
 
 def save_decisions(folder: Path, point: OperatingPoint, limit: OutOfDistributionLimit | None) -> None:

@@ -34,7 +34,7 @@ from miv.service.models import LoadedModel
 from miv.service.reading import InstanceReader, is_long_to_embed, is_long_to_pool, is_several, read_instances, read_json
 from miv.service.state import RunningService, model_of, service_of
 from miv.service.storage import GalleryRegistry
-from miv.verifier.subsets import instances_pooled
+from miv.verifier.explain import instances_pooled
 
 router = APIRouter()
 _TIDY_SECONDS = 600.0  # old bags go even if nobody keeps new ones
