@@ -79,7 +79,7 @@ def cluster_model(score: Floats, cluster: NDArray[np.int64], rate: float) -> flo
     own = cluster.max() + 1 + np.arange(len(POSITIVES))
     curve = ErrorCurve.of(np.append(score, POSITIVES), label, np.append(cluster, own))
     try:
-        return float(curve.cuts[int(parse_goal(f"far={rate}").pick(curve))])
+        return float(curve.cuts[parse_goal(f"far={rate}").cuts(curve)[1]])
     except MIVError:
         return None
 

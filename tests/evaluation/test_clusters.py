@@ -36,7 +36,7 @@ def test_a_promised_rate_holds_where_exemplars_share_queries(correlation: float)
         score = np.append(correlated(random, correlation), [9.0, 9.0])
 
         def is_broken(curve: ErrorCurve) -> bool:
-            cut = float(curve.cuts[int(goal.pick(curve))])
+            cut = float(curve.cuts[goal.cuts(curve)[1]])
             return math.erfc(cut / math.sqrt(2)) / 2 > 0.05  # the true rate of normal scores
 
         as_independent += is_broken(ErrorCurve.of(score, label))

@@ -30,7 +30,7 @@ def test_the_threshold_attains_its_goal(seed: int, levels: int, goal_text: str) 
     label = np.repeat([0, 1], [80, 90]).astype(np.int8)
     probability = random.integers(0, levels, 170, endpoint=True) / levels * 0.8 + 0.2 * label
     curve, goal = ErrorCurve.of(probability, label), parse_goal(goal_text)
-    threshold = float(curve.cuts[int(goal.pick(curve))])
+    threshold = float(curve.cuts[goal.cuts(curve)[1]])
     accepts, rejects = naive_rates(probability, label, threshold)
     others = [naive_rates(probability, label, cut) for cut in [*np.unique(probability), 1.1]]
     name, _, rest = goal_text.partition("=")
@@ -78,9 +78,9 @@ def test_what_the_data_cannot_support_is_refused_with_the_numbers() -> None:
     label = np.repeat([0, 1], [200, 200]).astype(np.int8)
     curve = ErrorCurve.of(np.linspace(0, 1, 400), label)
     with pytest.raises(MIVError, match=r"200 negatives.*up to 0\.015 .*at least 29,956 negatives"):
-        parse_goal("far=0.0001").pick(curve)
+        parse_goal("far=0.0001").cuts(curve)
     with pytest.raises(MIVError, match=r"200 positives.*at least 299 positives"):
-        parse_goal("frr=0.01").pick(curve)
+        parse_goal("frr=0.01").cuts(curve)
 
 
 def test_the_number_asked_for_is_just_enough() -> None:
@@ -89,9 +89,9 @@ def test_the_number_asked_for_is_just_enough() -> None:
         curve = ErrorCurve.of(np.linspace(0, 1, len(label)), label)
         if refused:
             with pytest.raises(MIVError, match="299"):
-                parse_goal("far=0.01").pick(curve)
+                parse_goal("far=0.01").cuts(curve)
         else:
-            assert curve.false_accepts[int(parse_goal("far=0.01").pick(curve))] == 0
+            assert curve.false_accepts[parse_goal("far=0.01").cuts(curve)[1]] == 0
 
 
 UPSIDE_DOWN, COIN, FLAT = np.linspace(0, 1, 200), np.tile(np.linspace(0.1, 0.9, 100), 2), np.full(200, 0.3)

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,10 @@ def test_the_file_is_small_and_gives_the_same_limit(tmp_path: Path) -> None:
     assert again.document() == limit.document()
     with pytest.raises(MIVError, match="is for 2048 channels, the verifier has 8"):
         OutOfDistributionLimit.load(tmp_path, 8)
+    with pytest.raises(MIVError, match=r"Expected \(C,\)"):
+        replace(limit, mean=np.zeros(0, np.float32), directions=np.zeros((limit.directions.shape[0], 0), np.float32))
+    with pytest.raises(MIVError, match="not for instances of text"):
+        replace(limit, statistics=limit).is_foreign("text", np.array(["a text"]))
     content = (tmp_path / LIMIT_NAME).read_bytes()
     for damaged in (
         content[:-100],
@@ -88,7 +93,7 @@ def test_the_file_is_small_and_gives_the_same_limit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("counts", "rate", "said"),
     [
-        ((50, 98), 0.01, "cannot be promised with 98 classes or instances. Expected at least 99"),
+        ((50, 98), 0.01, "cannot be promised with 98 classes or instances. Expected at least 99.* of 0.011 or more"),
         ((1, 100), 0.01, "Train has 1 instances"),
         ((50, 100), 0.0, "Expected a number between 0 and 1"),
     ],

@@ -31,8 +31,7 @@ def test_each_threshold_is_that_of_its_own_goal_unless_one_keeps_both(seed: int,
     score = overlapping(np.random.default_rng(seed), apart, correlation=0.0)
     curve = ErrorCurve.of(score, LABEL)
     both, far, frr = (parse_goal(text) for text in ("far=0.05,frr=0.1", "far=0.05", "frr=0.1"))
-    upper, lower = int(both.pick(curve)), int(both.pick_lower(curve))
-    first, last = int(far.pick(curve)), int(frr.pick(curve))
+    (lower, upper), first, last = both.cuts(curve), far.cuts(curve)[1], frr.cuts(curve)[1]
     if last < first:
         assert (lower, upper) == (last, first)
     else:

@@ -311,6 +311,9 @@ def test_a_verdict_says_how_often_such_an_answer_is_wrong() -> None:
     measured["false_reject_rate"] |= {"low": 0.1, "high": 0.9}
     verifier.operating_point = OperatingPoint(measured=measured)
     assert "too few" in verifier.verify([-1.0, 0.1], bag).chance_of_error
+    measured["false_reject_rate"]["at_most"] = 0.1  # promised by a goal
+    verifier.operating_point = OperatingPoint(measured=measured)
+    assert verifier.verify([-1.0, 0.1], bag).chance_of_error.endswith("at most 1 in 10 true matches are missed.")
 
 
 def test_vectors_that_are_standardised_first_are_checked_as_features_only() -> None:

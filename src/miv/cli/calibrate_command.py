@@ -59,7 +59,7 @@ def calibrate(
     if the data are too few to show it. A table shows what other rates and confidences would cost.
     Of four scalings from logits to probabilities, cross-validation picks the simplest that is close to the best.
 
-    Example: miv calibrate runs/dba twin --goal far=0.1
+    Example: miv calibrate runs/dba twin --far 0.1
     Example: miv calibrate runs/dba twin --far 0.01 --frr 0.05
     """
     from miv.evaluation.workflows import calibrate as calibrate_verifier

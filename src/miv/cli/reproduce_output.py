@@ -21,6 +21,8 @@ from miv.runtime import table_of
 def write_report(sections: Sequence[Section], json: bool, out: Path | None, plots: Path | None) -> None:
     """Write the report as JSON, as Markdown to a file, or for the terminal; and its plots to a folder."""
     drawn = {} if plots is None else {section.key: write_plots(section, plots) for section in sections}
+    if plots is not None:
+        typer.echo(f"Wrote {sum(map(len, drawn.values()))} plots to {plots}.", err=True)
     if json:
         text = dumps([section.document for section in sections], ensure_ascii=False, indent=2) + "\n"
     elif out is not None:

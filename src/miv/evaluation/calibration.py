@@ -118,7 +118,7 @@ def calibrate(
             f"The confidence is {confidence:g}. Expected at least {_LEAST_CONFIDENCE:g} and below 1, as 0.95."
         )
     curve = ErrorCurve.of(probability, label, cluster, cluster_words(by), logit).at(confidence)
-    threshold, lower = (float(curve.cuts[cut]) for cut in (goal.pick(curve), goal.pick_lower(curve)))
+    lower, threshold = (float(curve.cuts[cut]) for cut in goal.cuts(curve))
     goal.check(curve)
     shared = predictions if shares is None else replace(predictions, attention=np.asarray(shares, np.float64))
     rule, witnesses = _witness_rule(shared, probability, probability >= lower, epsilon, seed)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -146,6 +147,10 @@ class ErrorEvidence:
             effect = scatter / of_independent * (groups / max(groups - 1, 1)) * ((n - 1) / n)
         effect[[0, -1]] = 1.0  # no errors, or only errors
         return cls(n, groups, np.clip(effect, 1.0, most), words)
+
+    def at(self, confidence: float, growth: float) -> "ErrorEvidence":
+        """The same evidence for another confidence, or of so many times as many clusters."""
+        return replace(self, confidence=confidence, growth=growth)
 
     def effective(self, errors: Integers) -> Floats:
         """Return the effective number of independent exemplars after this many errors."""
@@ -310,15 +315,23 @@ class ErrorCurve:
 
     def at(self, confidence: float, growth: float = 1.0) -> "ErrorCurve":
         """The same errors as evidence for another confidence, or as if there were more clusters like these."""
-        evidence = [replace(of, confidence=confidence, growth=growth) for of in (self.of_negatives, self.of_positives)]
-        models = [model and model.at(confidence, growth) for model in (self.negative_model, self.positive_model)]
-        of_negatives, of_positives = evidence
-        return replace(
-            self,
-            of_negatives=of_negatives,
-            of_positives=of_positives,
-            negative_model=models[0],
-            positive_model=models[1],
+        names = ("of_negatives", "of_positives", "negative_model", "positive_model")
+        parts = {name: getattr(self, name) for name in names}
+        return replace(self, **{name: part and part.at(confidence, growth) for name, part in parts.items()})
+
+    @cached_property
+    def mirrored(self) -> "ErrorCurve":
+        """With the labels swapped and the cuts in reverse, so that its false accepts are our false rejects."""
+        return ErrorCurve(
+            -self.cuts[::-1],
+            self.false_rejects[::-1],
+            self.false_accepts[::-1],
+            self.of_positives,
+            self.of_negatives,
+            -self.above[::-1],
+            -self.below[::-1],
+            self.positive_model,
+            self.negative_model,
         )
 
     @property

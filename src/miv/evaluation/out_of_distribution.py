@@ -13,6 +13,7 @@ from miv.backbones.cache import embed_instances, embed_pool
 from miv.data import ExemplarSet, InstancePool
 from miv.data.kinds import KINDS
 from miv.errors import MIVError
+from miv.evaluation.goals import rounded_up
 from miv.files.arrays import Floats
 from miv.runtime import Progress
 from miv.verifier.out_of_distribution import OutOfDistributionLimit, vectors_of
@@ -66,7 +67,7 @@ def fit_out_of_distribution(
     if rate < lowest - 1e-12:
         raise MIVError(
             f"A false-alarm rate of {rate:g} cannot be promised with {count} classes or instances. Expected at least "
-            f"{math.ceil(1 / rate - 1e-9) - 1:,}. Use more data, or a rate of {lowest:.2g} or more."
+            f"{math.ceil(1 / rate - 1e-9) - 1:,}. Use more data, or a rate of {rounded_up(lowest):g} or more."
         )
     if len(train) < 2:
         raise MIVError(f"Train has {len(train)} instances. Expected at least 2.")

@@ -322,7 +322,10 @@ class OperatingPoint:
         if not 0 <= low <= value <= high <= 1:
             return ""
         if high - low > _VAGUE:
-            return f"The calibration data are too few to say how many {what}."
+            bound = rate.get("at_most")  # which a goal may promise even with few data
+            if not isinstance(bound, float) or not 0 < bound <= _VAGUE:
+                return f"The calibration data are too few to say how many {what}."
+            return f"With this threshold, at most {in_ten(bound)} {what}."
         return f"With this threshold, {in_ten(value)} {what}."
 
     def document(self) -> dict[str, Any]:

@@ -71,7 +71,7 @@ class OutOfDistributionLimit:
 
     def __post_init__(self) -> None:
         count, channels = self.directions.shape
-        if self.mean.shape != (channels,) or self.variance.shape != (count,):
+        if not channels or self.mean.shape != (channels,) or self.variance.shape != (count,):
             raise MIVError(
                 f"The mean is {self.mean.shape}, the directions {self.directions.shape}, the variance "
                 f"{self.variance.shape}. Expected (C,), (K, C) and (K,)."
@@ -103,7 +103,10 @@ class OutOfDistributionLimit:
         """Return ``(P,)`` bool: which instances ``(P, ...)`` have statistics beyond the limit."""
         if self.statistics is None:
             return np.zeros(len(values), bool)
-        return self.statistics.is_beyond(KINDS[kind].statistics(values))
+        statistics = KINDS[kind].statistics(values)
+        if statistics.shape[1] != len(self.statistics.mean):
+            raise MIVError(f"The out-of-distribution check of the verifier is not for instances of {kind}. {_REMEDY}")
+        return self.statistics.is_beyond(statistics)
 
     def document(self) -> dict[str, Any]:
         """Return plain values without the covariance, for JSON."""
