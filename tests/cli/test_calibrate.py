@@ -88,7 +88,7 @@ def test_two_rates_give_two_thresholds(folder: Path) -> None:
         (["model", "data", "--goal", "far=0.0001"], "200 negatives.*29,956"),
         (["model", "data", "--goal", "far"], "Expected eer, far=0.01"),
         (["model", "data", "--goal", "eer", "--far", "0.1"], "Give either --goal, or --far and --frr"),
-        (["model", "data", "--frr", "2"], "rate is 2"),
+        (["model", "data", "--frr", "2"], "rates between 0 and 1"),
         (["model", "data", "--far", "0.02"], "200 negatives of 8 classes.*at least 25 classes"),
         (["model", "data", "--epsilon", "0"], "epsilon is 0"),
         (["model", "data", "--scaling", "plat"], "Did you mean 'platt'"),
