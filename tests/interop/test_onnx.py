@@ -20,7 +20,7 @@ from miv.backbones.descriptors import Features
 from miv.evaluation.out_of_distribution import fit_out_of_distribution
 from miv.poolings.pooling_base import Start
 from miv.verifier.decisions import ConformalRule, OperatingPoint, StatedRule, WitnessRule
-from miv.verifier.scalings import Isotonic, Platt, Scaling, Temperature
+from miv.verifier.scalings import Platt, Scaling, Temperature
 
 pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
@@ -119,7 +119,7 @@ def test_the_operating_point_goes_with_the_file(rule: WitnessRule, tmp_path: Pat
         assert set(answer.witnesses.tolist()) == {witness.index for witness in verdict.witnesses}
 
 
-@pytest.mark.parametrize("scaling", [Temperature(2.0), Platt(2.0, 1.0), Isotonic((-1.0, 2.0), (0.1, 0.7))])
+@pytest.mark.parametrize("scaling", [Temperature(2.0), Platt(2.0, 1.0)])
 def test_the_loader_scales_as_the_package_does(scaling: Scaling) -> None:
     logits = np.linspace(-50, 50, 21)
     np.testing.assert_allclose(scaled(scaling.document(), logits), scaling.probability(logits))

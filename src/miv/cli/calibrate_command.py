@@ -26,7 +26,7 @@ def calibrate(
             help="Highest false-reject rate. With --far there are two thresholds, and answers between them are unsure."
         ),
     ] = None,
-    scaling: Annotated[str, Option(help="auto, none, temperature, platt or isotonic.")] = "auto",
+    scaling: Annotated[str, Option(help="auto, none, temperature or platt.")] = "auto",
     epsilon: Annotated[float, Option(help="Share of true witnesses that may be missed.")] = 0.1,
     witnesses: Annotated[
         Literal["attention", "alone", "leave_one_out", "shapley"] | None,
@@ -57,7 +57,7 @@ def calibrate(
 
     A rate such as far=0.01 holds with 95 % confidence, for queries of new classes if classes are known; it is an error
     if the data are too few to show it. A table shows what other rates and confidences would cost.
-    Of four scalings from logits to probabilities, cross-validation picks the simplest that is close to the best.
+    Of three scalings from logits to probabilities, cross-validation picks the simplest that is close to the best.
 
     Example: miv calibrate runs/dba twin --far 0.1
     Example: miv calibrate runs/dba twin --far 0.01 --frr 0.05

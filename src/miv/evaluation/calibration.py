@@ -11,7 +11,6 @@ from miv.data import csr
 from miv.errors import MIVError
 from miv.evaluation.calibration_fits import (
     TooFewWitnessesError,
-    bag_size_classes,
     choose_scaling,
     expected_calibration_error,
     fit_witness_rule,
@@ -92,7 +91,7 @@ def calibrate(
             ``query_class`` and ``query``, all exemplars count as independent.
         goal: goal of the threshold, such as ``"eer"``, ``"far=0.01"``, ``"frr=0.05"``, or of two
             thresholds, ``"far=0.01,frr=0.05"``.
-        scaling: ``none``, ``temperature``, ``platt``, ``isotonic``, or ``auto``, see ``choose_scaling``.
+        scaling: ``none``, ``temperature``, ``platt`` or ``auto``, see ``choose_scaling``.
         epsilon: share of true witnesses that the witness sets may miss, if enough witnesses are known.
         shares: ``(T,)``, sum to 1 in each bag; the witness rule uses them instead of attention. For example, from
             ``miv.evaluation.predicting.witness_shares``.
@@ -145,29 +144,10 @@ def calibrate(
             when: {"value": expected_calibration_error(label, answers)}
             for when, answers in (("before", predictions.probability), ("after", chosen.held_out))
         },
-        "by_bag_size": _by_bag_size(predictions, probability >= threshold, probability < lower),
         "witnesses": witnesses,
     }
     point = OperatingPoint(chosen.scaling, threshold, goal.words, rule, measured, lower if lower < threshold else None)
     return Calibration(point, predictions)
-
-
-def _by_bag_size(predictions: Predictions, accepted: Mask, rejected: Mask) -> list[dict[str, Any]]:
-    names, place = bag_size_classes(predictions.bag_sizes)
-    rows = []
-    label = predictions.label
-    for number, name in enumerate(names):
-        of = place == number
-        accepts, rejects = accepted[of & (label == 0)], rejected[of & (label == 1)]
-        rows.append(
-            {
-                "bag_size": name,
-                "exemplars": int(of.sum()),
-                "false_accept_rate": float(accepts.mean()) if len(accepts) else None,
-                "false_reject_rate": float(rejects.mean()) if len(rejects) else None,
-            }
-        )
-    return rows
 
 
 def _witness_rule(
@@ -178,9 +158,7 @@ def _witness_rule(
     of_positives = csr.to_rows(predictions.label == 1, predictions.ptr)
     if predictions.attention is None or predictions.witness is None or not predictions.witness[of_positives].any():
         return stated, None
-    by_stated = stated.witnesses(probability, accepted, predictions.attention, predictions.ptr)
     measured: dict[str, Any] = {"epsilon": epsilon, "held_out": None, "too_few": None}
-    measured["stated_rule"] = measure_witness_sets(predictions, by_stated)
     try:
         rule = fit_witness_rule(predictions, probability, epsilon)
     except TooFewWitnessesError as error:  # the threshold does not need witnesses
@@ -234,7 +212,6 @@ def calibration_text(point: OperatingPoint) -> str:
         ],
         [*_rates(m, sure), *m.get("notes", []), *([_FEW_WORDS] if m["exemplars"] < _FEW else [])],
         [aligned_table(["log loss of", *m["log_loss"]], losses)],
-        [_sizes_table(m)],
         _witnesses(point),
     ]
     return "\n\n".join("\n".join(block) for block in blocks)
@@ -285,15 +262,6 @@ def _clusters(m: dict[str, Any]) -> str:
     )
 
 
-def _sizes_table(m: dict[str, Any]) -> str:
-    names = ("false_accept_rate", "false_reject_rate")
-    headings = ["bag size", "exemplars", "false accept", "false reject"]
-    rows = [
-        [row["bag_size"], f"{row['exemplars']:,}", *(_figure(row[name]) for name in names)] for row in m["by_bag_size"]
-    ]
-    return aligned_table(headings, rows)
-
-
 def _witnesses(point: OperatingPoint) -> list[str]:
     rule, sets = point.witness_rule, point.measured["witnesses"]
     if not isinstance(rule, ConformalRule) or sets is None:
@@ -303,19 +271,14 @@ def _witnesses(point: OperatingPoint) -> list[str]:
             f"Witnesses: instances of accepted bags with at least {factor:g} times an even share of the attention,",
             f"or of the drop of the logit without them. A fixed rule without a guarantee: {why}",
         ]
-    lines = [
+    held_out = sets["held_out"]
+    return [
         f"Witnesses: instances with probability × share by {rule.by} × size of the bag >= {rule.threshold:.4g};",
-        f"at least {100 * (1 - rule.epsilon):.4g}% of true witnesses are inside (conformal). Measured on held-out "
-        "halves:",
+        f"at least {100 * (1 - rule.epsilon):.4g}% of true witnesses are inside (conformal). On held-out halves:",
+        f"coverage {_figure(held_out['coverage'], 3)} of {held_out['witnesses']:,} witnesses, precision "
+        f"{_figure(held_out['precision'], 3)}, {_figure(held_out['mean_size'], 1)} instances per positive bag.",
+        *filter(None, [witness_warning(point)]),
     ]
-    notes = [warning] if (warning := witness_warning(point)) else []
-    names = ("coverage", "precision", "mean_size_positive", "mean_size_negative", "empty_positive", "empty_negative")
-    headings = ["rule", "witnesses", "coverage", "precision", "mean size +", "mean size −", "empty +", "empty −"]
-    rows = [
-        [title, f"{row['witnesses']:,}", *(_figure(row[name], 3) for name in names)]
-        for title, row in (("this one", sets["held_out"]), ("default", sets["stated_rule"]))
-    ]
-    return [*lines, aligned_table(headings, rows), "+ and −: positive and negative exemplars.", *notes]
 
 
 def witness_warning(point: OperatingPoint) -> str:
@@ -333,8 +296,6 @@ def witness_warning(point: OperatingPoint) -> str:
 
 def _parameters(document: dict[str, Any]) -> str:
     name = document.pop("name")
-    if name == "isotonic":
-        return f"isotonic, {len(document['logits'])} points"
     return ", ".join([name, *(f"{key} {value:.4g}" for key, value in document.items())])
 
 

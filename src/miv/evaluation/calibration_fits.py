@@ -20,7 +20,7 @@ from miv.verifier.decisions import ConformalRule, witness_score
 from miv.verifier.engine import reference_logits
 from miv.verifier.network import Verifier
 from miv.verifier.references import ReferenceRule
-from miv.verifier.scalings import SCALINGS, Identity, Isotonic, Platt, Scaling, Temperature
+from miv.verifier.scalings import SCALINGS, Identity, Platt, Scaling, Temperature
 
 _FOLDS = 5
 _LEAST_PROBABILITY = 1e-15  # a logit of 40 gives a probability of 1, which could have an infinite log loss
@@ -46,8 +46,8 @@ def choose_scaling(
     """Fit a scaling by name, or with ``auto`` the simplest one with a cross-validated log loss near the lowest.
 
     Near means within one standard error of the difference, so that chance does not favour the most flexible. The order
-    from simple to flexible is none, temperature, platt, isotonic. Exemplars of the same ``cluster`` ``(E,)`` are in
-    the same fold; without it, all are independent. ``words`` names the clusters in errors.
+    from simple to flexible is none, temperature, platt. Exemplars of the same ``cluster`` ``(E,)`` are in the same
+    fold; without it, all are independent. ``words`` names the clusters in errors.
     """
     if name != "auto" and name not in SCALINGS:
         raise unknown_name("scaling", name, ["auto", *SCALINGS])
@@ -78,8 +78,6 @@ def _simplest_near_best(losses: dict[str, Floats], cluster: Integers) -> str:
 
 def fit_scaling(name: str, logit: Floats, label: Labels) -> Scaling:
     """Fit a scaling by name to logits and labels ``(E,)``."""
-    if name == Isotonic.name:
-        return _fit_isotonic(logit, label)
     if name == Identity.name:
         return Identity()
     slope, offset = _fit_sigmoid(logit, label, with_offset=name == Platt.name)
@@ -116,31 +114,9 @@ def _fit_sigmoid(logit: Floats, label: Labels, *, with_offset: bool) -> tuple[fl
     return float(np.exp(slope)), float(offset)
 
 
-def _fit_isotonic(logit: Floats, label: Labels) -> Isotonic:
-    """Centred isotonic regression (Oron and Flournoy 2017), which has no flat stretches as the plain one has.
-
-    Each stretch becomes one point at its mean logit, with straight lines between the points. No probability is 0
-    or 1; from the first and last point the line continues to the ends of the data, halving the distance to 0 or 1.
-    """
-    from sklearn.isotonic import IsotonicRegression
-
-    least = 1 / (len(label) + 2)
-    fitted = IsotonicRegression(y_min=least, y_max=1 - least).fit(logit, label).predict(logit)
-    levels, stretch = np.unique(fitted, return_inverse=True)  # (K,), (E,)
-    centres = np.bincount(stretch, logit) / np.bincount(stretch)  # (K,)
-    rising = np.concatenate([[True], centres[1:] > np.maximum.accumulate(centres)[:-1]])  # rounding may make two equal
-    points = list(zip(centres[rising].tolist(), levels[rising].tolist(), strict=True))
-    if logit.min() < points[0][0]:
-        points.insert(0, (float(logit.min()), points[0][1] / 2))
-    if logit.max() > points[-1][0]:
-        points.append((float(logit.max()), (1 + points[-1][1]) / 2))
-    return Isotonic(*zip(*points, strict=True))
-
-
-# Is the score a probability? Expected calibration error, and reliability by the size of the bag.
+# Is the score a probability?
 
 BINS = 15
-_MOST_CLASSES = 4
 
 
 def expected_calibration_error(label: Labels, probability: Floats) -> float:
@@ -162,22 +138,6 @@ def reliability_points(label: Labels, probability: Floats, bins: int = 10) -> tu
     some = count > 0
     means = [np.bincount(place, values, bins)[some] / count[some] for values in (probability, label)]
     return means[0], means[1], count[some]
-
-
-def bag_size_classes(sizes: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
-    """Divide bags by size into at most four classes of about equal count: their names, and ``(E,)`` that of each bag.
-
-    >>> names, place = bag_size_classes(np.array([1, 2, 3, 4, 5, 6, 7, 8]))
-    >>> names, place.tolist()
-    (['1–2', '3–4', '5–6', '7–8'], [0, 0, 1, 1, 2, 2, 3, 3])
-    """
-    inner = np.unique(np.quantile(sizes, np.linspace(0, 1, _MOST_CLASSES + 1)[1:-1], method="inverted_cdf"))
-    _, place = np.unique(np.searchsorted(inner, sizes, side="left"), return_inverse=True)
-    names = []
-    for number in range(int(place.max()) + 1):
-        low, high = int(sizes[place == number].min()), int(sizes[place == number].max())
-        names.append(f"{low}" if low == high else f"{low}–{high}")
-    return names, place
 
 
 # Fit a witness rule with a guarantee to known witnesses, and measure what rules find.
@@ -252,20 +212,15 @@ def measure_witness_sets(predictions: Predictions, decided: Mask) -> dict[str, A
     """Measure the sets ``decided`` ``(T,)``.
 
     ``coverage``: share of the witnesses of positive exemplars that are in a set. ``precision``: share of instances in
-    a set that are witnesses. Also mean sizes and shares of empty sets, for positive and negative exemplars.
+    a set that are witnesses. ``mean_size``: of the sets of positive exemplars.
     """
     positive, known = predictions.label == 1, _known(predictions)
-    sizes = csr.bag_sums(decided, predictions.ptr)  # (E,) sizes of the sets
     true = decided[csr.to_rows(positive, predictions.ptr) & known]  # (W,) whether each witness is in its set
     return {
-        "exemplars": len(predictions),
         "witnesses": len(true),
         "coverage": _mean(true),
         "precision": _mean(known[decided]),
-        "mean_size_positive": _mean(sizes[positive]),
-        "mean_size_negative": _mean(sizes[~positive]),
-        "empty_positive": _mean(sizes[positive] == 0),
-        "empty_negative": _mean(sizes[~positive] == 0),
+        "mean_size": _mean(csr.bag_sums(decided, predictions.ptr)[positive]),
     }
 
 

@@ -117,7 +117,7 @@ def calibrate(
         exemplars: an ``ExemplarSet``, a dict of them by split, a folder of splits, or the folder of one set.
         split: the split to calibrate on, if there are several.
         goal: ``eer``, ``far=0.01``, ``frr=0.05``, or ``far=0.01,frr=0.05`` for two thresholds.
-        scaling: ``auto``, ``none``, ``temperature``, ``platt`` or ``isotonic``.
+        scaling: ``auto``, ``none``, ``temperature`` or ``platt``.
         epsilon: share of true witnesses that may be missed.
         witnesses: how to rank witnesses; by default attention if the pooling has it, else ``leave_one_out``.
         cluster_by: which exemplars may depend on each other: those whose queries share a ``class``, a ``query_id``, a

@@ -139,8 +139,6 @@ def scaled(scaling: dict[str, Any], logit: ArrayLike) -> NDArray[np.float64]:
     """The calibrated probability of a logit."""
     z = np.asarray(logit, np.float64)
     name = scaling["name"]
-    if name == "isotonic":
-        return np.asarray(np.interp(z, scaling["logits"], scaling["probabilities"]))
     if name == "temperature":
         z = z / scaling["temperature"]
     elif name == "platt":

@@ -7,7 +7,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miv.errors import MIVError
 from miv.files.arrays import Floats
 from miv.files.json import Tagged, finite_number
 
@@ -72,41 +71,7 @@ class Platt(Scaling):
         return _sigmoid(self.slope * np.asarray(logit, np.float64) + self.offset)
 
 
-@dataclass(frozen=True)
-class Isotonic(Scaling):
-    """Linear interpolation between increasing points, constant before the first and after the last.
-
-    Args:
-        logits: ``(K,)``, increasing.
-        probabilities: ``(K,)``, increasing, from 0 to 1.
-
-    >>> Isotonic(logits=(-1.0, 1.0), probabilities=(0.2, 0.8)).probability([-9.0, 0.0, 9.0]).tolist()
-    [0.2, 0.5, 0.8]
-    """
-
-    logits: tuple[float, ...]
-    probabilities: tuple[float, ...]
-    name: ClassVar[str] = "isotonic"
-
-    def __post_init__(self) -> None:
-        for field in ("logits", "probabilities"):
-            points = tuple(finite_number(f"point among the {field}", point) for point in getattr(self, field))
-            if len(points) < 1 or not all(np.diff(points) > 0):
-                raise MIVError(f"The {field} of an isotonic scaling do not increase: {str(points)[:80]}.")
-            object.__setattr__(self, field, points)  # JSON gives lists
-        if len(self.logits) != len(self.probabilities):
-            raise MIVError(f"There are {len(self.logits)} logits and {len(self.probabilities)} probabilities.")
-        if not 0 <= self.probabilities[0] <= self.probabilities[-1] <= 1:
-            raise MIVError(f"The probabilities go from {self.probabilities[0]} to {self.probabilities[-1]}.")
-
-    def probability(self, logit: ArrayLike) -> Floats:
-        z = np.asarray(logit, np.float64)
-        next_point = np.minimum(np.searchsorted(self.logits, z, side="right"), len(self.logits) - 1)
-        # Rounding may lift a line above its end point, and so swap the order of two logits.
-        return np.minimum(np.interp(z, self.logits, self.probabilities), np.asarray(self.probabilities)[next_point])
-
-
-SCALINGS: dict[str, type[Scaling]] = {kind.name: kind for kind in (Identity, Temperature, Platt, Isotonic)}
+SCALINGS: dict[str, type[Scaling]] = {kind.name: kind for kind in (Identity, Temperature, Platt)}
 
 
 def _sigmoid(logit: Floats) -> Floats:
