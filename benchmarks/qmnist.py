@@ -95,7 +95,7 @@ def classifier(verifier: Verifier, sets: dict[str, ExemplarSet]) -> dict[str, An
 
 
 def report(verifier: Verifier, exemplars: ExemplarSet, folder: Path) -> dict[str, Any]:
-    model = ReportModel("miv/digits", predict(verifier, exemplars), verifier.operating_point, {}, {})
+    model = ReportModel("miv/digits", predict(verifier, exemplars), verifier.operating_point)
     start = time.perf_counter()
     source = ReportSource("qmnist", "test", exemplars, [model])
     write_report(source, folder / "report.html", exemplars=len(exemplars))

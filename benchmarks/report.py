@@ -37,7 +37,7 @@ def invented(exemplars: int, seed: int = 0) -> ReportSource:
     for name in ("one", "two"):
         attention = np.concatenate([random.dirichlet(np.ones(len(bag))) for bag in bags])
         answers = Predictions.of(made, 2 * random.normal(size=exemplars) + made.label - 0.5, attention)
-        models.append(ReportModel(name, answers, OperatingPoint(), {}, {}))
+        models.append(ReportModel(name, answers, OperatingPoint()))
     return ReportSource("invented", "test", made, models)
 
 

@@ -30,7 +30,7 @@ def source(kind: str = "image", hostile: str = "", witnesses: bool = True, model
     first = Predictions.of(exemplars, [2.0, -1.0, -3.0, 1.0], [0.9, 0.1, 0.2, 0.3, 0.5, 0.4, 0.6, 1.0])
     second = Predictions.of(exemplars, [-1.0, 4.0, 1.0, -2.0])
     made = [
-        ReportModel(f"cap {hostile}", first, OperatingPoint(), {"pooling": "cap_dba_l2", "note": hostile}, {}),
-        ReportModel(f"bi_lstm {hostile}", second, OperatingPoint(), {"pooling": "bi_lstm"}, {"seed": 3}),
+        ReportModel(f"cap {hostile}", first, OperatingPoint()),
+        ReportModel(f"bi_lstm {hostile}", second, OperatingPoint()),
     ]
     return ReportSource(f"data {hostile}", "test", exemplars, made[:models])

@@ -140,7 +140,7 @@ def test_a_page_that_cannot_show_all_witnesses_still_knows_them_and_where_each_m
     for top in (48, 49):
         attention = np.full(50, 0.9 / 49)
         attention[top] = 0.1
-        models.append(ReportModel(str(top), Predictions.of(bag, [1.0], attention), OperatingPoint(), {}, {}))
+        models.append(ReportModel(str(top), Predictions.of(bag, [1.0], attention), OperatingPoint()))
     data = gallery(ReportSource("data", "test", bag, models), 5)
     assert data["place"] == [*range(SHOWN_MEMBERS - 2), 48, 49]
     assert (data["witnesses"], sum(data["witness"])) == ([40], SHOWN_MEMBERS - 2)
@@ -152,7 +152,7 @@ def test_one_page_has_one_decision_rule(logits: list[float], threshold: float) -
     """Only the first of the labels 1, 0, 1, 0 gets a yes: one false reject, so three of four are right."""
     exemplars = source().exemplars
     answers = Predictions.of(exemplars, logits)
-    model = ReportModel("one", answers, OperatingPoint(threshold=threshold), {}, {})
+    model = ReportModel("one", answers, OperatingPoint(threshold=threshold))
     page = results(ReportSource("data", "test", exemplars, [model]))
     cells = [re.sub("<.*?>", "", cell) for cell in re.findall("<td>(.*?)</td>", page)]
     assert cells[1:] == ["0.750", "0.733", "0.0% (0 of 2)", "50.0% (1 of 2)"]  # accuracy, F1 and the errors
@@ -217,7 +217,7 @@ def test_the_gallery_has_the_references() -> None:
     exemplars = ExemplarSet.from_lists(
         pool, [0, 1], [[3, 4, 5], [6, 7]], [1, 0], references=[[1, 2], []], query_ids=["anna", "bo"]
     )
-    model = ReportModel("one", Predictions.of(exemplars, [1.0, -1.0]), OperatingPoint(), {}, {})
+    model = ReportModel("one", Predictions.of(exemplars, [1.0, -1.0]), OperatingPoint())
     of_references = ReportSource("data", "test", exemplars, [model])
     found = gallery(of_references, 10)
     order = found["exemplar"].index(0), found["exemplar"].index(1)

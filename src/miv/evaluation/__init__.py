@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from miv.evaluation.runs import RunFolder as RunFolder
     from miv.evaluation.verifier_audit import AuditReport as AuditReport
     from miv.evaluation.verifier_audit import audit as audit
-    from miv.evaluation.verifier_audit import audit_models as audit_models
     from miv.evaluation.witnesses import rank_instances as rank_instances
     from miv.evaluation.witnesses import witness_metrics as witness_metrics
     from miv.evaluation.witnesses import witness_rankings as witness_rankings
@@ -48,7 +47,7 @@ _NAMES = {
     "report": "write_report",
     "report_data": "ReportModel ReportSource open_runs",
     "runs": "RunFolder",
-    "verifier_audit": "AuditReport audit audit_models",
+    "verifier_audit": "AuditReport audit",
     "witnesses": "rank_instances witness_metrics witness_rankings witness_scores",
 }
 _HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names.split()}

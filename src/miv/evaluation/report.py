@@ -221,8 +221,8 @@ def recipes(source: ReportSource) -> str:
     """The recipes that each run compared on held-out exemplars."""
     parts = []
     for number, model in enumerate(source.models):
-        if (model.about.get("recipes") or {}).get("rows"):
-            headings, cells, note = recipe_rows(model.about["recipes"])
+        if model.recipes and model.recipes["rows"]:
+            headings, cells, note = recipe_rows(model.recipes)
             rows = [[escape(cell) for cell in row] for row in cells]
             parts.append(table(headings, rows, f"Recipes compared in training: {letter(number)}, {model.name}"))
             parts.append(f'<p class="note">{escape(note)}</p>')

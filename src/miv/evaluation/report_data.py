@@ -19,7 +19,7 @@ from miv.evaluation.baselines import Baselines, Figures
 from miv.evaluation.page import letter, style
 from miv.evaluation.predicting import withheld
 from miv.evaluation.predictions import Predictions
-from miv.evaluation.runs import RunFolder, refuse_unfinished
+from miv.evaluation.runs import RunFolder, refuse_unfinished, short_names
 from miv.evaluation.verifier_audit import looked_right
 from miv.evaluation.witnesses import witness_scores
 from miv.files.arrays import Floats, Mask
@@ -38,9 +38,7 @@ class ReportModel:
     name: str  # in the report
     answers: Predictions  # for every exemplar of the split
     point: OperatingPoint
-    config: dict[str, Any]  # its training settings; empty if unknown
-    about: dict[str, Any]  # seed, versions and time of the run; empty if unknown
-    verifier: Path | None = None  # its folder, which identifies it in an audit
+    recipes: dict[str, Any] | None = None  # those that its training compared, if known
     reference: Mapping[str, Figures] = field(default_factory=dict)  # baselines on the same features
     withheld: Mask | None = None  # (E,) unsure because out of distribution; None if the verifier has no such check
 
@@ -124,9 +122,7 @@ def open_runs(
     progress = progress or SilentProgress()
     runs = [RunFolder(path) for path in paths]
     for run in runs:
-        if not run.exists():
-            problem = "it has no run.json" if run.path.exists() else "there is no such folder"
-            raise MIVError(f"{run.path} is not a run of `miv train`: {problem}. `miv runs list` lists runs.")
+        run.require()
         refuse_unfinished(run.path)
         if not run.predictions(split).is_file():
             splits = [file.stem for file in run.predictions(split).parent.glob("*.parquet")]
@@ -149,13 +145,11 @@ def open_runs(
             name,
             Predictions.load(run.predictions(split)),
             OperatingPoint.load(run.verifier),
-            run.read_config(),
-            about,
-            run.verifier,
+            about.get("recipes"),
             Baselines.load(run.reference).splits.get(split, {}) if run.reference.is_file() else {},
             _withheld(run.verifier, exemplars, cache, progress),
         )
-        for name, run, about in zip(_names(runs), runs, abouts, strict=True)
+        for name, run, about in zip(short_names([str(path) for path in paths]), runs, abouts, strict=True)
     ]
     return ReportSource(Path(str(recorded["name"])).name or "data", split, exemplars, models)
 
@@ -169,13 +163,6 @@ def _withheld(folder: Path, exemplars: ExemplarSet, cache: Path | None, progress
     exemplars = verifier.backbone.paired(exemplars)
     features = embed_exemplars(verifier.backbone, exemplars, features_in, progress)
     return withheld(verifier, exemplars, features, progress)
-
-
-def _names(runs: list[RunFolder]) -> list[str]:
-    """The shortest names that distinguish the runs: the pooling, the folder's name, or its whole path."""
-    poolings = [str(run.read_config().get("pooling")) for run in runs]
-    folders, paths = [run.path.resolve().name for run in runs], [str(run.path) for run in runs]
-    return next((names for names in (poolings, folders) if len(set(names)) == len(runs)), paths)
 
 
 def _find_exemplars(

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 from scipy.special import ndtr
 
-from miv.errors import MIVError
 from miv.evaluation.evaluation import TITLES
 from miv.evaluation.metrics import holm
 from miv.evaluation.predictions import Predictions
@@ -26,9 +25,7 @@ def compare_runs(paths: list[Path], split: str) -> list[Summary]:
     all runs; there are none between runs that were evaluated on different exemplars.
     """
     for path in paths:
-        if not RunFolder(path).exists():
-            problem = "it has no run.json" if path.is_dir() else "there is no such folder"
-            raise MIVError(f"{path} is not a run: {problem}. `miv runs list` shows the existing runs.")
+        RunFolder(path).require()
     configs = [RunFolder(path).read_config() for path in paths]
     differing = [name for name in configs[0] if any(config.get(name) != configs[0][name] for config in configs)]
     found = zip(summarise_runs(paths, split), configs, strict=True)

@@ -85,6 +85,12 @@ class RunFolder:
         """Whether this folder holds a run."""
         return self.about.is_file()
 
+    def require(self) -> None:
+        """Raise an error if this folder holds no run."""
+        if not self.exists():
+            problem = "it has no run.json" if self.path.exists() else "there is no such folder"
+            raise MIVError(f"{self.path} is not a run of `miv train`: {problem}. `miv runs list` lists runs.")
+
     def is_done(self) -> bool:
         """Whether this folder holds a finished run."""
         return self.exists() and self.read()["done"] is True
@@ -233,6 +239,18 @@ class RunFolder:
         total, by_stage = round(sum(seconds.values()), 1), {stage: round(took, 1) for stage, took in seconds.items()}
         done = {"done": True, "seconds": total, "stage_seconds": by_stage, **outcome}
         write_json(self.about, {**self.read(), **done})
+
+
+def short_names(paths: list[str]) -> list[str]:
+    """The last parts of paths where these differ.
+
+    >>> short_names(["runs/cap", "runs/baseline"]), short_names(["a/run", "b/run"])
+    (['cap', 'baseline'], ['a/run', 'b/run'])
+    """
+    if len(set(paths)) < len(paths):
+        raise MIVError("A model is given twice. Give each model once.")
+    last = [Path(path).resolve().name for path in paths]
+    return [name if last.count(name) == 1 else path for name, path in zip(last, paths, strict=True)]
 
 
 def refuse_unfinished(path: Path) -> None:

@@ -16,7 +16,6 @@ from miv.evaluation.plain_methods import score_controls, warn_of_leaks
 from miv.evaluation.predicting import explain, predict
 from miv.evaluation.predictions import Predictions
 from miv.files.arrays import Floats, Integers, Mask
-from miv.files.weights import hash_of_weights
 from miv.runtime import Progress, SilentProgress, table_of
 from miv.verifier.network import Verifier
 
@@ -222,16 +221,10 @@ _CHANGES = {"witnesses deleted": "delete_witnesses", "others deleted": "delete_o
 
 @dataclass(frozen=True)
 class AuditReport:
-    """The setup of an audit, and the results of each model.
+    """The setup of an audit, and the results of each model."""
 
-    Args:
-        about: the data and their fingerprint, the split, the seed.
-        models: by name, the result of ``miv.evaluation.audit``, with ``pooling``, ``goal`` and ``threshold`` of the
-            operating point, and the hash of the ``weights``.
-    """
-
-    about: dict[str, Any]
-    models: Models
+    about: dict[str, Any]  # the data and their fingerprint, the split, the seed
+    models: Models  # results of ``audit``, with pooling, goal and threshold, and the hash of the weights
 
     def document(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
@@ -248,31 +241,6 @@ class AuditReport:
         return "\n\n".join([about, *blocks])
 
     __str__ = text
-
-
-def audit_models(
-    models: dict[str, Verifier],
-    exemplars: ExemplarSet,
-    about: dict[str, Any],
-    *,
-    witnesses: str | None = None,
-    most: int | None = None,
-    seed: int = 0,
-    cache: Path | None = None,
-    progress: Progress | None = None,
-) -> AuditReport:
-    """Audit several verifiers, by name, on the same exemplars."""
-    documents: Models = {}
-    for name, verifier in models.items():
-        point = verifier.operating_point
-        documents[name] = {
-            "pooling": verifier.configuration["pooling"],
-            "goal": point.goal,
-            "threshold": point.threshold,
-            "weights": hash_of_weights(verifier.state_dict()),
-            **audit(verifier, exemplars, witnesses=witnesses, most=most, seed=seed, cache=cache, progress=progress),
-        }
-    return AuditReport({**about, "fingerprint": exemplars.fingerprint, "seed": seed}, documents)
 
 
 def _tables(models: Models) -> list[tuple[str, str, list[Row]]]:

@@ -25,12 +25,13 @@ from miv.evaluation.predicting import explain, predict, withheld, witness_shares
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.report import check_report, write_report
 from miv.evaluation.report_data import open_runs
-from miv.evaluation.runs import RunFolder, refuse_unfinished
-from miv.evaluation.verifier_audit import AuditReport, audit_models
+from miv.evaluation.runs import RunFolder, refuse_unfinished, short_names
+from miv.evaluation.verifier_audit import AuditReport
+from miv.evaluation.verifier_audit import audit as audit_verifier
 from miv.files.atomic import refuse_existing
 from miv.files.cache import cache_folder, feature_folder
 from miv.files.instances import is_folder
-from miv.files.weights import find_verifier
+from miv.files.weights import find_verifier, hash_of_weights
 from miv.runtime import Progress, RichProgress, SilentProgress
 from miv.tasks.opening import Exemplars, open_one
 from miv.verifier.decisions import OPERATING_POINT_NAME, OperatingPoint, WitnessesBy
@@ -251,27 +252,22 @@ def audit(
         verbose: whether to show progress on standard error.
     """
     if witnesses is not None and witnesses not in METHODS:
-        raise unknown_name("explanation method", witnesses, METHODS)
+        raise unknown_name("method of explaining", witnesses, METHODS)
     chosen = open_one(exemplars, split)
     if not isinstance(models, Mapping):
-        models = [models] if isinstance(models, str | PathLike) else models
-    names = list(map(str, models))
-    verifiers = dict(models) if isinstance(models, Mapping) else _load(names)
-    about = {"data": _where(exemplars), "split": split, "models": names}
-    folder = feature_folder(None if cache is None else Path(cache))
-    options: dict[str, Any] = {"witnesses": witnesses, "most": most, "seed": seed, "cache": folder}
-    return audit_models(verifiers, chosen, about, **options, progress=_progress(verbose))
-
-
-def _load(models: list[str]) -> dict[str, Verifier]:
-    """The verifiers by the last part of their paths, where these differ."""
-    if len(set(models)) < len(models):
-        raise MIVError("A model is given twice. Give each model once.")
-    for model in models:
-        refuse_unfinished(Path(model))
-    short = [Path(model).name for model in models]
-    names = (model if short.count(name) > 1 else name for model, name in zip(models, short, strict=True))
-    return dict(zip(names, map(Verifier.from_pretrained, models), strict=True))
+        paths = [str(models)] if isinstance(models, str | PathLike) else list(map(str, models))
+        for path in paths:
+            refuse_unfinished(Path(path))
+        models = dict(zip(short_names(paths), map(Verifier.from_pretrained, paths), strict=True))
+    cache, documents = feature_folder(None if cache is None else Path(cache)), {}
+    for name, verifier in models.items():
+        point = verifier.operating_point
+        about = {"pooling": verifier.configuration["pooling"], "goal": point.goal, "threshold": point.threshold}
+        about["weights"] = hash_of_weights(verifier.state_dict())
+        options: dict[str, Any] = {"witnesses": witnesses, "most": most, "seed": seed, "cache": cache}
+        documents[name] = about | audit_verifier(verifier, chosen, **options, progress=_progress(verbose))
+    about = {"data": _where(exemplars), "split": split, "fingerprint": chosen.fingerprint, "seed": seed}
+    return AuditReport(about, documents)
 
 
 def report(
