@@ -56,7 +56,6 @@ def test_texts_have_bm25_also_where_no_encoder_is_installed(monkeypatch: pytest.
         (["vectors", "--split", "tset"], "Did you mean 'test'"),
         (["vectors", "--split", "train"], "which the logistic regression is fitted on"),
         (["vectors", "--backbone", "hog"], "The instances are feature vectors, but the backbone takes images"),
-        (["vectors", "--backbone-options", "cells=3"], "need a backbone"),
         (["vectors", "--raw", "x"], "takes no option"),
     ],
 )

@@ -8,7 +8,7 @@ from typer import Argument, Option
 from miv.cli.app import CacheOption, JsonOption, RawOption, TaskOption, app, print_json, say
 from miv.errors import MIVError
 from miv.files.cache import cache_folder
-from miv.training.config import parse_options, parse_setting
+from miv.training.config import parse_options
 
 if TYPE_CHECKING:
     from miv.data import ExemplarSet
@@ -23,9 +23,6 @@ def baselines(
             help="Feature extractor: hog, colour, hog_colour, pixels or hf:<name or folder>.",
             show_default="none for vectors; hog for images; hf:minilm for texts, if installed",
         ),
-    ] = None,
-    backbone_options: Annotated[
-        str | None, Option(help="Options of the backbone, such as cells=6,orientations=12.")
     ] = None,
     split: Annotated[str | None, Option(help="Split to score.", show_default="all but train")] = None,
     raw: RawOption = None,
@@ -44,9 +41,6 @@ def baselines(
     Example: miv baselines exemplars --backbone hf:minilm
     """
     options = parse_options(task_option or [], "--task-option") | ({} if raw is None else {"raw": raw})
-    of_backbone = {} if backbone_options is None else parse_setting("backbone_options", backbone_options)
-    if of_backbone and backbone is None:
-        raise MIVError("Backbone options need a backbone. Add --backbone NAME.")
 
     from miv.evaluation.baselines import print_table
     from miv.evaluation.plain_methods import METHODS, score_baselines
@@ -56,7 +50,7 @@ def baselines(
     cache = cache or cache_folder()
     sets = open_splits(data, options, cache / "sets", RichProgress())
     chosen, note = _backbone(backbone, sets)
-    score = partial(score_baselines, backbone_options=of_backbone, cache=cache / "features", progress=RichProgress())
+    score = partial(score_baselines, cache=cache / "features", progress=RichProgress())
     plain = score(sets, chosen, splits=None if split is None else (split,))
     if json:
         print_json(plain.document())

@@ -12,12 +12,11 @@ from miv.backbones import Backbone, create_backbone, efficientnet
 from miv.backbones.cache import embed_pool
 from miv.backbones.descriptors import Features, unlike_scales
 from miv.data import ExemplarSet, csr
-from miv.errors import MIVError
 from miv.evaluation.evaluation import TITLES
 from miv.evaluation.metrics import auroc, auroc_error
 from miv.files.arrays import Floats
 from miv.files.cache import cache_folder
-from miv.files.json import finite_number, read_json_object, write_json
+from miv.files.json import NUMBER, check_shape, read_json_object, write_json
 from miv.runtime import Progress, aligned_table
 
 _NUMBERS = 1 << 22  # processed together: 16 MB of float32
@@ -178,7 +177,6 @@ def _nearest(exemplars: ExemplarSet, features: NDArray[np.float32]) -> Floats:
 
 # The figures of the plain methods.
 
-FORMAT = "miv-reference"
 CHOSEN_ON = "validation"
 CONTROLS = ("query_only", "bag_only")  # what shows a leak of the label; not methods to choose
 _REMEDY = "`miv train DATA --resume` with the command of the run writes it again."
@@ -194,6 +192,7 @@ class Figures:
 
 
 COLUMNS = tuple(column.name for column in fields(Figures))
+_SHAPE = {"backbone?": str, "standardised": bool, "splits": {"*": {"*": {f"{name}?": NUMBER for name in COLUMNS}}}}
 
 
 @dataclass(frozen=True)
@@ -203,7 +202,6 @@ class Baselines:
     Args:
         splits: by split and method, such as ``splits["test"]["nearest"].auroc``.
         backbone: source of the features of all methods but the fixed ones; ``None`` without features.
-        strength: the C of the logistic regression, chosen on train; ``None`` if it could not be fitted.
         standardised: whether the features are vectors, standardised by the means and deviations of train.
         scores: by split and method, the score ``(E,)`` of each bag, or ``None``; empty if loaded, as no file has them.
 
@@ -214,7 +212,6 @@ class Baselines:
 
     splits: Mapping[str, Mapping[str, Figures]]
     backbone: str | None = None
-    strength: float | None = None
     standardised: bool = False
     scores: Mapping[str, Mapping[str, Floats | None]] = field(default_factory=dict, compare=False, repr=False)
 
@@ -234,17 +231,9 @@ class Baselines:
 
     def document(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
-        return {
-            "format": FORMAT,
-            "version": 1,
-            "backbone": self.backbone,
-            "strength": self.strength,
-            "standardised": self.standardised,
-            "best": self.best,
-            "splits": {
-                split: {name: asdict(figures) for name, figures in rows.items()} for split, rows in self.splits.items()
-            },
-        }
+        splits = {split: {name: asdict(row) for name, row in rows.items()} for split, rows in self.splits.items()}
+        about = {"backbone": self.backbone, "standardised": self.standardised, "best": self.best}
+        return about | {"splits": splits}
 
     def save(self, path: Path | str) -> None:
         """Write a JSON file atomically."""
@@ -253,25 +242,13 @@ class Baselines:
     @classmethod
     def load(cls, path: Path | str) -> "Baselines":
         """Read and check the output of ``save``."""
-        path = Path(path)
-        document = read_json_object(path, _REMEDY)
-        if document.get("format") != FORMAT or document.get("version") != 1:
-            raise MIVError(f'{path} has no "format": "{FORMAT}" of version 1. {_REMEDY}')
-        try:
-            splits = {
-                split: {name: _figures(values) for name, values in rows.items()}
-                for split, rows in document["splits"].items()
-            }
-        except (AttributeError, KeyError, TypeError, MIVError) as error:
-            raise MIVError(f"{path} does not contain figures by split and method ({error}). {_REMEDY}") from error
-        backbone, strength = document.get("backbone"), document.get("strength")
-        standardised = document.get("standardised") is True  # runs of 0.1 do not say
-        return cls(splits, None if backbone is None else str(backbone), strength, standardised)
-
-
-def _figures(values: Mapping[str, Any]) -> Figures:
-    columns = {name: values[name] for name in COLUMNS}
-    return Figures(**{n: None if v is None else finite_number(n, v, low=0.0, high=1.0) for n, v in columns.items()})
+        document = read_json_object(Path(path), _REMEDY)
+        check_shape(document, _SHAPE, str(path), _REMEDY)
+        splits = {
+            split: {name: Figures(*(values.get(column) for column in COLUMNS)) for name, values in rows.items()}
+            for split, rows in document["splits"].items()
+        }
+        return cls(splits, document.get("backbone"), document["standardised"])
 
 
 def print_table(title: str, rows: Mapping[str, Figures]) -> None:
@@ -287,14 +264,10 @@ def marked(rows: Mapping[str, Figures]) -> dict[str, list[str]]:
     >>> marked({"nearest": Figures(0.7, 0.9, None), "mean": Figures(0.6, 0.9, None)})
     {'nearest': ['0.7000 *', '0.9000 *', '–'], 'mean': ['0.6000  ', '0.9000 *', '–']}
     """
-    best = {
-        column: max(
-            (value for figures in rows.values() if (value := getattr(figures, column)) is not None), default=None
-        )
-        for column in COLUMNS
-    }
-    figures = {name: [(getattr(row, column), best[column]) for column in COLUMNS] for name, row in rows.items()}
-    return {
-        name: ["–" if value is None else f"{value:.4f} {'*' if value == top else ' '}" for value, top in cells]
-        for name, cells in figures.items()
-    }
+    columns = {column: [getattr(row, column) for row in rows.values()] for column in COLUMNS}
+    best = {column: max((v for v in values if v is not None), default=None) for column, values in columns.items()}
+
+    def cell(value: float | None, best: float | None) -> str:
+        return "–" if value is None else f"{value:.4f} {'*' if value == best else ' '}"
+
+    return {name: [cell(getattr(row, column), best[column]) for column in COLUMNS] for name, row in rows.items()}

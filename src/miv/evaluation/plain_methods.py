@@ -112,10 +112,8 @@ def logistic_inputs(exemplars: ExemplarSet, features: Vectors, near: Cosines) ->
     return np.column_stack([near.nearest, near.mean, np.abs(query - target), query * target]).astype(np.float32)
 
 
-def fit_logistic(
-    exemplars: ExemplarSet, inputs: Vectors, strengths: tuple[float, ...] = STRENGTHS
-) -> tuple[Any, float] | None:
-    """The regression on train with the best C by cross-validated AUROC, and that C; ``None`` with only one label."""
+def fit_logistic(exemplars: ExemplarSet, inputs: Vectors, strengths: tuple[float, ...] = STRENGTHS) -> Any:
+    """The regression on train with the best C by cross-validated AUROC; ``None`` with only one label."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GridSearchCV
@@ -133,7 +131,7 @@ def fit_logistic(
         if folds:  # a handful of exemplars cannot choose
             search = GridSearchCV(model, {"C": strengths}, scoring="roc_auc", cv=folds, refit=False)
             strength = float(search.fit(scaled, label).best_params_["C"])
-        return make_pipeline(scaler, model.set_params(C=strength).fit(scaled, label)), strength
+        return make_pipeline(scaler, model.set_params(C=strength).fit(scaled, label))
 
 
 def _folds(label: Labels, query: Integers) -> list[tuple[Integers, Integers]]:
@@ -168,7 +166,6 @@ def score_baselines(
     sets: Mapping[str, ExemplarSet],
     backbone: Backbone | str | None = None,
     *,
-    backbone_options: Mapping[str, Any] | None = None,
     splits: tuple[str, ...] | None = None,
     cache: Path | str | None = None,
     progress: Progress | None = None,
@@ -181,7 +178,6 @@ def score_baselines(
         backbone: computes the features for all methods but the fixed ones: a backbone, or a name as for ``Verifier``.
             Without it, vectors are used as they are, or standardised if ``miv train`` would do so, and images and
             texts have only the fixed methods: ``hog``, ``colour`` (of colour images) and ``pixels``, or ``bm25``.
-        backbone_options: options of a backbone given by name. One that standardises is fitted on ``train``.
         splits: splits to score; by default all except ``train``.
         cache: folder of the feature cache; by default that of ``miv train``.
         progress: reports the progress of embedding.
@@ -206,7 +202,7 @@ def score_baselines(
         form = "raw" if train is None else choose_backbone(train, candidates_for(train), folder, progress)[0]
         backbone, name = Features(channels, form == "standardised"), "features"
     elif isinstance(backbone, str):
-        backbone = create_backbone(backbone, **(backbone_options or {}))
+        backbone = create_backbone(backbone)
     if name is not None and isinstance(backbone, Features) and backbone.standardise:
         if train is None:
             raise MIVError(
@@ -217,10 +213,9 @@ def score_baselines(
     texts = [*chosen, *(["train"] if train is not None and backbone is not None else [])] if kind == "text" else []
     matches = {split: bm25(sets[split], train) for split in texts}
     rows: dict[str, dict[str, _Row]] = {split: {} for split in chosen}
-    strength = None
     if backbone is not None:
         embedded = {split: backbone.paired(exemplars) for split, exemplars in sets.items()}
-        rows, strength = _by_features(embedded, chosen, backbone, folder, progress, matches)
+        rows = _by_features(embedded, chosen, backbone, folder, progress, matches)
         name = name or type(backbone).__name__
     for split in chosen:
         if kind == "text":
@@ -230,10 +225,11 @@ def score_baselines(
             features = embed_pool(create_backbone(descriptor), sets[split].pool, folder, progress)
             rows[split][descriptor] = _nearest(sets[split], cosines(sets[split], features).each)
         rows[split] |= {name: rows[split].pop(name) for name in CONTROLS if name in rows[split]}  # last
-    _warn_of_leaks(sets, rows)
+    first = next(iter(rows))
+    warn_of_leaks({name: row[0].auroc for name, row in rows[first].items() if name in CONTROLS}, sets[first], first)
     figures = {split: {method: row[0] for method, row in methods.items()} for split, methods in rows.items()}
     scores = {split: {method: row[1] for method, row in methods.items()} for split, methods in rows.items()}
-    return Baselines(figures, name, strength, isinstance(backbone, Features) and backbone.standardise, scores)
+    return Baselines(figures, name, isinstance(backbone, Features) and backbone.standardise, scores)
 
 
 _Row = tuple[Figures, Floats | None]  # and the score of each bag, (E,)
@@ -258,10 +254,10 @@ def _by_features(
     cache: Path,
     progress: Progress | None,
     matches: Mapping[str, Floats],
-) -> tuple[dict[str, dict[str, _Row]], float | None]:
-    """The rows of the chosen splits, and the C of the regression, if there is one; ``matches`` are those of BM25."""
+) -> dict[str, dict[str, _Row]]:
+    """The rows of the chosen splits; ``matches`` are those of BM25."""
     mean = fitted = blend = None
-    controls: dict[str, tuple[Any, float] | None] = {}
+    controls: dict[str, Any] = {}
     rows: dict[str, dict[str, _Row]] = {}
     for split in (*(["train"] if "train" in sets else []), *chosen):
         exemplars = sets[split]
@@ -278,18 +274,18 @@ def _by_features(
         if mean is not None:
             rows[split]["centred"] = _nearest(exemplars, cosines(exemplars, features, mean).each)
             inputs = logistic_inputs(exemplars, features, near)
-            logit = None if fitted is None else fitted[0].decision_function(inputs).astype(np.float64)
+            logit = None if fitted is None else fitted.decision_function(inputs).astype(np.float64)
             rows[split]["logistic"] = _measure(exemplars, logit, near.each)
         for name, model in controls.items():
             if model is not None:
-                logit = model[0].decision_function(_alone(name, exemplars, features)).astype(np.float64)
+                logit = model.decision_function(_alone(name, exemplars, features)).astype(np.float64)
                 area = auroc(exemplars.label, logit)
                 rows[split][name] = Figures(None if math.isnan(area) else area, None, None), logit
         if blend is not None:
-            logit = blend[0].decision_function(blend_inputs(near, matches[split], exemplars.bag_ptr))
-            of_targets = blend[0].decision_function(np.column_stack([near.each, matches[split]] * 2))  # bags of one
+            logit = blend.decision_function(blend_inputs(near, matches[split], exemplars.bag_ptr))
+            of_targets = blend.decision_function(np.column_stack([near.each, matches[split]] * 2))  # bags of one
             rows[split]["blend"] = _measure(exemplars, logit, of_targets)
-    return rows, None if fitted is None else fitted[1]
+    return rows
 
 
 def _alone(control: str, exemplars: ExemplarSet, features: Vectors) -> Vectors:
@@ -311,15 +307,9 @@ def score_controls(exemplars: ExemplarSet, features: Vectors) -> dict[str, float
         for fitted, held in folds:
             model = fit_logistic(exemplars.subset(fitted), inputs[fitted], (0.01,))
             if model is not None:
-                found.append(auroc(exemplars.label[held], model[0].decision_function(inputs[held])))
+                found.append(auroc(exemplars.label[held], model.decision_function(inputs[held])))
         areas[name] = float(np.mean(found)) if found else None
     return areas
-
-
-def _warn_of_leaks(sets: Mapping[str, ExemplarSet], rows: Mapping[str, Mapping[str, _Row]]) -> None:
-    """Warn of leaks on the first split that is scored."""
-    split = next(iter(rows))
-    warn_of_leaks({name: rows[split][name][0].auroc for name in CONTROLS if name in rows[split]}, sets[split], split)
 
 
 def warn_of_leaks(areas: Mapping[str, float | None], exemplars: ExemplarSet, where: str) -> None:
@@ -360,6 +350,3 @@ def baselines_of_run(
     plain = replace(plain, backbone=run.read_config().get("backbone"))
     plain.save(run.reference)
     return plain
-
-
-reference = score_baselines  # the name of version 0.1
