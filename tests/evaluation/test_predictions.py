@@ -30,8 +30,6 @@ def test_of_takes_the_truth_from_the_set() -> None:
     predictions = Predictions.of(exemplars, logit=[0.3], attention=[0.5, 0.5])
     queries: dict[str, Any] = {"query": [0], "query_class": ["a"], "query_id": ["q"]}
     assert_equal(predictions, Predictions([0.3], [1], [0, 2], [0.5, 0.5], [False, True], ["x"], **queries))
-    older = Predictions([0.3], [1], [0, 2], [0.5, 0.5], [False, True], ["x"])
-    assert_equal(older.with_queries_of(exemplars), predictions)
 
 
 @pytest.mark.parametrize("lacking", [(), ("attention",), ("query",), FIELDS[3:]])

@@ -1,7 +1,7 @@
 """``miv runs``: list the runs in a folder, and compare runs."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
@@ -23,12 +23,12 @@ def list_runs(
 ) -> None:
     """List the runs in a folder with their metrics."""
     from miv.errors import MIVError
-    from miv.evaluation.runs import find_runs
-    from miv.evaluation.runs import list_runs as rows_of
+    from miv.evaluation.runs import find_runs, summarise_runs
 
     if not folder.is_dir():
         raise MIVError(f"There is no folder {folder}. Expected a folder of runs of `miv train`.")
-    _show(rows_of(find_runs(folder), split), json)
+    rows = summarise_runs(find_runs(folder), split, keep_damaged=True)
+    print_json(rows) if json else print(table_of(rows))
 
 
 @runs_app.command("compare")
@@ -40,7 +40,3 @@ def compare(
 
     rows = compare_runs(runs, split)
     print_json(rows) if json else print(comparison_text(rows))
-
-
-def _show(rows: list[dict[str, Any]], json: bool) -> None:
-    print_json(rows) if json else print(table_of(rows))

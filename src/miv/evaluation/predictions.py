@@ -95,15 +95,12 @@ class Predictions:
         score: ArrayLike | None = None,
     ) -> "Predictions":
         """Combine the answers for a whole set, in its order, with the truth in the set."""
-        return cls(logit, exemplars.label, exemplars.bag_ptr, attention, exemplars.witness, exemplars.group,
-                   score=score, **_queries(exemplars))  # fmt: skip
+        e, classes = exemplars, exemplars.pool.classes
+        return cls(logit, e.label, e.bag_ptr, attention, e.witness, e.group, e.query, score,
+                   None if classes is None else classes[e.query], e.query_id)  # fmt: skip
 
     def _columns(self) -> dict[str, Any]:
         return {column.name: getattr(self, column.name) for column in fields(self)}
-
-    def with_queries_of(self, exemplars: ExemplarSet) -> "Predictions":
-        """Return the same answers with the queries and classes of their set; files of earlier versions lack them."""
-        return Predictions(**self._columns() | _queries(exemplars))
 
     @classmethod
     def load(cls, path: Path | str) -> "Predictions":
@@ -155,11 +152,6 @@ class Predictions:
             if name != "ptr"
         }
         return Predictions(ptr=ptr, **columns)
-
-
-def _queries(exemplars: ExemplarSet) -> dict[str, Any]:
-    classes = None if exemplars.pool.classes is None else exemplars.pool.classes[exemplars.query]
-    return {"query": exemplars.query, "query_class": classes, "query_id": exemplars.query_id}
 
 
 # Predictions as a Parquet file: one row per exemplar, its bag as lists.

@@ -268,7 +268,7 @@ def _goals(source: ReportSource) -> str:
     """Whether the rates that the models promise hold on this split."""
     items = []
     for number, model in enumerate(source.models):
-        for check in goal_checks(model.answers.with_queries_of(source.exemplars), model.point, withheld=model.withheld):
+        for check in goal_checks(model.answers, model.point, withheld=model.withheld):
             mark = ' class="wrong"' if check["missed"] else ""
             items.append(f"<li>{badge(number, model.name)} <span{mark}>{escape(check_words(check))}</span></li>")
     return f'<ul class="note">{"".join(items)}</ul>' if items else ""

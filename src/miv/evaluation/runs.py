@@ -14,7 +14,6 @@ import json
 import os
 import platform
 import shlex
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from filelock import FileLock, Timeout
 
 from miv import __version__
 from miv.data import ExemplarSet
-from miv.errors import MIVError, MIVWarning, unknown_name
+from miv.errors import MIVError, unknown_name, warn
 from miv.files.atomic import PART, bring_back, original_name, readable_disk_errors, remove_unfinished
 from miv.files.json import NUMBER, RUN_NAME, VERIFIER_NAME, check_shape, read_json_object, write_json
 
@@ -120,11 +119,6 @@ class RunFolder:
         }
         write_json(self.about, about)
 
-    def refuse_existing(self) -> None:
-        """Raise an error if this folder holds a run."""
-        if self.exists():
-            raise MIVError(f"{self.path} already contains a run. Resume it with --resume, or choose another --out.")
-
     def check(
         self,
         settings: Settings,
@@ -132,25 +126,20 @@ class RunFolder:
         data: str,
         start: dict[str, str] | None = None,
         *,
-        defaults: Settings,
         resume: bool,
     ) -> None:
-        """Check that a new run can start here, or that the existing run has the same settings and may be resumed.
-
-        ``defaults`` are those of settings that an older run lacks; ``start`` is the verifier that the run starts from.
-        """
+        """Check that a new run can start here, or that the existing run has the same settings and may be resumed."""
         if not self.exists():
             self.refuse_foreign(settings)
             return
         if not resume:
-            self.refuse_existing()
+            raise MIVError(f"{self.path} already contains a run. Resume it with --resume, or choose another --out.")
         about = self.read()
-        self._check_version(about)
         self._check_start(about.get("start"), start)
-        before = {**defaults, **self.read_config()}
+        before = self.read_config()
         for name, value in settings.items():
-            if before[name] != value:
-                words = f"{self.path} was started with {name} = {before[name]!r}, but got {value!r}."
+            if before.get(name) != value:
+                words = f"{self.path} was started with {name} = {before.get(name)!r}, but got {value!r}."
                 raise MIVError(f"{words} Resume with the same settings, or choose another folder for --out.")
         if about["data"]["fingerprints"] != _fingerprints(sets):
             raise MIVError(f"{self.path} was started with other data than {data}. Choose another folder for --out.")
@@ -180,15 +169,6 @@ class RunFolder:
             return self.read_config() == json.loads(json.dumps(settings))
         except MIVError:
             return False
-
-    def _check_version(self, about: dict[str, Any]) -> None:
-        """Refuse to resume training with code that trains differently: the result would belong to neither version."""
-        before = about.get("versions", {}).get("miv", "an unknown version")
-        if not about["done"] and _release(before) != _release(__version__):
-            raise MIVError(
-                f"{self.path} is an unfinished run of miv {before}, and this is miv {__version__}, which trains "
-                "differently. Train again in another folder, or resume with the version that started it."
-            )
 
     def _check_start(self, before: dict[str, str] | None, now: dict[str, str] | None) -> None:
         if (before or {}).get("weights") == (now or {}).get("weights"):
@@ -292,11 +272,6 @@ def _fingerprints(sets: dict[str, ExemplarSet]) -> dict[str, str]:
     return {split: exemplars.fingerprint for split, exemplars in sets.items()}
 
 
-def _release(version: str) -> list[str]:
-    """The first two numbers of a version; patch releases do not change how a verifier is trained."""
-    return version.split(".")[:2]
-
-
 def _versions() -> dict[str, str]:
     versions = {"miv": __version__, "python": platform.python_version()}
     for name in _LIBRARIES:
@@ -366,25 +341,21 @@ def summarise(path: Path, split: str) -> Summary:
     return row
 
 
-def list_runs(paths: list[Path], split: str) -> list[Summary]:
-    """One row per run, as ``summarise_runs``; a damaged run is a row too, with a warning that says what is wrong."""
+def summarise_runs(paths: list[Path], split: str, *, keep_damaged: bool = False) -> list[Summary]:
+    """One row per run; it is an error if none was evaluated on the split.
+
+    A damaged run is an error too, or a row and a warning that says what is wrong.
+    """
     rows = []
     for path in paths:
         try:
             rows.append(summarise(path, split))
         except MIVError as error:
-            warnings.warn(MIVWarning(str(error)), stacklevel=2)
+            if not keep_damaged:
+                raise
+            warn(str(error))
             empty = dict.fromkeys(["pooling", "backbone", "data", "seed", "state", *METRICS])
             rows.append({"run": str(path), **empty, "state": "damaged"})
-    return _check_split(rows, split)
-
-
-def summarise_runs(paths: list[Path], split: str) -> list[Summary]:
-    """One row per run; it is an error if none was evaluated on the split."""
-    return _check_split([summarise(path, split) for path in paths], split)
-
-
-def _check_split(rows: list[Summary], split: str) -> list[Summary]:
     done = [RunFolder(Path(row["run"])) for row in rows if row["state"] == "done"]
     splits = {name for run in done for name in run.read_evaluation()}
     if splits and split not in splits:

@@ -208,7 +208,7 @@ def _saved_predictions(model: Path, exemplars: ExemplarSet) -> "tuple[Prediction
             raise MIVError(f"This is the {split} split of {model}: {_NOT_FOR_CALIBRATION[split]}.")
         file = run.predictions(split)
         if file.is_file():
-            answers = Predictions.load(file).with_queries_of(exemplars)  # older files do not name the queries
+            answers = Predictions.load(file)
             return answers, [f"Used the run's saved predictions, {file}."]
     return None, []
 

@@ -110,10 +110,10 @@ def run_training(
         recipes_for(config)  # settings that leave no recipe must leave no files behind
         started = None if start is None else start.document()
         run = RunFolder(out)
-        settings, defaults = config.document(), TrainingConfig().document()
+        settings = config.document()
         if is_first_process():
             refuse_if_locked(run.path)
-            run.check(settings, sets, data, started, defaults=defaults, resume=resume)
+            run.check(settings, sets, data, started, resume=resume)
         verifier = (create_verifier(config, sets["train"].pool) if start is None else start.copy()).to(device)
         if start is None and isinstance(verifier.backbone, Features) and verifier.backbone.standardise:
             verifier.backbone.fit(sets["train"].pool.values[sets["train"].used])
@@ -125,7 +125,7 @@ def run_training(
             warn_of_cut_texts(verifier.backbone, [exemplars.pool for exemplars in sets.values()])
             lock.enter_context(locked(run.path))  # not earlier: invalid settings must leave no files behind
             # Again, as another process may have begun in the meantime.
-            run.check(settings, sets, data, started, defaults=defaults, resume=resume)
+            run.check(settings, sets, data, started, resume=resume)
             run.begin_or_go_on(settings, sets, data, data_options or {}, started)
         sets = {split: verifier.backbone.paired(exemplars) for split, exemplars in sets.items()}
         if run.is_done():
