@@ -5,7 +5,6 @@
 """
 
 import json
-import re
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -133,34 +132,20 @@ def test_a_run_answers_all_exemplars_as_it_did(version: str, split: str, tmp_pat
     np.testing.assert_allclose(now.attention, before.attention, rtol=1e-4)
 
 
-@pytest.mark.parametrize("version", OF_VERSION)
-def test_a_finished_run_is_listed_and_resumed(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = OF_VERSION[version].relative_to(Path(__file__).parents[2])  # as the run's record names it
-    shutil.copytree(OF_VERSION[version], tmp_path / folder)
+def test_a_finished_run_is_listed_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = GOLDEN.relative_to(Path(__file__).parents[2])  # as the run's record names it
+    shutil.copytree(GOLDEN, tmp_path / folder)
     monkeypatch.chdir(tmp_path)
     assert "cap_dba_l2" in run_miv("runs", "list", str(folder))[1]
-    options = {"0.1": [], "0.2": ["--heads", "2"]}[version]
     data, run = folder / "exemplars", folder / "run"
-    code, _, error = run_miv("train", str(data), "--out", str(run), "--resume", "--max-epochs", "2", *options)
+    code, _, error = run_miv("train", str(data), "--out", str(run), "--resume", "--max-epochs", "2", "--heads", "2")
     assert code == 0, error
-    paths = (run / "evaluation.json", OF_VERSION[version] / "run" / "evaluation.json")
+    paths = (run / "evaluation.json", GOLDEN / "run" / "evaluation.json")
     now, before = (json.loads(path.read_text()) for path in paths)
     assert paths[0].stat().st_mtime > paths[1].stat().st_mtime
     for split in ("validation", "test"):  # measured again, with what the run saved
         assert now[split]["classification"] == pytest.approx(before[split]["classification"], abs=1e-6)
         assert now[split]["witnesses"]["i_ap"] == pytest.approx(before[split]["witnesses"]["i_ap"], abs=1e-6)
-
-
-def test_an_interrupted_run_of_0_1_is_named_and_left_alone(tmp_path: Path) -> None:
-    shutil.copytree(OF_VERSION["0.1"] / "run", tmp_path / "run")
-    about = tmp_path / "run" / "run.json"
-    about.write_text(json.dumps({**json.loads(about.read_text()), "done": False}))
-    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
-    again = ["train", str(OF_VERSION["0.1"] / "exemplars"), "--out", str(tmp_path / "run"), "--resume"]
-    code, _, error = run_miv(*again, "--max-epochs", "2")
-    assert code == 1
-    assert re.search(r"miv 0\.1\.0", error)
-    assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
 
 
 def test_cached_features_keep_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,6 +119,11 @@ class RunFolder:
         }
         write_json(self.about, about)
 
+    def refuse_existing(self) -> None:
+        """Raise an error if this folder holds a run."""
+        if self.exists():
+            raise MIVError(f"{self.path} already contains a run. Resume it with --resume, or choose another --out.")
+
     def check(
         self,
         settings: Settings,
@@ -133,7 +138,7 @@ class RunFolder:
             self.refuse_foreign(settings)
             return
         if not resume:
-            raise MIVError(f"{self.path} already contains a run. Resume it with --resume, or choose another --out.")
+            self.refuse_existing()
         about = self.read()
         self._check_start(about.get("start"), start)
         before = self.read_config()
