@@ -143,8 +143,8 @@ class RunFolder:
         self._check_start(about.get("start"), start)
         before = self.read_config()
         for name, value in settings.items():
-            if before.get(name) != value:
-                words = f"{self.path} was started with {name} = {before.get(name)!r}, but got {value!r}."
+            if before.get(name, value) != value:
+                words = f"{self.path} was started with {name} = {before[name]!r}, but got {value!r}."
                 raise MIVError(f"{words} Resume with the same settings, or choose another folder for --out.")
         if about["data"]["fingerprints"] != _fingerprints(sets):
             raise MIVError(f"{self.path} was started with other data than {data}. Choose another folder for --out.")
