@@ -228,7 +228,11 @@ def parse_goal(text: str) -> Goal:
 def point_rates(curve: ErrorCurve, goal: Goal, probability: Floats, label: Labels, cluster: Integers) -> dict[str, Any]:
     """The errors at the thresholds and the share of unsure, each with its interval, and the equal error rate."""
     lower, upper = (curve.cuts[cut] for cut in goal.cuts(curve))
-    yes, no, promised = probability >= upper, probability < lower, {bound.kind: bound.rate for bound in goal.bounds}
+    yes, no, promised = (
+        probability >= upper,
+        probability < lower,
+        {str(bound.kind): bound.rate for bound in goal.bounds},
+    )
     rates: dict[str, Any] = {}
     for kind, wrong, of, evidence in (
         ("accept", yes, label == 0, curve.of_negatives),

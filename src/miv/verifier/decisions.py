@@ -314,15 +314,14 @@ class OperatingPoint:
             "no": ("false_reject_rate", "true matches are missed"),
         }.get(decision, ("", ""))
         rate = self.measured.get(name)
-        value, low, high = (
-            (rate.get(key) for key in ("value", "low", "high")) if isinstance(rate, dict) else (None,) * 3
-        )
+        keys = ("value", "low", "high", "at_most")
+        value, low, high, bound = (rate.get(key) for key in keys) if isinstance(rate, dict) else (None,) * 4
         if not (isinstance(value, float) and isinstance(low, float) and isinstance(high, float)):
             return ""
         if not 0 <= low <= value <= high <= 1:
             return ""
         if high - low > _VAGUE:
-            bound = rate.get("at_most")  # which a goal may promise even with few data
+            # A goal may promise a bound even with few data.
             if not isinstance(bound, float) or not 0 < bound <= _VAGUE:
                 return f"The calibration data are too few to say how many {what}."
             return f"With this threshold, at most {in_ten(bound)} {what}."
