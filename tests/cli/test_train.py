@@ -121,8 +121,8 @@ def interrupt(*_: object, **__: object) -> None:
         (["evaluate", "data", "data"], "config.json"),
         (["evaluate", "data/nope", "data"], "no folder 'data/nope'.*data holds: test, train, validation"),
         (["runs", "list", "nowhere"], "no folder nowhere"),
-        (["runs", "compare", "data"], "data is not a run: it has no run.json.*runs list"),
-        (["runs", "compare", "runs/nope"], "runs/nope is not a run: there is no such folder.*runs list"),
+        (["runs", "compare", "data"], "data is not a run of .*: it has no run.json.*runs list"),
+        (["runs", "compare", "runs/nope"], "runs/nope is not a run of .*: there is no such folder.*runs list"),
     ],
 )
 def test_mistakes_are_named(folder: Path, arguments: list[str], message: str) -> None:
