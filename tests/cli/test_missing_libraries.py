@@ -14,7 +14,6 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "run_0_1"
 RUN, DATA = str(GOLDEN / "run"), str(GOLDEN / "exemplars")
 RESULTS = str(Path(__file__).parents[2] / "docs" / "results")
 PARQUET = "Reading and writing Parquet files needs pyarrow. Run `pip install 'miv[train]'`."
-GALLERY = "A gallery needs pyarrow. Run `pip install 'miv[gallery]'`."
 TRAINING = "Training needs Lightning. Run `pip install 'miv[train]'`."
 
 WORKS = {
@@ -22,6 +21,7 @@ WORKS = {
     "verify-table": ["verify", "miv/digits", "--bags", "table.csv", "--out", "verdicts.csv"],
     "reproduce": ["reproduce", "signature", "classification", "--report-only"],
     "runs": ["runs", "list", str(GOLDEN)],
+    "gallery": ["gallery", "create", "archive", "miv/digits"],
     "reproduce-list": ["reproduce", "--list", "--results", RESULTS],
 }
 REFUSED = {
@@ -35,7 +35,6 @@ REFUSED = {
     "report": (["report", RUN, "--data", DATA], PARQUET),
     "evaluate": (["evaluate", RUN, DATA], PARQUET),
     "baselines": (["baselines", DATA], PARQUET),
-    "gallery": (["gallery", "create", "archive", "miv/digits"], GALLERY),
     "reproduce-train": (["reproduce", "qmnist", "headed", "--raw", "."], TRAINING),
     "serve": (["serve", "miv/digits"], "miv serve needs FastAPI and uvicorn. Run `pip install 'miv[serve]'`."),
 }

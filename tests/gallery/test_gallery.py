@@ -10,6 +10,7 @@ from miv import Gallery, MIVError, Verifier, list_poolings
 from miv.verifier.decisions import OperatingPoint
 
 CHANNELS = 8
+GOLDEN = Path(__file__).parents[1] / "fence" / "golden"
 
 
 def vectors(*shape: int, seed: int = 0) -> Any:
@@ -37,6 +38,20 @@ def test_a_search_gives_what_verify_gives(tmp_path: Path, pooling: str, shape: t
     probabilities = [hit.probability for hit in hits]
     assert probabilities == sorted(probabilities, reverse=True)
     assert [hit.name for hit in gallery.search(query, top=3)] == [hit.name for hit in hits[:3]]
+
+
+def test_images_unlike_those_of_train_are_told_as_verify_tells_them(tmp_path: Path) -> None:
+    query, *bag = np.load(GOLDEN / "digits.npy")
+    bags = {"ink": bag, "black on white": [255 - image for image in bag], "both": [bag[0], 255 - bag[0]]}
+    gallery = Gallery.create(tmp_path / "first", "miv/digits")
+    gallery.add_many(bags)
+    gallery.compact()
+    for hit in Gallery.create(tmp_path / "copy", "miv/digits", like=tmp_path / "first").search(query):
+        expected = gallery.verifier.verify(query, bags[hit.name])
+        assert (hit.decision, hit.answer.reason, hit.answer.warnings, hit.document()["unlike"]) == (
+            expected.decision, expected.reason, expected.warnings, expected.document()["unlike"]
+        )  # fmt: skip
+        assert (hit.decision == "unsure") == (hit.name == "black on white")
 
 
 def test_removed_and_replaced_bags_are_not_found(tmp_path: Path) -> None:

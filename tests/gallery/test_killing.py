@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import zlib
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -125,14 +126,17 @@ def damaged_documents() -> list[Any]:
         changed(surprise=1),
         changed(channels=10**30),
         changed(width=True),
-        changed(removed={"file": "../../secret", "bags": 1, "bytes": 1}),
+        changed(per="page"),
+        changed(removed={"file": "../../secret", "bags": 1, "checksums": ""}),
+        changed(removed={"file": f"removed-{0:016}", "bags": 1, "checksums": ""}),
         of_segment(name="../verifier"),
         of_segment(instances=-1),
         of_segment(instances=4),
         of_segment(bags=3),
+        of_segment(bags=0),
         of_segment(members=6),
-        of_segment(bytes={}),
-        of_segment(bytes={"instances.arrow": 5, "bags.arrow": 5, "../x": 1}),
+        of_segment(name_bytes=7),
+        of_segment(checksums=""),
     ]
 
 
@@ -145,17 +149,16 @@ def test_a_damaged_manifest_is_an_error(tmp_path: Path, damage: Any) -> None:
         Gallery.open(tmp_path / "gallery").search(vectors(1, 9)[0])
 
 
-def segment_file(folder: Path, name: str) -> Path:
-    [path] = (folder / "segments").glob(f"*/{name}")
+def segment_file(folder: Path) -> Path:
+    [path] = (folder / "segments").iterdir()
     return path
 
 
-@pytest.mark.parametrize("file", ["instances.arrow", "kept.arrow", "bags.arrow"])
-def test_every_damage_of_a_file_is_noticed(tmp_path: Path, file: str) -> None:
+def test_every_damage_of_a_file_is_noticed(tmp_path: Path) -> None:
     small_gallery(tmp_path / "gallery")
-    path = segment_file(tmp_path / "gallery", file)
+    path = segment_file(tmp_path / "gallery")
     whole, random = path.read_bytes(), np.random.default_rng(0)
-    for number in range(30):
+    for number in range(60):
         content = bytearray(whole)
         if number % 3:
             content[random.integers(len(content))] ^= 1 << random.integers(8)
@@ -166,9 +169,20 @@ def test_every_damage_of_a_file_is_noticed(tmp_path: Path, file: str) -> None:
             Gallery.open(tmp_path / "gallery").search(vectors(1, 9)[0])
         assert Gallery.check(tmp_path / "gallery").problems
     path.write_bytes(whole)
-    assert Gallery.check(tmp_path / "gallery").document() == {
-        "bags": 2, "problems": [], "lost": [], "nameless": 0, "unchecked": 0
-    }  # fmt: skip
+    assert Gallery.check(tmp_path / "gallery").document() == {"bags": 2, "problems": [], "lost": [], "nameless": 0}
+
+
+@pytest.mark.parametrize(("array", "value"), [("sizes", 1 << 62), ("sizes", 0), ("members", 9), ("name_sizes", 9)])
+def test_odd_numbers_with_the_right_checksum_are_refused(tmp_path: Path, array: str, value: int) -> None:
+    gallery = small_gallery(tmp_path)
+    [segment], path = gallery._store.snapshot.segments, segment_file(tmp_path)
+    content, (start, _) = bytearray(path.read_bytes()), segment.borders[array]
+    content[start : start + segment.views[array].itemsize] = np.array(value, segment.views[array].dtype).tobytes()
+    path.write_bytes(content)
+    manifest = tmp_path / "gallery.json"
+    manifest.write_text(manifest.read_text().replace(segment.entry.checksums, f"{zlib.crc32(content):08x}"))
+    with pytest.raises(MIVError, match="miv gallery check"):
+        Gallery.open(tmp_path)
 
 
 def flipped(path: Path, place: int) -> None:
@@ -186,32 +200,44 @@ def test_a_rebuilt_gallery_has_all_that_is_whole(tmp_path: Path, monkeypatch: py
     query = vectors(1, 9)[0]
     expected = {hit.name: hit.probability for hit in gallery.search(query)}
 
-    def rebuilt(number: int) -> tuple[str, ...]:
-        check = Gallery.check(folder, rebuild=tmp_path / f"new-{number}")
-        assert len(check.problems) == number
-        hits = Gallery.open(tmp_path / f"new-{number}").search(query)
+    def rebuilt(name: str) -> tuple[str, ...]:
+        check = Gallery.check(folder, rebuild=tmp_path / name)
+        assert len(check.problems) == 1
+        hits = Gallery.open(tmp_path / name).search(query)
         assert {hit.name: hit.probability for hit in hits} == pytest.approx(expected)
         return check.lost
 
-    path = segment_file(folder, "kept.arrow")
-    flipped(path, path.read_bytes().index(b"ARROW1", 6) // 2)
-    assert rebuilt(1) == ()  # computed again from the instances
-    path = segment_file(folder, "instances.arrow")
+    path, [segment] = segment_file(folder), gallery._store.snapshot.segments
+    flipped(path, segment.borders["stored"][0] + 40)
+    assert rebuilt("first") == ()  # computed again from the instances
     flipped(path, path.read_bytes().index(bags["b"][1].tobytes()))
     del expected["b"]
-    assert rebuilt(2) == ("b",)
-    segment_file(folder, "bags.arrow").unlink()
+    assert rebuilt("second") == ("b",)
+    path.unlink()
     assert Gallery.check(folder, rebuild=tmp_path / "none").nameless == 3
     assert len(Gallery.open(tmp_path / "none")) == 0
+
+
+def test_a_replaced_bag_is_rebuilt_once_if_the_removed_ones_are_unknown(tmp_path: Path) -> None:
+    gallery = small_gallery(tmp_path / "gallery")
+    gallery.replace("one", vectors(1, 4))
+    gallery.remove("two")
+    [removed] = (tmp_path / "gallery").glob("removed-*")
+    flipped(removed, 0)
+    check = Gallery.check(tmp_path / "gallery", rebuild=tmp_path / "new")
+    assert (check.bags, check.lost, len(check.problems)) == (2, (), 1)
+    assert {hit.name: hit.size for hit in Gallery.open(tmp_path / "new").search(vectors(1, 9)[0])} == {
+        "one": 1,
+        "two": 2,
+    }
 
 
 def test_the_command_tells_what_is_damaged(tmp_path: Path) -> None:
     small_gallery(tmp_path / "gallery")
     assert "Whole bags: 2. Damaged bags: 0." in run_command("gallery", "check", str(tmp_path / "gallery"))
-    segment_file(tmp_path / "gallery", "instances.arrow").unlink()
+    segment_file(tmp_path / "gallery").unlink()
     done = CliRunner().invoke(app, ["gallery", "check", str(tmp_path / "gallery")])
-    assert (done.exit_code, "instances.arrow is missing" in done.output) == (1, True)
-    assert "Lost: one, two" in done.output
+    assert (done.exit_code, "is missing" in done.output, "Damaged bags: 2" in done.output) == (1, True, True)
 
 
 def test_merging_is_not_part_of_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

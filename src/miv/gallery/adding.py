@@ -8,19 +8,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from PIL import Image
 
 from miv.data import csr
 from miv.data.pool import InstancePool
 from miv.errors import MIVError
+from miv.files.arrays import Integers, Mask
 from miv.files.images import Fit
 from miv.files.instances import InstanceKind
-from miv.gallery import files
+from miv.gallery.files import HASH_BYTES
 from miv.gallery.snapshot import Snapshot
 from miv.gallery.store import OpenGallery, merge_if_possible
 from miv.poolings import StoredForm
 from miv.runtime import Progress, SilentProgress, evaluating
+from miv.verifier.engine import foreign_of
 from miv.verifier.network import Verifier
 from miv.verifier.reading import ErrorLocations, check_bags, with_folders
 from miv.verifier.verifying import Rows, bag_reader, embedded
@@ -47,9 +48,10 @@ class ReadBags:
 
     names: list[str]
     digests: list[bytes]  # of each instance, equal if the content is equal
-    members: list[NDArray[np.int64]]  # for each bag, the rows of its members among the instances
+    members: list[Integers]  # for each bag, the rows of its members among the instances
     instance_names: list[list[str]]
-    features: Callable[[NDArray[np.int64]], Rows]  # of the instances at some rows
+    foreign: Mask  # whether the statistics of each instance are out of distribution
+    features: Callable[[Integers], Rows]  # of the instances at some rows
     is_embedded: bool  # whether the features need no work
 
 
@@ -81,10 +83,11 @@ def read_bags(verifier: Verifier, bags: list[GivenBag], resize: Fit | None) -> R
     if pool.kind == "features":
         pool = InstancePool("features", pool.values + np.float32(0))  # -0.0 becomes 0.0: equal vectors, equal bytes
 
-    def features(rows: NDArray[np.int64]) -> Rows:
+    def features(rows: Integers) -> Rows:
         return embedded(backbone, pool.take(rows))
 
-    return ReadBags([bag.name for bag in bags], pool.digests(), members, names, features, backbone.is_identity)
+    foreign, bag_names = foreign_of(verifier, pool), [bag.name for bag in bags]
+    return ReadBags(bag_names, pool.digests(), members, names, foreign, features, backbone.is_identity)
 
 
 def check_bag_name(name: object) -> str:
@@ -109,7 +112,7 @@ def _member_names(bag: GivenBag, kind: InstanceKind) -> list[str]:
         names = [str(one)[:_LONGEST_TEXT] for one in bag.instances]
     else:
         names = [""] * len(bag.instances)
-    # File names that are not UTF-8 hold half letters, which no Arrow text can.
+    # File names that are not UTF-8 hold half letters, which no UTF-8 can.
     return [name[:_LONGEST_NAME].encode(errors="replace").decode() for name in names]
 
 
@@ -148,9 +151,10 @@ class Adding:
                 self._add_part(
                     ReadBags(
                         names=[source.name(int(bag)) for bag in part],
-                        digests=source.hashes.take(used).to_pylist(),
+                        digests=source.hashes(used),
                         members=np.split(places, ptr[1:-1]),
                         instance_names=[source.instance_names(int(bag)) for bag in part],
+                        foreign=source.foreign.take(used)[:, 0] > 0,
                         features=lambda rows, used=used: source.features.take(used[rows]),  # type: ignore[misc]
                         is_embedded=True,
                     )
@@ -158,27 +162,23 @@ class Adding:
                 advance(len(part))
 
     def _add_part(self, read: ReadBags) -> int:
-        digests = read.digests
-        unknown = np.flatnonzero(self.store.snapshot.numbers(digests) < 0)
+        digests, snapshot = read.digests, self.store.snapshot
+        unknown = np.flatnonzero(snapshot.numbers(digests) < 0)
         new = np.array(sorted({digests[place]: place for place in unknown[::-1]}.values()), np.int64)
         pieces = [new] if read.is_embedded else np.split(new, np.arange(_TOGETHER, len(new), _TOGETHER))
         for piece in pieces[:-1]:
-            self._commit([digests[row] for row in piece], read.features(piece), [], [], [])
-        last = pieces[-1]
-        features = read.features(last) if len(last) else np.zeros((0, self.store.manifest.channels), np.float32)
-        hashes = [digests[row] for row in last]
-        next_numbers = {digest: len(self.store.snapshot.features) + place for place, digest in enumerate(hashes)}
+            self._commit(read, piece, [], [])
+        next_numbers = {digests[row]: len(self.store.snapshot.features) + n for n, row in enumerate(pieces[-1])}
         known = zip(digests, self.store.snapshot.numbers(digests), strict=True)
         numbers = np.array([next_numbers.get(digest, number) for digest, number in known], np.int64)
         members = [numbers[places] for places in read.members]
         chosen = self._chosen(read.names, members, read.instance_names)
-        if len(last) or chosen:
-            columns: Any = ([column[bag] for bag in chosen] for column in (read.names, members, read.instance_names))
-            self._commit(hashes, features, *columns)
+        if len(pieces[-1]) or chosen:
+            self._commit(read, pieces[-1], chosen, [members[bag] for bag in chosen])
             merge_if_possible(self.store)
         return len(chosen)
 
-    def _chosen(self, names: list[str], members: list[NDArray[np.int64]], instance_names: list[list[str]]) -> list[int]:
+    def _chosen(self, names: list[str], members: list[Integers], instance_names: list[list[str]]) -> list[int]:
         """Bags to write: not those that are there with the same instances and, to replace, the same names of them."""
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
@@ -197,43 +197,45 @@ class Adding:
             chosen.append(number)
         return chosen
 
-    def _commit(
-        self,
-        hashes: list[bytes],
-        features: Rows,
-        names: list[str],
-        members: list[NDArray[np.int64]],
-        instance_names: list[list[str]],
-    ) -> None:
-        """Write one segment of new instances and bags, then list it in the manifest."""
-        store, manifest, snapshot = self.store, self.store.manifest, self.store.snapshot
-        columns = [files.pa.array(hashes, files.pa.binary(files.HASH_BYTES)), files.row_column(features)]
-        instances = files.pa.record_batch(columns, schema=files.schema(files.INSTANCES, manifest.channels))
-        schema = files.schema(files.KEPT, manifest.width)
-        stored = _stored_rows(self.form, features, members, snapshot)
-        kept = (files.pa.record_batch([files.row_column(rows)], schema=schema) for rows in stored)
+    def _commit(self, read: ReadBags, new: Integers, chosen: list[int], members: list[Integers]) -> None:
+        """Write one segment of new instances and of chosen bags with their members, then list it in the manifest."""
+        store, snapshot = self.store, self.store.snapshot
+        features = read.features(new) if len(new) else np.zeros((0, store.manifest.channels), np.float32)
+        names = [read.names[bag] for bag in chosen]
+        labels = [label for bag in chosen for label in read.instance_names[bag]]
+        arrays: dict[str, Any] = {
+            "hashes": [np.frombuffer(b"".join(read.digests[row] for row in new), f"V{HASH_BYTES}")],
+            "foreign": [read.foreign[new]],
+            "features": [features],
+            "stored": self._stored_rows(features, members),
+            "members": members,
+            "sizes": [np.array(list(map(len, members)))],
+        }
+        for kind, texts in (("name", names), ("label", labels)):
+            content = [text.encode() for text in texts]
+            arrays[f"{kind}_sizes"] = [np.array(list(map(len, content)))]
+            arrays[f"{kind}s"] = [np.frombuffer(b"".join(content), np.uint8)]
         replaced = [snapshot.number_of[name] for name in names if name in snapshot.number_of]
-        entry = store.write_segment([instances], [files.bag_batch(names, members, instance_names)], kept)
-        changes: dict[str, Any] = {"segments": (*manifest.segments, entry)}
+        changes: dict[str, Any] = {"segments": (*store.manifest.segments, store.write_segment(arrays))}
         if replaced:
             changes["removed"] = store.write_removed(np.append(snapshot.removed, replaced))
-        store.commit(manifest.changed(**changes))
+        store.commit(store.manifest.changed(**changes))
 
-
-def _stored_rows(
-    form: StoredForm, features: Rows, members: list[NDArray[np.int64]], snapshot: Snapshot
-) -> Iterator[Rows]:
-    """Kept rows of new instances with the features ``(n, C)``, or of the members of new bags."""
-    if form.per == "instance":
-        for start in range(0, len(features), _ROWS_TOGETHER):
-            part = features[start : start + _ROWS_TOGETHER]
-            yield form.rows(part, csr.borders([len(part)]))
-        return
-    before, ptr = len(snapshot.features), csr.borders([len(bag) for bag in members])
-    for first, last in csr.batches(ptr, _ROWS_TOGETHER):
-        wanted = np.concatenate(members[first:last])
-        rows = np.empty((len(wanted), features.shape[1]), np.float32)
-        is_new = wanted >= before
-        rows[is_new] = features[wanted[is_new] - before]
-        rows[~is_new] = snapshot.features.take(wanted[~is_new])
-        yield form.rows(rows, ptr[first : last + 1] - ptr[first])
+    def _stored_rows(self, features: Rows, members: list[Integers]) -> Iterator[Rows]:
+        """Stored rows of new instances with the features ``(n, C)``, or of the members of new bags."""
+        snapshot, form = self.store.snapshot, self.form
+        if not self.store.manifest.width:
+            return
+        if form.per == "instance":
+            for start in range(0, len(features), _ROWS_TOGETHER):
+                part = features[start : start + _ROWS_TOGETHER]
+                yield form.rows(part, csr.borders([len(part)]))
+            return
+        before, ptr = len(snapshot.features), csr.borders([len(bag) for bag in members])
+        for first, last in csr.batches(ptr, _ROWS_TOGETHER):
+            wanted = np.concatenate(members[first:last])
+            rows = np.empty((len(wanted), features.shape[1]), np.float32)
+            is_new = wanted >= before
+            rows[is_new] = features[wanted[is_new] - before]
+            rows[~is_new] = snapshot.features.take(wanted[~is_new])
+            yield form.rows(rows, ptr[first : last + 1] - ptr[first])

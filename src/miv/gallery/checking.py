@@ -6,15 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from miv.data import csr
 from miv.errors import MIVError
-from miv.gallery import files
-from miv.gallery.files import BAGS, HASH_BYTES, INSTANCES, KEPT, GalleryManifest, MappedFile, SegmentEntry
-from miv.gallery.snapshot import SEGMENTS, Segment, Snapshot
-
-Mask = NDArray[np.bool_]
+from miv.files.arrays import Integers, Mask
+from miv.gallery.files import DAMAGED, GalleryManifest, SegmentEntry
+from miv.gallery.snapshot import Segment, Snapshot
 
 
 @dataclass(frozen=True)
@@ -25,15 +22,10 @@ class GalleryCheck:
     problems: tuple[str, ...]  # one sentence per damaged file
     lost: tuple[str, ...]  # names of bags with damaged instances
     nameless: int  # bags whose names are damaged, too
-    unchecked: int  # segments without checksums, as earlier versions made them
 
     def __str__(self) -> str:
         lines = [*self.problems, f"Whole bags: {self.bags:,}. Damaged bags: {len(self.lost) + self.nameless:,}."]
-        if self.lost:
-            lines.append(f"Lost: {', '.join(self.lost)}")
-        if self.unchecked:
-            lines.append(f"Segments without checksums: {self.unchecked:,}. `miv gallery compact` adds them.")
-        return "\n".join(lines)
+        return "\n".join([*lines, f"Lost: {', '.join(self.lost)}"] if self.lost else lines)
 
     def document(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -41,70 +33,51 @@ class GalleryCheck:
 
 
 class _SegmentRemains(Segment):
-    """A segment of which some files may be damaged or missing; what is missing is filled with zeros."""
+    """A segment that may be damaged or missing; what is missing is filled with zeros."""
 
-    def __init__(self, folder: Path, entry: SegmentEntry, manifest: GalleryManifest, per: str) -> None:
-        self.entry, self.path, self.files = entry, folder / SEGMENTS / entry.name, {}
-        self.problems: list[str] = []
-        zeros = [files.pa.array([bytes(HASH_BYTES)] * entry.instances, files.pa.binary(HASH_BYTES))]
-        zeros.append(files.row_column(np.zeros((entry.instances, manifest.channels), np.float32)))
-        schema = files.schema(INSTANCES, manifest.channels)
-        no_instances = files.pa.record_batch(zeros, schema=schema)
-        no_bags = files.bag_batch([""] * entry.bags, [np.zeros(1, np.int64)] * entry.bags, [[""]] * entry.bags)
-        instances = self._tried(INSTANCES, schema, entry.instances)
-        bags = self._tried(BAGS, files.schema(BAGS), entry.bags)
-        if manifest.width:  # it is made anew from the instances
-            rows = {"instance": entry.instances, "member": entry.members, "bag": entry.bags}[per]
-            self._tried(KEPT, files.schema(KEPT, manifest.width), rows)
-        self._batches = {
-            INSTANCES: [no_instances] if instances is None else instances.batches,
-            BAGS: [no_bags] if bags is None else bags.batches,
-        }
-        self.is_good_instance = _good(instances, self._batches[INSTANCES], (HASH_BYTES, 4 * manifest.channels))
-        self.is_good_bag = _good(bags, self._batches[BAGS])
-        columns = [batch.column(1) for batch in self._batches[INSTANCES]]
-        self.features = self.kept = [(files.column_rows(column, manifest.channels), self) for column in columns]
+    def __init__(self, folder: Path, entry: SegmentEntry, manifest: GalleryManifest) -> None:
+        self.problem, self.views = "", {name: np.zeros(shape) for name, shape in entry.shapes(manifest).items()}
+        self.is_whole_bag = self.is_named = np.zeros(entry.bags, bool)
+        self.is_whole_instance = np.zeros(entry.instances, bool)
         try:
-            self.sizes, members = self._checked_bags()
-        except MIVError:  # zeros, or damage that could still be read
-            self._batches[BAGS], self.is_good_bag = [no_bags], np.zeros(entry.bags, bool)
-            self.sizes, members = np.ones(entry.bags, np.int64), np.zeros(entry.bags, np.int64)
-        self.members = np.where(np.repeat(self.is_good_bag, self.sizes), members, 0)
-
-    def _tried(self, name: str, schema: Any, rows: int) -> MappedFile | None:
-        """A file, even if its checksums differ; ``None`` if it cannot be read at all."""
-        try:
-            self.files[name] = self._mapped(name, schema, rows)
-            self.files[name].verify()
+            super().__init__(folder, entry, manifest)
         except (MIVError, FileNotFoundError) as error:
-            missing = f"{self.path / name} is missing." if isinstance(error, FileNotFoundError) else str(error)
-            self.problems.append(missing.removesuffix(files.DAMAGED).strip())
-        return self.files.get(name)
+            self.problem = _words(error)
+            self.sizes, self.members = np.ones(entry.bags, np.int64), np.zeros(entry.bags, np.int64)
 
-    def batches(self, name: str) -> list[Any]:
-        """The record batches of a file, damaged or not."""
-        return self._batches[name]
+    def array(self, name: str) -> Any:
+        """An array, damaged or not."""
+        return self.views[name]
 
-    def verify(self) -> None:
-        """Damage has been noted."""
+    def read_bags(self) -> tuple[Integers, Integers]:
+        """Sizes and members of the bags, as far as they are whole."""
+        try:
+            self.file.verify(0, len(self.file.content))
+        except MIVError as error:
+            self.problem = _words(error)
+        features, hashes = self._intact("features"), self._intact("hashes")
+        self.is_whole_instance = features & hashes & self._intact("foreign")
+        if not (self._intact("sizes").all() and self._intact("name_sizes").all() and self._intact("label_sizes").all()):
+            raise MIVError(self.problem)  # which bag is which cannot be told
+        sizes, members = super().read_bags()
+        ptr = csr.borders(sizes)
+        self.is_named = self._intact("names", csr.borders(self.views["name_sizes"]))
+        self.is_whole_bag = (
+            self.is_named & self._intact("members", ptr) & self._intact("labels", self.label_borders[ptr])
+        )
+        return sizes, np.where(np.repeat(self.is_whole_bag, sizes), members, 0)
+
+    def _intact(self, name: str, borders: Integers | None = None) -> Mask:
+        """Which rows of an array, or which runs of rows, are as they were written."""
+        (start, _), view = self.borders[name], self.views[name]
+        rows = np.arange(len(view) + 1) if borders is None else borders
+        return self.file.intact(start + rows * (view[:1].nbytes or 1))
 
 
-def _good(file: MappedFile | None, batches: Sequence[Any], widths: Sequence[int] = ()) -> Mask:
-    """Which rows are as they were written; ``widths`` are bytes of a row per column, without them a batch is one."""
-    parts, end = [np.zeros(0, bool)], 0 if file is None else file.address
-    for batch in batches:
-        good = np.full(len(batch), file is not None)
-        if file is not None:
-            buffers = [one for column in batch.columns for one in column.buffers() if one is not None and one.size]
-            first, last = min(one.address for one in buffers), max(one.address + one.size for one in buffers)
-            good &= file.intact(end, first - end, 1)  # the description of the batch
-            for buffer, width in zip(buffers, widths, strict=True) if widths else []:
-                good &= file.intact(buffer.address, width, len(batch))
-            if not widths:
-                good &= file.intact(first, last - first, 1)
-            end = last
-        parts.append(good)
-    return np.concatenate(parts)
+def _words(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"{error.filename} is missing."
+    return str(error).removesuffix(DAMAGED).strip()
 
 
 class Remains(Snapshot):
@@ -112,28 +85,29 @@ class Remains(Snapshot):
 
     segment_type = _SegmentRemains
 
-    def __init__(self, folder: Path, manifest: GalleryManifest, per: str, known: Sequence[Segment] = ()) -> None:
-        self.unknown: list[str] = []
-        super().__init__(folder, manifest, per)
+    def __init__(self, folder: Path, manifest: GalleryManifest, known: Sequence[Segment] = ()) -> None:
+        self.problems: list[str] = []
+        super().__init__(folder, manifest)
         none, was_live = np.zeros(0, bool), self.is_live
-        self.remains = [segment for segment in self.segments if isinstance(segment, _SegmentRemains)]  # all of them
-        is_good = np.concatenate([none, *(segment.is_good_instance for segment in self.remains)])
-        self.is_named = np.concatenate([none, *(segment.is_good_bag for segment in self.remains)])
-        self.is_live = was_live & self.is_named & ~csr.bag_any(~is_good[self.members], self.ptr)
+        remains = [segment for segment in self.segments if isinstance(segment, _SegmentRemains)]  # all of them
+        self.problems += [segment.problem for segment in remains if segment.problem]
+        is_whole = np.concatenate([none, *(segment.is_whole_instance for segment in remains)])
+        is_whole_bag = np.concatenate([none, *(segment.is_whole_bag for segment in remains)])
+        self.is_named = np.concatenate([none, *(segment.is_named for segment in remains)])
+        self.is_live = was_live & is_whole_bag & ~csr.bag_any(~is_whole[self.members], self.ptr)
         self.lost = was_live & ~self.is_live
+        self.is_live[:] = np.isin(np.arange(self.bags), list(self.number_of.values()))  # the last bag of each name
 
-    def removed_bags(self) -> NDArray[np.int64]:
+    def removed_bags(self) -> Integers:
         """Read the numbers of the removed bags; none if their file is damaged, so that no bag is lost."""
         try:
             return super().removed_bags()
         except (MIVError, FileNotFoundError) as error:
-            self.unknown.append(f"{str(error).removesuffix(files.DAMAGED).strip()} Removed bags are back.")
+            self.problems.append(f"{_words(error)} Removed bags are back, replaced ones if their successor is lost.")
             return np.zeros(0, np.int64)
 
     def check(self) -> GalleryCheck:
         """Describe the damage."""
-        problems = [*self.unknown, *(problem for segment in self.remains for problem in segment.problems)]
         lost = [self.name(int(bag)) for bag in np.flatnonzero(self.lost & self.is_named)]
-        unchecked = sum(not segment.entry.checksums for segment in self.segments)
         nameless = int((self.lost & ~self.is_named).sum())
-        return GalleryCheck(int(self.is_live.sum()), tuple(problems), tuple(lost), nameless, unchecked)
+        return GalleryCheck(int(self.is_live.sum()), tuple(self.problems), tuple(lost), nameless)

@@ -1,211 +1,145 @@
-"""The files of a gallery: a manifest, and Arrow files that are mapped and checked before they are believed."""
+"""The files of a gallery: a manifest, and files of arrays, whose places in a file follow from the manifest's counts."""
 
 import re
-import struct
+import secrets
 import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from miv.errors import MIVError, needs_extra
+from miv.errors import MIVError
+from miv.files.arrays import Mask
+from miv.files.atomic import whole_file
 from miv.files.json import check_shape, read_json_object, write_json
 from miv.runtime import pause
 
-HASH_BYTES = 16
-INSTANCES, KEPT, BAGS, REMOVED = "instances.arrow", "kept.arrow", "bags.arrow", "removed"
+SEGMENTS = "segments"
 DAMAGED = "The gallery is damaged. Restore a copy, or save what is left: miv gallery check FOLDER --rebuild NEW."
 BLOCK = 1 << 20  # bytes with a checksum of their own, so that little is lost with one
-_MAGIC = b"ARROW1\0\0"
-_HEADER, _COMPRESSION = 2, 3  # numbers of the fields in the tables Message and RecordBatch of Arrow's format
-
-
-class _Arrow:
-    """pyarrow, imported when it is first used: `import miv` and its names must work without it."""
-
-    def __getattr__(self, name: str) -> Any:
-        with needs_extra("gallery", "A gallery", "pyarrow"):
-            import pyarrow
-        return getattr(pyarrow, name)
-
-
-pa: Any = _Arrow()
-
-
-def schema(file: str, width: int = 1) -> Any:
-    """The columns of a file; rows have ``width`` numbers."""
-    rows, texts = pa.list_(pa.float32(), width), pa.large_list(pa.string())
-    bags = [("name", pa.string()), ("members", pa.large_list(pa.int64())), ("instance_names", texts)]
-    instances = [("hash", pa.binary(HASH_BYTES)), ("features", rows)]
-    return pa.schema({INSTANCES: instances, KEPT: [("kept", rows)], BAGS: bags, REMOVED: [("bag", pa.int64())]}[file])
-
-
-def require_arrow() -> None:
-    """Raise an error before any work if pyarrow is missing."""
-    _ = pa.__version__
-
-
-def write_batches(path: Path, schema: Any, batches: Iterable[Any]) -> int:
-    """Write record batches, uncompressed, so that they can be mapped; return the number of rows."""
-    rows = 0
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-            rows += len(batch)
-    return rows
-
-
-def checksums_of(path: Path) -> str:
-    """The CRC-32 of each block of a file, 8 digits each."""
-    sums = []
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            pause()
-            sums.append(f"{zlib.crc32(block):08x}")
-    return "".join(sums)
+HASH_BYTES = 16
+Arrays = Mapping[str, Iterable[NDArray[Any]]]  # each in any number of parts
 
 
 class MappedFile:
-    """The mapped record batches of a file; anything but this schema, size and number of rows is an error."""
+    """The mapped bytes of a file, compared with the checksums of its blocks when they are first used."""
 
-    def __init__(self, path: Path, schema: Any, expected_bytes: int, rows: int, checksums: str = "") -> None:
-        self.path, self._checksums, self._is_verified = path, checksums, False
+    def __init__(self, path: Path, size: int, checksums: str) -> None:
+        self.path, self._checksums = path, checksums
         try:
-            size = path.stat().st_size
-            if size != expected_bytes:
-                raise MIVError(f"{path} has {size:,} bytes. Expected {expected_bytes:,}. {DAMAGED}")
-            self._content = pa.memory_map(str(path)).read_buffer()
-            self.batches = list(_record_batches(self._content, schema))
-            for batch in self.batches:
-                batch.validate(full=True)  # borders outside their texts would crash; rows of numbers have none to check
-            counted = sum(len(batch) for batch in self.batches)
-            # Mapped columns are no larger than their file, unless several claim the same bytes.
-            if counted != rows or sum(batch.nbytes for batch in self.batches) > expected_bytes:
-                raise MIVError(f"{path} has {counted:,} rows. Expected {rows:,}, each with bytes of its own. {DAMAGED}")
+            found = path.stat().st_size
+            if found != size:
+                raise MIVError(f"{path} has {found:,} bytes. Expected {size:,}. {DAMAGED}")
+            self.content: NDArray[np.uint8] = np.asarray(np.memmap(path, np.uint8, "r"))
         except FileNotFoundError:
             raise
-        except (pa.ArrowException, OSError) as error:
+        except (OSError, ValueError) as error:
             raise MIVError(f"{path} cannot be read: {error}. {DAMAGED}") from error
+        if len(checksums) != 8 * -(-size // BLOCK):
+            raise MIVError(f"The checksums of {path} are incomplete. {DAMAGED}")
+        self._is_verified = np.zeros(len(checksums) // 8, bool)
 
-    @property
-    def address(self) -> int:
-        """Where the file begins in memory."""
-        return int(self._content.address)
+    def verify(self, start: int, end: int) -> None:
+        """Raise an error if the bytes from ``start`` to ``end`` are not those that were written."""
+        for block in range(start // BLOCK, -(-end // BLOCK)):
+            if not self._is_verified[block]:
+                pause()
+                if self._is_damaged(block):
+                    raise MIVError(f"{self.path} is damaged: its checksum is of other content. {DAMAGED}")
+                self._is_verified[block] = True
 
-    def verify(self) -> None:
-        """Raise an error, the first time, if the content is not what was written; older files have no checksums."""
-        if self._checksums and not self._is_verified and checksums_of(self.path) != self._checksums:
-            raise MIVError(f"{self.path} is damaged: its checksum is of other content. {DAMAGED}")
-        self._is_verified = True
-
-    def intact(self, address: int, width: int, rows: int) -> NDArray[np.bool_]:
-        """Which rows of ``width`` bytes, of which the first is at an address, are as they were written."""
-        starts = address - self.address + np.arange(rows) * width
+    def intact(self, borders: NDArray[np.int64]) -> Mask:
+        """Which of the runs of bytes from each border to the next are those that were written."""
         before = self._damaged_before
-        return np.asarray(before[starts // BLOCK] == before[(starts + width - 1) // BLOCK + 1])
+        return np.asarray(before[borders[:-1] // BLOCK] == before[-(-borders[1:] // BLOCK)])
 
     @cached_property
     def _damaged_before(self) -> NDArray[np.int64]:
-        """How many blocks before each one have other content than was written."""
-        now, written = checksums_of(self.path), self._checksums
-        damaged = [bool(written) and now[k : k + 8] != written[k : k + 8] for k in range(0, len(now), 8)]
-        return np.cumsum([0, *damaged])
+        return np.cumsum([0, *map(self._is_damaged, range(len(self._is_verified)))])
+
+    def _is_damaged(self, block: int) -> bool:
+        return checksum(self.content[block * BLOCK : (block + 1) * BLOCK]) != self._checksums[8 * block : 8 * block + 8]
 
 
-def row_column(rows: NDArray[np.float32]) -> Any:
-    """Rows ``(N, K)`` as a column."""
-    values = pa.array(np.ascontiguousarray(rows, np.float32).reshape(-1))
-    return pa.FixedSizeListArray.from_arrays(values, rows.shape[1])
+def checksum(content: Any) -> str:
+    """The CRC-32 of a block, 8 digits."""
+    return f"{zlib.crc32(content):08x}"
 
 
-def column_rows(column: Any, width: int) -> NDArray[np.float32]:
-    """A column of ``N`` lists of ``K`` numbers as rows ``(N, K)``, without a copy."""
-    if column.null_count or column.values.null_count:
-        raise MIVError(f"A column of numbers has empty cells. {DAMAGED}")
-    values = column.values.to_numpy(zero_copy_only=True).reshape(-1, width)
-    return np.asarray(values[column.offset : column.offset + len(column)])
+def write_arrays(path: Path, dtypes: Mapping[str, str], arrays: Arrays) -> tuple[dict[str, int], str]:
+    """Write arrays one after the other, whole or not at all; return the rows of each, and the checksums of all."""
+    rows = dict.fromkeys(dtypes, 0)
+    with whole_file(path) as temporary:
+        with temporary.open("wb") as file:
+            for name, dtype in dtypes.items():
+                for part in arrays.get(name, ()):
+                    pause()
+                    file.write(np.ascontiguousarray(part, dtype).data)
+                    rows[name] += len(part)
+        with temporary.open("rb") as file:
+            checksums = "".join(map(checksum, iter(lambda: file.read(BLOCK), b"")))
+    return rows, checksums
 
 
-def bag_batch(names: list[str], members: list[NDArray[np.int64]], instance_names: list[list[str]]) -> Any:
-    """Bags as a record batch."""
-    sizes, joined = [len(bag) for bag in members], np.concatenate([np.zeros(0, np.int64), *members])
-    flat = pa.array([name for bag in instance_names for name in bag], pa.string())
-    return flat_bag_batch(pa.array(names, pa.string()), sizes, joined, flat)
-
-
-def flat_bag_batch(names: Any, sizes: ArrayLike, members: NDArray[np.int64], instance_names: Any) -> Any:
-    """Bags as a record batch, from the members of all bags one after the other."""
-    borders = pa.array(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
-    lists = [pa.array(members, pa.int64()), instance_names]
-    columns = [names, *(pa.LargeListArray.from_arrays(borders, values) for values in lists)]
-    return pa.record_batch(columns, schema=schema(BAGS))
-
-
-def _record_batches(content: Any, schema: Any) -> Iterator[Any]:
-    """Yield the record batches of a mapped file; each is checked before it is unpacked, which can take all memory."""
-    if content.slice(0, len(_MAGIC)).to_pybytes() != _MAGIC:
-        raise pa.ArrowInvalid("it is not an Arrow file")
-    messages = iter(pa.ipc.MessageReader.open_stream(pa.BufferReader(content.slice(len(_MAGIC)))))
-    first = next(messages, None)
-    if first is None:
-        raise pa.ArrowInvalid("it has no schema")
-    columns = pa.ipc.read_schema(first)
-    if not columns.equals(schema):
-        raise pa.ArrowInvalid(f"it has other columns: {str(columns)[:200]}")
-    for message in messages:
-        if message.type != "record batch":
-            raise pa.ArrowInvalid(f"it has a message of another type: {message.type}")
-        if _is_compressed(message.metadata.to_pybytes()):
-            raise pa.ArrowInvalid("it is compressed")
-        yield pa.ipc.read_record_batch(message, schema)
-
-
-def _is_compressed(metadata: bytes) -> bool:
-    """Whether the metadata of a record batch, a FlatBuffer that pyarrow has verified, has the field BodyCompression."""
-    message = struct.unpack_from("<I", metadata)[0]
-    header = _field(metadata, message, _HEADER)
-    if header == message:
-        return False  # reading it says that the header is missing
-    batch = header + struct.unpack_from("<I", metadata, header)[0]
-    return _field(metadata, batch, _COMPRESSION) != batch
-
-
-def _field(metadata: bytes, table: int, number: int) -> int:
-    """The place of a field of a FlatBuffers table; that of the table itself if it does not have the field."""
-    offsets = table - struct.unpack_from("<i", metadata, table)[0]
-    size = struct.unpack_from("<H", metadata, offsets)[0]
-    place = 4 + 2 * number
-    return table + (struct.unpack_from("<H", metadata, offsets + place)[0] if place + 2 <= size else 0)
-
-
+# The arrays of a segment, and what each row belongs to. Larger numbers come first, so that all are aligned.
+COLUMNS = {
+    "members": ("<i8", "member"),
+    "sizes": ("<i8", "bag"),
+    "features": ("<f4", "instance"),
+    "stored": ("<f4", "stored"),  # what the pooling computes before it knows the query; see ``GalleryManifest.per``
+    "name_sizes": ("<u2", "bag"),
+    "label_sizes": ("<u2", "member"),
+    "hashes": (f"V{HASH_BYTES}", "instance"),
+    "foreign": ("u1", "instance"),  # whether its statistics are out of distribution
+    "names": ("u1", "name_byte"),  # of the bags, as UTF-8
+    "labels": ("u1", "label_byte"),  # names of the members
+}
 MANIFEST_NAME = "gallery.json"
-_FORMAT, _FORMAT_VERSION = "miv-gallery", 1
+_FORMAT, _FORMAT_VERSION = "miv-gallery", 2
 _SEGMENT_NAME = re.compile(r"segment-[0-9a-f]{16}")
-_REMOVED_NAME = re.compile(r"removed-[0-9a-f]{16}\.arrow")
-_FILES = {INSTANCES, KEPT, BAGS}
+_REMOVED_NAME = re.compile(r"removed-[0-9a-f]{16}")
 _NO_GALLERY = "Expected a folder made by `miv gallery create`."
 _MOST = 1 << 40  # instances, channels and bytes of a gallery are far fewer
 
 
 @dataclass(frozen=True)
 class SegmentEntry:
-    """One segment: its folder, its counts, and the sizes and checksums of its files."""
+    """One segment: its file, and its counts."""
 
     name: str
     instances: int
     bags: int
     members: int
-    bytes: dict[str, int]
-    checksums: dict[str, str] = field(default_factory=dict)  # see ``checksums_of``; empty before version 0.2
+    name_bytes: int
+    label_bytes: int
+    checksums: str
 
     @property
     def size(self) -> int:
         """Rows to rewrite when it is merged."""
         return self.instances + self.members
+
+    def shapes(self, manifest: "GalleryManifest") -> dict[str, tuple[int, ...]]:
+        """The shape of each array."""
+        counts = {"instance": self.instances, "bag": self.bags, "member": self.members}
+        counts |= {"stored": counts[manifest.per], "name_byte": self.name_bytes, "label_byte": self.label_bytes}
+        widths = {"features": manifest.channels, "stored": manifest.width, "hashes": 1, "foreign": 1}
+        shapes = {name: (counts[per],) for name, (_, per) in COLUMNS.items()}
+        return {name: (*shape, widths[name]) if name in widths else shape for name, shape in shapes.items()}
+
+
+def write_segment(folder: Path, arrays: Arrays) -> SegmentEntry:
+    """Write a segment under a new name; it belongs to the gallery once the manifest lists it."""
+    name = f"segment-{secrets.token_hex(8)}"
+    rows, checksums = write_arrays(
+        folder / SEGMENTS / name, {name: dtype for name, (dtype, _) in COLUMNS.items()}, arrays
+    )
+    instances, bags, members = rows["hashes"], rows["sizes"], rows["members"]
+    return SegmentEntry(name, instances, bags, members, rows["names"], rows["labels"], checksums)
 
 
 @dataclass(frozen=True)
@@ -214,8 +148,7 @@ class Removed:
 
     file: str
     bags: int
-    bytes: int
-    checksum: str = ""
+    checksums: str
 
 
 @dataclass(frozen=True)
@@ -225,11 +158,11 @@ class GalleryManifest:
     fingerprint: str  # of the verifier
     backbone: str  # fingerprint; with the same, features can be used again
     channels: int
-    width: int  # of a kept row; 0 if the features themselves are read
+    per: str  # what a stored row belongs to: an instance, a member of a bag, or a bag
+    width: int  # of a stored row; 0 if the features themselves are read
     segments: tuple[SegmentEntry, ...] = ()  # in the order of their bags and instances
     removed: Removed | None = None  # bags that no longer count
     generation: int = 0  # number of changes so far
-    made_with: dict[str, Any] = field(default_factory=dict)
 
     @property
     def instances(self) -> int:
@@ -244,7 +177,7 @@ class GalleryManifest:
     @property
     def bytes(self) -> int:
         """Size of the files of all segments."""
-        return sum(sum(segment.bytes.values()) for segment in self.segments)
+        return sum(places(segment.shapes(self))[-1] for segment in self.segments)
 
     def changed(self, **changes: Any) -> "GalleryManifest":
         """The next generation."""
@@ -252,7 +185,7 @@ class GalleryManifest:
 
     def save(self, folder: Path) -> None:
         """Replace the manifest in one step, but not in a folder that someone has removed."""
-        document = {"format": _FORMAT, "format_version": _FORMAT_VERSION, "recall": None, **asdict(self)}
+        document = {"format": _FORMAT, "format_version": _FORMAT_VERSION, **asdict(self)}
         write_json(folder / MANIFEST_NAME, document, make_folder=False)
 
     @classmethod
@@ -264,9 +197,8 @@ class GalleryManifest:
             raise MIVError(f'{path} has no "format": "{_FORMAT}". {_NO_GALLERY}')
         version = document.pop("format_version", None)
         if version != _FORMAT_VERSION:
-            raise MIVError(f"{path} has format_version {version!r}. Expected {_FORMAT_VERSION}. Update miv.")
+            raise MIVError(f"{path} has format_version {version!r}. Expected {_FORMAT_VERSION}. Add the bags again.")
         check_shape(document, _SHAPE, str(path), DAMAGED)
-        del document["recall"]  # of an index that earlier versions had
         removed = document.pop("removed")
         try:
             segments = tuple(SegmentEntry(**entry) for entry in document.pop("segments"))
@@ -283,16 +215,16 @@ class GalleryManifest:
             cls.load(folder)  # says what is missing
 
     def _check(self, path: Path) -> None:
+        if self.per not in ("instance", "member", "bag"):
+            raise MIVError(f"{path}: 'per' is {self.per[:80]!r}. {DAMAGED}")
         names = [segment.name for segment in self.segments]
         counts = [self.channels - 1, self.width, self.generation]
         for segment in self.segments:
-            counts += [segment.instances, segment.bags, segment.members - segment.bags, *segment.bytes.values()]
-            if not (segment.bytes.keys() <= _FILES and {INSTANCES, BAGS} <= segment.bytes.keys()):
-                raise MIVError(f"{path}: {segment.name!r} has the files {sorted(segment.bytes)}. {DAMAGED}")
+            counts += [segment.instances, segment.bags, segment.members - segment.bags]
+            counts += [segment.name_bytes, segment.label_bytes, places(segment.shapes(self))[-1]]
         if self.removed is not None:
-            names.append(self.removed.file)
-            counts += [self.removed.bags, self.removed.bytes]
-        if len(set(names)) != len(names) or not all(map(_SEGMENT_NAME.fullmatch, names[: len(self.segments)])):
+            counts.append(self.removed.bags)
+        if len(set(names)) != len(names) or not all(map(_SEGMENT_NAME.fullmatch, names)):
             raise MIVError(f"{path}: the segments are named {names[:3]}. {DAMAGED}")
         if self.removed is not None and not _REMOVED_NAME.fullmatch(self.removed.file):
             raise MIVError(f"{path}: the file of removed bags is named {self.removed.file[:80]!r}. {DAMAGED}")
@@ -300,16 +232,24 @@ class GalleryManifest:
             raise MIVError(f"{path}: a count is negative or far too large. {DAMAGED}")
 
 
-_SEGMENT_SHAPE = {"name": str, "instances": int, "bags": int, "members": int, "bytes": {"*": int}}
+def places(shapes: Mapping[str, tuple[int, ...]]) -> list[int]:
+    """Where each array begins in the file of a segment, and where the last one ends."""
+    ends = [0]
+    for name, shape in shapes.items():
+        rows, width = (*shape, 1)[:2]
+        ends.append(ends[-1] + rows * width * np.dtype(COLUMNS[name][0]).itemsize)
+    return ends
+
+
+_COUNTS = ("instances", "bags", "members", "name_bytes", "label_bytes")
 _SHAPE = {
     "fingerprint": str,
     "backbone": str,
     "channels": int,
+    "per": str,
     "width": int,
     "generation": int,
-    "segments": [{**_SEGMENT_SHAPE, "checksums?": {"*": str}}],
+    "segments": [{"name": str, **dict.fromkeys(_COUNTS, int), "checksums": str}],
     "removed": None,
-    "removed?": {"file": str, "bags": int, "bytes": int, "checksum?": str},
-    "recall": None,
-    "made_with": dict,
+    "removed?": {"file": str, "bags": int, "checksums": str},
 }

@@ -12,7 +12,7 @@ from miv.files.atomic import readable_disk_errors, whole_folder
 from miv.files.images import Fit
 from miv.gallery.adding import Adding, GivenBag, check_bag_name
 from miv.gallery.checking import GalleryCheck, Remains
-from miv.gallery.files import GalleryManifest, require_arrow
+from miv.gallery.files import GalleryManifest
 from miv.gallery.search import Hits, search
 from miv.gallery.snapshot import Snapshot
 from miv.gallery.store import OpenGallery, compact
@@ -48,11 +48,10 @@ class Gallery:
 
     def __init__(self, folder: str | Path, verifier: Verifier | str | Path | None = None) -> None:
         """Open a gallery, as ``Gallery.open`` does."""
-        require_arrow()
         self.folder = Path(folder)
         self.verifier = self._verifier_for(GalleryManifest.load(self.folder), self.folder, verifier)
         self._form = form_of(self.verifier.pooling)
-        self._store = OpenGallery(self.folder, self._form.per)
+        self._store = OpenGallery(self.folder)
 
     @classmethod
     def create(
@@ -63,7 +62,6 @@ class Gallery:
         ``like`` is another gallery, whose bags are copied without embedding them again; its verifier must have the same
         backbone.
         """
-        require_arrow()
         folder = Path(folder)
         verifier = verifier if isinstance(verifier, Verifier) else Verifier.from_pretrained(verifier)
         _refuse_existing(folder)
@@ -77,6 +75,7 @@ class Gallery:
             fingerprint=verifier_fingerprint(verifier),
             backbone=backbone_fingerprint(verifier),
             channels=verifier.backbone.channels,
+            per=form.per,
             width=form.width if form.is_stored_apart else 0,
         )
         if source is not None and source.manifest.backbone != manifest.backbone:
@@ -86,7 +85,7 @@ class Gallery:
             verifier.save_pretrained(temporary / VERIFIER)
             manifest.save(temporary)
             if source is not None:
-                store = OpenGallery(temporary, form.per)
+                store = OpenGallery(temporary)
                 with store.writing():
                     Adding(store, verifier, form, None, None, replace=False).copy(source)
         return cls(folder, verifier)
@@ -115,11 +114,10 @@ class Gallery:
         ``rebuild`` is a new folder, for a gallery of the bags that are whole. ``verifier`` is the gallery's own if that
         is damaged, too.
         """
-        require_arrow()
         folder = Path(folder)
         manifest = GalleryManifest.load(folder)
         loaded = cls._verifier_for(manifest, folder, verifier)
-        remains = Remains(folder, manifest, form_of(loaded.pooling).per)
+        remains = Remains(folder, manifest)
         check = remains.check()
         if rebuild is not None:
             _refuse_existing(Path(rebuild))
@@ -234,8 +232,6 @@ class Gallery:
             "unused_instances": manifest.instances - used,
             "segments": len(manifest.segments),
             "bytes": manifest.bytes,
-            "indexed_bags": 0,  # this and the next are of an index that earlier versions had
-            "recall": None,
             "pooling": self.verifier.configuration["pooling"],
             "calibrated": not self.verifier.operating_point.is_default,
             "fingerprint": manifest.fingerprint,

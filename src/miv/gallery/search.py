@@ -1,4 +1,4 @@
-"""Search a gallery: one pass over everything that is kept, then verdicts on the best bags, and their chance."""
+"""Search a gallery: one pass over everything that is stored, then verdicts on the best bags, and their chance."""
 
 import math
 from collections.abc import Sequence
@@ -227,11 +227,9 @@ class Hits(Sequence[Hit]):
         """Return plain values, for JSON."""
         return {
             "bags": self.bags,
-            "compared": self.bags,
             "references": self.references,
             "threshold": self.threshold,
             "lower_threshold": self.lower_threshold,
-            "recall": None,  # of an index that earlier versions had
             "notes": self.notes(),
             "hits": [hit.document() for hit in self],
         }
@@ -289,7 +287,8 @@ def search(
         features = snapshot.features.take(snapshot.members[rows])
         members, places = np.arange(len(features)) + count, np.tile(np.arange(count), len(best))
         borders = None if count == 1 else csr.borders([count] * len(best))
-        every, foreign = np.concatenate([references, features]), np.pad(is_foreign, (0, len(features)))
+        every = np.concatenate([references, features])
+        foreign = np.append(is_foreign, snapshot.foreign.take(snapshot.members[rows])[:, 0] > 0)
         exemplars = EmbeddedExemplars.among(every, places, members, ptr, borders, foreign)
         verdicts = decide(verifier, exemplars, by) if len(best) else None
     chance, hits = Chance(verifier.operating_point), []
@@ -325,12 +324,12 @@ _FEW = 8  # queries for which a step over all rows of a batch is short
 
 
 def exact_logits(prepared: StoredQueries, snapshot: Snapshot) -> NDArray[np.float32]:
-    """Logits ``(R, B)`` of all bags, removed ones included, in one pass over the kept rows."""
+    """Logits ``(R, B)`` of all bags, removed ones included, in one pass over the stored rows."""
     parts = []
     ptr = snapshot.ptr if snapshot.per != "bag" else np.arange(snapshot.bags + 1)
     together = max(1, _FEW * prepared.rows_together // max(_FEW, prepared.count))
     for first, last in csr.batches(ptr, together):
         pause()
-        rows = snapshot.kept_between(first, last)
+        rows = snapshot.stored_between(first, last)
         parts.append(prepared.logits(rows, snapshot.ptr[first : last + 1] - snapshot.ptr[first]))
     return np.concatenate(parts, axis=1) if parts else np.zeros((1, 0), np.float32)

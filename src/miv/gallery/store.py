@@ -1,8 +1,7 @@
 """The files of a gallery: any number of readers, one writer, and small segments that are merged."""
 
 import secrets
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -12,17 +11,26 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from miv.errors import MIVError, warn
-from miv.files.atomic import PART, readable_disk_errors, remove_unfinished, siblings, whole_file
-from miv.gallery import files
-from miv.gallery.files import BAGS, INSTANCES, KEPT, MANIFEST_NAME, GalleryManifest, Removed, SegmentEntry
-from miv.gallery.snapshot import SEGMENTS, Batches, Segment, Snapshot, write_segment
+from miv.files.arrays import Integers
+from miv.files.atomic import PART, readable_disk_errors, remove_unfinished, siblings
+from miv.gallery.files import (
+    COLUMNS,
+    MANIFEST_NAME,
+    SEGMENTS,
+    Arrays,
+    GalleryManifest,
+    Removed,
+    SegmentEntry,
+    write_arrays,
+    write_segment,
+)
+from miv.gallery.snapshot import Snapshot
 
 _LOCK_NAME = "gallery.lock"
 _TOGETHER = 4  # segments of about one size are merged when there are this many
 _SMALLEST = 64  # rows; up to this, segments count as equally small
 _LARGEST = 1 << 19  # rows of a merged segment: merging takes seconds
-_ROWS_PER_BATCH = 1 << 16
-_BAGS_PER_BATCH = 1 << 12  # damage loses all bags of a batch
+_ROWS_COPIED = 1 << 16
 
 
 class GalleryBusy(MIVError):  # noqa: N818 - named after what is wrong
@@ -40,21 +48,19 @@ def remove_unlisted(folder: Path, manifest: GalleryManifest) -> None:
         remove_unfinished(folder / SEGMENTS)
         for path in siblings(folder / MANIFEST_NAME, PART):
             path.unlink()
-        for path in (folder / SEGMENTS).glob("segment-*"):
-            if path.name not in listed and not path.is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
-        for path in folder.glob("removed-*.arrow"):
-            if manifest.removed is None or path.name != manifest.removed.file:
+        listed |= set() if manifest.removed is None else {manifest.removed.file}
+        for path in (*(folder / SEGMENTS).glob("segment-*"), *folder.glob("removed-*")):
+            if path.name not in listed:
                 path.unlink()
 
 
 class OpenGallery:
-    """The current snapshot, and commits by the one writer; ``per`` is what a kept row belongs to."""
+    """The current snapshot, and commits by the one writer."""
 
-    def __init__(self, folder: Path, per: str) -> None:
-        self.folder, self._per, self._is_writing = folder, per, False
+    def __init__(self, folder: Path) -> None:
+        self.folder, self._is_writing = folder, False
         self._stamp = self._stamp_now()
-        self.snapshot = Snapshot.open(folder, per)
+        self.snapshot = Snapshot.open(folder)
 
     @property
     def manifest(self) -> GalleryManifest:
@@ -68,7 +74,7 @@ class OpenGallery:
     def _read(self) -> Snapshot:
         stamp = self._stamp_now()
         if stamp != self._stamp:
-            self.snapshot = Snapshot.open(self.folder, self._per, self.snapshot.segments)
+            self.snapshot = Snapshot.open(self.folder, self.snapshot.segments)
             self._stamp = stamp
         return self.snapshot
 
@@ -100,23 +106,19 @@ class OpenGallery:
         happened = "was removed while it was written to, and there is another one of that name, which is left as it is"
         raise GalleryReplaced(f"The gallery {self.folder} {happened}. Look at it before you repeat the change.")
 
-    def write_segment(self, instances: Batches, bags: Batches, kept: Batches) -> SegmentEntry:
+    def write_segment(self, arrays: Arrays) -> SegmentEntry:
         """Write a segment; ``commit`` must list it."""
         self.require_same()
-        together = (rebatched(instances), rebatched(bags, _BAGS_PER_BATCH), rebatched(kept))
-        return write_segment(self.folder, self.manifest, *together)
+        return write_segment(self.folder, arrays)
 
-    def write_removed(self, bags: NDArray[np.int64]) -> Removed | None:
+    def write_removed(self, bags: Integers) -> Removed | None:
         """Write the numbers of all removed bags; ``commit`` must list the file."""
         self.require_same()
         if not len(bags):
             return None
-        path, numbers = self.folder / f"removed-{secrets.token_hex(8)}.arrow", np.unique(bags)
-        batch = files.pa.record_batch([files.pa.array(numbers, files.pa.int64())], schema=files.schema(files.REMOVED))
-        with whole_file(path) as temporary:
-            files.write_batches(temporary, files.schema(files.REMOVED), [batch])
-            checksum = files.checksums_of(temporary)
-        return Removed(path.name, len(numbers), path.stat().st_size, checksum)
+        name, numbers = f"removed-{secrets.token_hex(8)}", np.unique(bags)
+        _, checksums = write_arrays(self.folder / name, {"bags": "<i8"}, {"bags": [numbers]})
+        return Removed(name, len(numbers), checksums)
 
     def commit(self, manifest: GalleryManifest) -> None:
         """Replace the manifest, which lists new files."""
@@ -148,43 +150,8 @@ def merge_small(store: OpenGallery) -> None:
     """Merge the last segments if there are several of one size; bags and instances keep their numbers."""
     while count := _count_to_merge([entry.size for entry in store.manifest.segments]):
         merged = store.snapshot.segments[-count:]
-        batches = (_batches(merged, name) for name in (INSTANCES, BAGS, KEPT))
-        entry = store.write_segment(*batches)
+        entry = store.write_segment({name: [segment.array(name) for segment in merged] for name in COLUMNS})
         store.commit(store.manifest.changed(segments=(*store.manifest.segments[:-count], entry)))
-
-
-def compact(store: OpenGallery) -> None:
-    """Rewrite everything as one segment, without removed bags and without instances that no bag uses."""
-    snapshot, segments = store.snapshot, store.snapshot.segments
-    is_used = np.zeros(len(snapshot.features), bool)
-    is_used[snapshot.members[snapshot.live_members]] = True
-    kept = {"instance": is_used, "member": snapshot.live_members, "bag": snapshot.is_live}[snapshot.per]
-    entry = store.write_segment(
-        _filtered(_batches(segments, INSTANCES), is_used),
-        _renumbered(_filtered(_batches(segments, BAGS), snapshot.is_live), np.cumsum(is_used) - 1),
-        _filtered(_batches(segments, KEPT), kept),
-    )
-    store.commit(store.manifest.changed(segments=(entry,) if entry.bags else (), removed=None))
-
-
-def _batches(segments: Sequence[Segment], name: str) -> Iterator[Any]:
-    return (batch for segment in segments for batch in segment.batches(name))
-
-
-def rebatched(batches: Batches, rows: int = _ROWS_PER_BATCH) -> Iterator[Any]:
-    """The same rows in batches of a useful size: thousands of tiny ones would be slow to read."""
-    waiting: list[Any] = []
-    for batch in batches:
-        waiting.append(batch)
-        if sum(map(len, waiting)) >= rows:
-            yield from _joined(waiting, rows)
-            waiting = []
-    yield from _joined(waiting, rows)
-
-
-def _joined(batches: list[Any], rows: int) -> Iterator[Any]:
-    if any(len(batch) for batch in batches):
-        yield from files.pa.Table.from_batches(batches).combine_chunks().to_batches(max_chunksize=rows)
 
 
 def _count_to_merge(sizes: list[int]) -> int:
@@ -201,15 +168,27 @@ def _count_to_merge(sizes: list[int]) -> int:
     return 0
 
 
-def _filtered(batches: Batches, mask: NDArray[np.bool_]) -> Iterator[Any]:
-    start = 0
-    for batch in batches:
-        yield batch.filter(files.pa.array(mask[start : start + len(batch)]))
-        start += len(batch)
+def compact(store: OpenGallery) -> None:
+    """Rewrite everything as one segment, without removed bags and without instances that no bag uses."""
+    snapshot = store.snapshot
+    is_used = np.zeros(len(snapshot.features), bool)
+    is_used[snapshot.members[snapshot.live_members]] = True
+    new_number = np.cumsum(is_used) - 1
 
+    def rows(name: str) -> Iterator[NDArray[Any]]:
+        instances = bags = 0
+        for segment in snapshot.segments:
+            used = is_used[instances : instances + segment.entry.instances]
+            live = snapshot.is_live[bags : bags + segment.entry.bags]
+            instances, bags = instances + len(used), bags + len(live)
+            masks = {"instance": used, "bag": live, "member": np.repeat(live, segment.sizes)}
+            masks["stored"] = masks[snapshot.per]
+            masks["name_byte"] = np.repeat(live, segment.views["name_sizes"])
+            masks["label_byte"] = np.repeat(masks["member"], segment.views["label_sizes"])
+            array, mask = segment.array(name), masks[COLUMNS[name][1]]
+            for start in range(0, len(array), _ROWS_COPIED):
+                part = array[start : start + _ROWS_COPIED][mask[start : start + _ROWS_COPIED]]
+                yield new_number[part] if name == "members" else part
 
-def _renumbered(bags: Batches, new_number: NDArray[np.int64]) -> Iterator[Any]:
-    for batch in bags:
-        column = batch.column(1)
-        sizes, members = np.diff(column.offsets.to_numpy()), new_number[column.flatten().to_numpy()]
-        yield files.flat_bag_batch(batch.column(0), sizes, members, batch.column(2).flatten())
+    entry = store.write_segment({name: rows(name) for name in COLUMNS})
+    store.commit(store.manifest.changed(segments=(entry,) if entry.bags else (), removed=None))

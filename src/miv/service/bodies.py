@@ -187,11 +187,9 @@ class SearchAnswer(BaseModel):
 
     model: str
     bags: int
-    compared: int
     references: int
     threshold: float
     lower_threshold: float | None
-    recall: Any
     notes: list[str]
     hits: list[dict[str, Any]]
 

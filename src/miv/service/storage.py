@@ -35,7 +35,6 @@ from miv.gallery import (
     GalleryManifest,
     GalleryReplaced,
     TooManyPooled,
-    require_arrow,
 )
 from miv.service.client import RemoteBag
 from miv.service.errors import RefusedRequest, storage_errors
@@ -227,7 +226,6 @@ class GalleryRegistry:
     """Galleries in one folder, which other processes may change. Methods with a model run in that model's thread."""
 
     def __init__(self, folder: Path, most_bytes: int) -> None:
-        require_arrow()
         self.folder = folder.resolve()  # errors that hold this path are about its files
         with readable_disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
