@@ -50,7 +50,7 @@ def test_names_the_first_instance_that_is_not_finite(bad: Any, monkeypatch: pyte
     ],
 )
 def test_finds_identical_instances(kind: Any, values: Any) -> None:
-    assert InstancePool(kind, values).first_identical().tolist() == [0, 1, 0, 3, 1]
+    assert InstancePool(kind, values).first_identical.tolist() == [0, 1, 0, 3, 1]
 
 
 def test_fingerprint_tells_content_from_content_but_not_from_where_it_lies(tmp_path: Path) -> None:

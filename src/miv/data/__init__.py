@@ -7,25 +7,17 @@ from miv.registry import lazy_exports
 if TYPE_CHECKING:
     from miv.data.exemplars import Exemplar as Exemplar
     from miv.data.exemplars import ExemplarSet as ExemplarSet
-    from miv.data.folder import load_set as load_set
     from miv.data.folder import load_split as load_split
     from miv.data.folder import load_splits as load_splits
-    from miv.data.folder import save_set as save_set
     from miv.data.folder import save_splits as save_splits
     from miv.data.pool import InstancePool as InstancePool
-    from miv.data.sources.dataset import from_dataset as from_dataset
-    from miv.data.sources.folder import set_from_folder as set_from_folder
-    from miv.data.sources.table import set_from_table as set_from_table
     from miv.data.splits import SPLITS as SPLITS
     from miv.files.instances import InstanceKind as InstanceKind
 
 _HOMES = {
     "exemplars": "Exemplar ExemplarSet",
-    "folder": "load_set load_split load_splits save_set save_splits",
+    "folder": "load_split load_splits save_splits",
     "pool": "InstancePool",
-    "sources.dataset": "from_dataset",
-    "sources.folder": "set_from_folder",
-    "sources.table": "set_from_table",
     "splits": "SPLITS",
 }
 _NAMES = {name: f"miv.data.{home}" for home, names in _HOMES.items() for name in names.split()}

@@ -193,39 +193,42 @@ class ExemplarSet:
 
     @classmethod
     def from_folder(cls, root: Path | str, *, split: str | None = None, **options: Any) -> "ExemplarSet":
-        """Draw a set, or its ``split``, from one folder per class; options: ``splits_from_folder``."""
-        from miv.data import set_from_folder
+        """Draw a set, or its ``split``, from one folder per class; options: the flags of ``miv data from-folder``."""
+        from miv.data.sources.folder import set_from_folder
 
         return set_from_folder(root, split, **options)
 
     @classmethod
     def from_table(cls, table: Path | str, *, split: str | None = None, **options: Any) -> "ExemplarSet":
-        """Read all rows of a table, or those of a ``split``; options: ``splits_from_table``."""
-        from miv.data import set_from_table
+        """Read all rows of a table, or those of a ``split``; options: the flags of ``miv data from-table``."""
+        from miv.data.sources.table import set_from_table
 
         return set_from_table(table, split, **options)
 
     @classmethod
     def from_dataset(cls, dataset: Any, **columns: str) -> "ExemplarSet":
-        """Read a ``datasets.Dataset`` or any rows; see ``miv.data.from_dataset``."""
-        from miv.data import from_dataset
+        """Read a ``datasets.Dataset`` or any rows; see ``miv.data.sources.dataset.from_dataset``."""
+        from miv.data.sources.dataset import from_dataset
 
         return from_dataset(dataset, **columns)
 
     @classmethod
     def load(cls, folder: Path | str, *, verify: bool = False) -> "ExemplarSet":
         """Open a saved set; see ``miv.data.folder.load_set``."""
-        from miv.data import load_set
+        from miv.data.folder import load_set
 
         return load_set(cls, Path(folder), verify=verify)
 
     def save(
         self, folder: Path | str, *, builder: str, options: dict[str, Any], seed: int | None, overwrite: bool = False
     ) -> None:
-        """Save the set as a folder, atomically; see ``miv.data.folder.save_set``."""
-        from miv.data import save_set
+        """Save the set as a folder, atomically; the manifest records the command that built it, its options and seed.
 
-        save_set(self, Path(folder), builder=builder, options=options, seed=seed, overwrite=overwrite)
+        The folder must be new or empty, or contain a set, which ``overwrite`` replaces once the new one is complete.
+        """
+        from miv.data.folder import save_set
+
+        save_set(self, Path(folder), overwrite=overwrite, builder=builder, options=options, seed=seed)
 
     def __len__(self) -> int:
         return len(self.query)
@@ -355,7 +358,6 @@ class ExemplarSet:
             if strings is not None:
                 add_strings(digest, strings)
             digest.update(b"-" if strings is None else b"+")
-        # Sets without what follows keep the fingerprint of older versions.
         if self.weight is not None:
             digest.update(self.weight.tobytes())
         if self.query_id is not None:

@@ -36,25 +36,14 @@ _SHAPE = {
 }
 
 
-def save_set(
-    exemplars: ExemplarSet,
-    folder: Path,
-    *,
-    builder: str,
-    options: dict[str, Any],
-    seed: int | None,
-    overwrite: bool = False,
-) -> None:
-    """Save a set atomically; the manifest records the task or command that built it, with its options and seed.
-
-    The folder must be new or empty, or contain a set, which ``overwrite`` replaces once the new one is complete.
-    """
+def save_set(exemplars: ExemplarSet, folder: Path, *, overwrite: bool, **origin: Any) -> None:
+    """See ``ExemplarSet.save``."""
     refuse_to_destroy(folder, overwrite=overwrite)
     with whole_folder(folder) as temporary:
-        _write_set(exemplars, temporary, builder=builder, options=options, seed=seed)
+        _write_set(exemplars, temporary, origin)
 
 
-def _write_set(exemplars: ExemplarSet, folder: Path, **origin: Any) -> None:
+def _write_set(exemplars: ExemplarSet, folder: Path, origin: dict[str, Any]) -> None:
     """Write the files of a set to an existing empty folder; ``origin`` are the first fields of its manifest."""
     from miv.data.set_tables import write_columns  # imported only here because it needs pyarrow
 
@@ -213,7 +202,7 @@ def save_splits(
     seed: int | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write ``folder/<split>/`` for some of ``train``, ``validation`` and ``test``, together; see ``save_set``."""
+    """Write ``folder/<split>/`` for some of train, validation and test, all together; see ``ExemplarSet.save``."""
     if not sets:
         raise MIVError(f"There are no splits to save. Expected some of {', '.join(SPLITS)}.")
     for split in sets:
@@ -221,11 +210,11 @@ def save_splits(
             raise unknown_name("split", split, SPLITS)
     folder = Path(folder)
     refuse_to_destroy(folder, overwrite=overwrite, splits=SPLITS)
+    origin = {"builder": builder, "options": options or {}, "seed": seed, "splits": list(sets)}
     with whole_folder(folder) as temporary:
         for split, exemplars in sets.items():
             (temporary / split).mkdir()
-            origin = {"builder": builder, "options": options or {}, "seed": seed, "splits": list(sets)}
-            _write_set(exemplars, temporary / split, **origin)
+            _write_set(exemplars, temporary / split, origin)
 
 
 def load_splits(folder: Path | str, *, verify: bool = False) -> dict[str, ExemplarSet]:
@@ -234,10 +223,9 @@ def load_splits(folder: Path | str, *, verify: bool = False) -> dict[str, Exempl
     sets = {split: ExemplarSet.load(folder / split, verify=verify) for split in _splits_in(folder)}
     saved = {name for split in sets for name in read_manifest(folder / split).get("splits") or []}
     if missing := [split for split in SPLITS if split in saved - sets.keys()]:
-        raise MIVError(
-            f"{folder} was saved with the splits {', '.join(split for split in SPLITS if split in saved)}, and "
-            f"{', '.join(missing)} is missing. Copy the whole folder again, or build it again."
-        )
+        whole = ", ".join(split for split in SPLITS if split in saved)
+        again = f"and {', '.join(missing)} is missing. Copy the whole folder again, or build it again."
+        raise MIVError(f"{folder} was saved with the splits {whole}, {again}")
     return sets
 
 
@@ -246,30 +234,26 @@ def load_split(folder: Path | str, split: str, *, verify: bool = False) -> Exemp
     folder = Path(folder)
     if is_set(folder):
         return ExemplarSet.load(folder, verify=verify)
-    splits = _splits_in(folder, or_set=True)
+    splits = _splits_in(folder)
     if split not in splits:
         raise unknown_name("split", split, splits)
     return ExemplarSet.load(folder / split, verify=verify)
 
 
-def folders_beside(missing: Path, *, or_set: bool = False) -> list[str]:
-    """The folders of splits in the same place, to suggest one of them; with ``or_set``, single sets too."""
+def folders_beside(missing: Path) -> list[str]:
+    """The sets and folders of splits in the same place, to suggest one of them."""
     try:
-        return [
-            str(path)
-            for path in missing.parent.iterdir()
-            if (or_set and is_set(path)) or any(is_set(path / split) for split in SPLITS)
-        ]
+        return [str(path) for path in missing.parent.iterdir() if any(is_set(path / split) for split in ("", *SPLITS))]
     except (OSError, ValueError):  # not a place
         return []
 
 
-def _splits_in(folder: Path, *, or_set: bool = False) -> list[str]:
+def _splits_in(folder: Path) -> list[str]:
     bring_back(folder)
     splits = [split for split in SPLITS if (folder / split).is_dir()]
     if not splits:
         if not folder.exists():
-            if known := folders_beside(folder, or_set=or_set):
+            if known := folders_beside(folder):
                 raise unknown_name("folder", str(folder), known)
             raise MIVError(f"There is no folder {folder}. Expected one with the splits of a set.")
         if is_set(folder):

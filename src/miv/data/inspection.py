@@ -34,7 +34,7 @@ def set_statistics(exemplars: ExemplarSet) -> dict[str, Any]:
         "instances": len(pool),
         "shape": list(pool.values.shape[1:]),
         "unused_instances": len(pool) - len(exemplars.used),
-        "duplicate_instances": int((pool.first_identical() != np.arange(len(pool))).sum()),
+        "duplicate_instances": int((pool.first_identical != np.arange(len(pool))).sum()),
         "classes": None if pool.classes is None else len(set(pool.classes.tolist())),
         "exemplars": len(exemplars),
         "duplicate_exemplars": int((same_exemplar(exemplars) != np.arange(len(exemplars))).sum()),
@@ -62,7 +62,7 @@ def same_exemplar(exemplars: ExemplarSet) -> NDArray[np.int64]:
     """``(E,)`` for each exemplar the first one with the same query or references and bag by content, in any order."""
 
     def contents(ptr: NDArray[np.int64], index: NDArray[np.int64]) -> list[bytes]:
-        members = exemplars.pool.first_identical()[index]
+        members = exemplars.pool.first_identical[index]
         members = members[np.lexsort((members, csr.owners(ptr)))]  # each bag in rising order
         return [part.tobytes() for part in np.split(members, ptr[1:-1])]
 
@@ -110,7 +110,7 @@ def audit(sets: dict[str, ExemplarSet]) -> list[Finding]:
 
 
 def _leaks_within(where: str, exemplars: ExemplarSet) -> Iterator[Leak]:
-    first_identical = exemplars.pool.first_identical()
+    first_identical = exemplars.pool.first_identical
     by_reference = exemplars.by_reference()  # so that every reference is compared with every member
     exemplar = csr.owners(exemplars.all_references[0])[by_reference.owner]  # (T,) the exemplar of each member
     query, member = by_reference.query[by_reference.owner], by_reference.bag_index  # (T,)

@@ -74,13 +74,10 @@ class Kind(ABC):
     def statistics(self, values: NDArray[Any]) -> NDArray[np.float32]:
         """How the values ``(P, ...)`` look to no network: ``(P, S)``, in comparable units."""
 
-    def content(self, value: Any) -> bytes | memoryview:
-        """The bytes of an instance; equal if the instances are equal."""
-        return np.ascontiguousarray(value).data
-
     def digest(self, value: Any) -> bytes:
         """16 bytes, equal if the instances are equal."""
-        return hashlib.blake2b(self.content(value), digest_size=16).digest()
+        content = str(value).encode("utf-8", "surrogatepass") if not self.is_array else np.ascontiguousarray(value).data
+        return hashlib.blake2b(content, digest_size=16).digest()
 
     def stack(self, values: Sequence[Any]) -> NDArray[Any]:
         """Join instances to the values of a pool."""
@@ -88,8 +85,8 @@ class Kind(ABC):
 
     def files_in(self, folder: Path) -> list[Path]:
         """The instance files in a folder, sorted by name; hidden files and other kinds are ignored."""
-        visible = [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(".")]
-        files = [entry for entry in visible if entry.suffix.lower() in self.suffixes and entry.is_file()]
+        names = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+        files = [entry for entry in names if entry.suffix.lower() in self.suffixes and entry.is_file()]
         if not files:
             known = ", ".join(sorted(self.suffixes))
             raise MIVError(f"The folder {folder} contains no instances ({known}).{self.empty_folder_hint}")
@@ -143,16 +140,9 @@ class ImageKind(Kind):
         steps = [np.abs(np.diff(grey, axis=axis)).mean(axis=(1, 2)) if grey.shape[axis] > 1 else 0 * flat[:, 0]
                  for axis in (1, 2)]  # fmt: skip
         border = np.concatenate([grey[:, 0], grey[:, -1], grey[:, :, 0], grey[:, :, -1]], axis=1).mean(axis=1)
-        levels = np.quantile(flat, (0, 0.05, 0.95, 1), axis=1)
-        parts = [
-            flat.mean(axis=1),
-            flat.std(axis=1),
-            *levels,
-            *steps,
-            border,
-            (colour.max(3) - colour.min(3)).mean((1, 2)),
-        ]
-        return np.stack(parts, axis=1).astype(np.float32)
+        levels = (flat.mean(axis=1), flat.std(axis=1), *np.quantile(flat, (0, 0.05, 0.95, 1), axis=1))
+        colourfulness = (colour.max(3) - colour.min(3)).mean((1, 2))
+        return np.stack([*levels, *steps, border, colourfulness], axis=1).astype(np.float32)
 
     def stack(self, values: Sequence[Any]) -> NDArray[Any]:
         """Join images; among colour images, grey ones get three equal channels."""
@@ -217,9 +207,6 @@ class TextKind(Kind):
             lengths = [math.log1p(length) / 5 for length in (sum(map(len, words)) / len(words), max(map(len, words)))]
             rows.append([*shares, *lengths, math.log1p(len(text)) / 10])
         return np.array(rows, np.float32).reshape(len(values), -1)
-
-    def content(self, value: Any) -> bytes:
-        return str(value).encode("utf-8", "surrogatepass")
 
     def stack(self, values: Sequence[Any]) -> NDArray[Any]:
         """Join texts to an object array, because one long text would make a fixed-width array huge."""

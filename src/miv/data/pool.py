@@ -37,7 +37,7 @@ class InstancePool:
     does that, and runs when they are saved.
 
     >>> pool = InstancePool("text", np.array(["one", "two", "one"], dtype=object))
-    >>> pool.first_identical().tolist()
+    >>> pool.first_identical.tolist()
     [0, 1, 0]
     """
 
@@ -110,12 +110,9 @@ class InstancePool:
         rows = range(len(self)) if indices is None else np.asarray(indices, dtype=np.int64)
         return [KINDS[self.kind].digest(self.values[row]) for row in rows]
 
+    @cached_property
     def first_identical(self) -> NDArray[np.int64]:
         """``(P,)`` the first instance with the same content as each instance, which may be itself."""
-        return self._first_identical
-
-    @cached_property
-    def _first_identical(self) -> NDArray[np.int64]:
         first: dict[bytes, int] = {}
         rows = (first.setdefault(digest, row) for row, digest in enumerate(self.digests()))
         return np.fromiter(rows, np.int64, len(self))
@@ -159,18 +156,15 @@ class InstanceForm:
     @classmethod
     def checked(cls, document: object) -> "InstanceForm":
         """Return the form described by a file's ``document``; anything else is an error."""
-        form: InstanceForm | None
         try:
             form = cls(**document)  # type: ignore[arg-type]
+            fits = all(type(side) is int and 1 <= side <= LARGEST_SIDE for side in form.size)
         except TypeError:
-            form = None
-        sides = () if form is None else (form.height, form.width)
-        fits = all(type(side) is int and 1 <= side <= LARGEST_SIDE for side in sides)
-        if form is None or not fits or form.mode not in ("L", "RGB") or form.kind != "image":
+            fits = False
+        if not fits or form.mode not in ("L", "RGB") or form.kind != "image":
             raise MIVError(f"instances is {str(document)[:80]}. Expected an image of mode L or RGB and its size.")
-        if form.steps is None:
-            return form
-        return replace(form, steps=checked_steps(form.steps, colour=form.mode == "RGB"))
+        steps = None if form.steps is None else checked_steps(form.steps, colour=form.mode == "RGB")
+        return replace(form, steps=steps)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -183,7 +177,7 @@ class InstanceForm:
         return (*self.size, 3) if self.mode == "RGB" else self.size
 
     def document(self) -> dict[str, Any]:
-        """Return plain values, for JSON; without steps, the same as before they were recorded."""
+        """Return plain values, for JSON."""
         document = asdict(self)
         steps = document.pop("steps")
         return document if steps is None else document | {"steps": list(steps)}
@@ -193,25 +187,26 @@ class InstanceForm:
 
 
 class PoolBuilder:
-    """Collects instances and gives each distinct one a number."""
+    """Collects instances and gives each distinct one a number; the first decides the kind if none is given."""
 
-    def __init__(self, kind: InstanceKind, form: ImageForm | None = None) -> None:
+    def __init__(self, kind: InstanceKind | None = None, form: ImageForm | None = None) -> None:
         self.kind = kind
-        self._steps = form.steps if form is not None and KINDS[kind].has_form else None
-        # Grey and colour images may be mixed if they are as in their files.
-        self._sides = 2 if self._steps is not None and form is not None and form.colour is None else None
+        self.form = form or ImageForm()
+        self._steps = None if form is None else form.steps
         self._values: list[Any] = []
         self._names: list[str] = []
         self._index: dict[bytes, int] = {}
         self._first: tuple[tuple[int, ...], str] | None = None
 
     def add(self, value: Any, place: str, name: str = "") -> int:
-        """Return the number of an instance read at ``place`` (for errors); new ones are added with their ``name``."""
-        kind = KINDS[self.kind]
+        """Return the number of an instance as pools store it, read at ``place``; new ones are added with their name."""
+        kind = kind_named(self.kind)
         if kind.is_array:
+            # Grey and colour images may be mixed if they are as in their files.
+            sides = 2 if kind.has_form and self._steps is not None and self.form.colour is None else None
             self._first = self._first or (value.shape, place)
             expected, first_place = self._first
-            if value.shape[: self._sides] != expected[: self._sides]:
+            if value.shape[:sides] != expected[:sides]:
                 (words, remedy), (wanted, _) = map(kind.describe_shape, (value.shape, expected))
                 raise MIVError(f"{place}: {words}, but {first_place} has {wanted}. {remedy}")
         # A digest, because full contents as keys would double the memory.
@@ -221,63 +216,46 @@ class PoolBuilder:
             self._names.append(name)
         return index
 
+    def index(self, value: Any, place: str) -> int:
+        """Return the number of an instance in memory, once it is checked."""
+        if self.kind is None:
+            self.kind = "text" if isinstance(value, str) else _KIND_OF_AXES.get(np.ndim(value))
+        if self.kind is None:
+            raise MIVError(f"A query has the shape {np.shape(value)}. Expected a vector (C,), an image or a text.")
+        return self.add(KINDS[self.kind].check(value, place), place)
+
     def pool(self, classes: Sequence[str] | None = None) -> InstancePool:
         """The distinct instances in order of arrival, with their classes and names if known."""
+        if self.kind is None:
+            raise MIVError("There are no instances. Expected at least one.")
+        kind = KINDS[self.kind]
         names = np.array(self._names, dtype=object) if any(self._names) else None
         known = None if classes is None else np.array(classes, dtype=object)
-        return InstancePool(self.kind, KINDS[self.kind].stack(self._values), known, names, self._steps)
-
-    def __len__(self) -> int:
-        return len(self._values)
+        return InstancePool(self.kind, kind.stack(self._values), known, names, self._steps if kind.has_form else None)
 
 
-class ValueInstances:
-    """Collects instances in memory; the first one decides their kind, and equal ones are stored once."""
-
-    def __init__(self) -> None:
-        self._builder: PoolBuilder | None = None
-
-    def index(self, value: Any, place: str) -> int:
-        """Return the pool index of an instance."""
-        if self._builder is None:
-            shape = np.shape(value)
-            kind = "text" if isinstance(value, str) else {1: "features", 2: "image", 3: "image"}.get(len(shape))
-            if kind is None:
-                raise MIVError(f"A query has the shape {shape}. Expected a vector (C,), an image or a text.")
-            self._builder = PoolBuilder(kind)
-        return self._builder.add(KINDS[self._builder.kind].check(value, place), place)
-
-    def pool(self) -> InstancePool:
-        """All instances so far."""
-        if self._builder is None:
-            raise MIVError("There are no exemplars. Expected at least one query and its bag.")
-        return self._builder.pool()
+_KIND_OF_AXES: dict[int, InstanceKind] = {1: "features", 2: "image", 3: "image"}
 
 
 def pool_of(
     queries: Any, bags: Sequence[Any], references: Sequence[Any] | None
 ) -> tuple[InstancePool, list[list[int]], list[list[int]]]:
     """Put all instances into one pool; also return the indices of the references of each exemplar, and of its bag."""
-    if queries is None and references is None:
+    given = [column for column in (queries, references) if column is not None]
+    if not given:
         raise MIVError("There are neither queries nor references. Expected one of them.")
-    lists: list[list[Any]] = [[] for _ in references or ()] if queries is None else [[query] for query in queries]
-    if references is not None:
-        if len(references) != len(lists):
-            raise MIVError(f"Got {len(lists)} queries and references of {len(references)}. Expected one list each.")
-        for number, several in enumerate(references):
-            if isinstance(several, str):
-                raise MIVError(f"The references of exemplar {number} are one text. Expected a list of texts.")
-            lists[number] += list(several)
-    if len(lists) != len(bags):
-        raise MIVError(f"Got {len(lists)} queries and {len(bags)} bags. Expected one bag per query.")
-    source = ValueInstances()
+    for column in given:
+        if len(column) != len(bags):
+            raise MIVError(f"Got {len(column)} queries and {len(bags)} bags. Expected one bag per query.")
+    builder = PoolBuilder()
     reference_rows, bag_rows = [], []
-    for number, (asked, bag) in enumerate(zip(lists, bags, strict=True)):
-        if isinstance(bag, str) or not len(bag):
-            raise MIVError(f"Bag {number} is {'one text' if isinstance(bag, str) else 'empty'}. Expected a list.")
-        if not asked:
-            raise MIVError(f"Exemplar {number} has no references. Expected at least one.")
+    for number, bag in enumerate(bags):
+        several = [] if references is None else references[number]
+        for words, values in ((f"The references of exemplar {number} are", several), (f"Bag {number} is", bag)):
+            if isinstance(values, str):
+                raise MIVError(f"{words} one text. Expected a list of texts.")
+        asked = [*([] if queries is None else [queries[number]]), *several]
         places = [f"query {number}", *(f"query {number}, reference {place}" for place in range(1, len(asked)))]
-        reference_rows.append(list(dict.fromkeys(map(source.index, asked, places))))
-        bag_rows.append([source.index(value, f"bag {number}, instance {place}") for place, value in enumerate(bag)])
-    return source.pool(), reference_rows, bag_rows
+        reference_rows.append([builder.index(value, place) for value, place in zip(asked, places, strict=False)])
+        bag_rows.append([builder.index(value, f"bag {number}, instance {place}") for place, value in enumerate(bag)])
+    return builder.pool(), reference_rows, bag_rows

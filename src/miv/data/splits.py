@@ -20,7 +20,7 @@ SPLITS = ("train", "validation", "test")
 SPLIT_DRAW = len(SPLITS)
 """Index of the random generator that assigns the splits, after those of the splits themselves."""
 
-Unit = Literal["classes", "parents", "groups of folders"]
+Unit = Literal["classes", "parents"]
 _FEW_CLASSES = 5  # fewer in validation or test print a warning
 
 
@@ -61,10 +61,8 @@ def split_names(
     wanted = shares.by_split()
     if len(names) < least * len(wanted):
         fewer = ", or drop a split (--validation 0, --test 0)" if len(wanted) > 1 else ""
-        raise MIVError(
-            f"{len(names)} {what} cannot be split into {', '.join(wanted)}: each split needs at least "
-            f"{'two' if least == 2 else 'one'}. Add {what}{fewer}."
-        )
+        need = f"each split needs at least {'two' if least == 2 else 'one'}. Add {what}{fewer}."
+        raise MIVError(f"{len(names)} {what} cannot be split into {', '.join(wanted)}: {need}")
     counts = {split: max(least, round(share * len(names))) for split, share in wanted.items() if split != "train"}
     while len(names) - sum(counts.values()) < least:
         counts[max(counts, key=lambda split: counts[split])] -= 1
@@ -152,25 +150,18 @@ _DRAWS = 100
 
 
 def hold_out(exemplars: ExemplarSet, fraction: float, seed: int) -> dict[str, ExemplarSet]:
-    """Divide one set into ``train`` and ``validation``; both are the whole set if nothing is or can be held out."""
-    if not 0 <= fraction < 1:
-        raise MIVError(f"validation_fraction is {fraction}. Expected at least 0 and less than 1.")
-    held_out = choose_held_out(exemplars, fraction, np.random.default_rng(seed)) if fraction else None
-    if held_out is None:
-        return {"train": exemplars, "validation": exemplars}
-    return {"train": exemplars.subset(~held_out), "validation": exemplars.subset(held_out)}
-
-
-def choose_held_out(exemplars: ExemplarSet, fraction: float, random: np.random.Generator) -> NDArray[np.bool_] | None:
-    """``(E,)`` which exemplars to hold out, with both labels on both sides, in about the same shares.
+    """Divide one set into ``train`` and ``validation``, with both labels on both sides, in about the same shares.
 
     All queries of one class stay together if classes are known, otherwise all exemplars of one query id if there are
     ids, otherwise all exemplars of one query. They are divided only if both sides cannot have both labels otherwise.
-    ``None`` if one label has a single exemplar, which cannot be on both sides.
+    Both sides are the whole set if nothing is held out, or one label has a single exemplar.
     """
-    if np.bincount(exemplars.label, minlength=2).min() < 2:
-        return None
-    wanted = max(2, round(fraction * len(exemplars)))
+    if not 0 <= fraction < 1:
+        raise MIVError(f"validation_fraction is {fraction}. Expected at least 0 and less than 1.")
+    both = {"train": exemplars, "validation": exemplars}
+    if fraction == 0 or np.bincount(exemplars.label, minlength=2).min() < 2:
+        return both
+    random, wanted = np.random.default_rng(seed), max(2, round(fraction * len(exemplars)))
     for unit in (*possible_query_groups(exemplars), np.arange(len(exemplars))):
         drawn = [_drawn(unit, wanted, random) for _ in range(_DRAWS)]
         # The share of each label that is held out; it must be neither none nor all of them.
@@ -178,8 +169,9 @@ def choose_held_out(exemplars: ExemplarSet, fraction: float, random: np.random.G
         fitting = [number for number, of_labels in enumerate(shares) if all(0 < share < 1 for share in of_labels)]
         if fitting:
             target = wanted / len(exemplars)
-            return drawn[min(fitting, key=lambda number: sum(abs(share - target) for share in shares[number]))]
-    return None
+            chosen = drawn[min(fitting, key=lambda number: sum(abs(share - target) for share in shares[number]))]
+            return {"train": exemplars.subset(~chosen), "validation": exemplars.subset(chosen)}
+    return both
 
 
 def _drawn(unit: NDArray[np.int64], wanted: int, random: np.random.Generator) -> NDArray[np.bool_]:

@@ -34,8 +34,8 @@ def test_images_and_texts() -> None:
     ("queries", "bags", "message"),
     [
         ([[1.0]], [], "1 queries and 0 bags"),
-        ([], [], "no exemplar"),
-        ([[1.0]], [[]], "Bag 0 is empty"),
+        ([], [], "There are no instances"),
+        ([[1.0]], [[]], "Exemplar 0 has an empty bag"),
         (["a"], ["b"], "Bag 0 is one text"),
         ([[1.0]], [[[1.0, 2.0]]], "bag 0, instance 0: a vector of 2 numbers, but query 0"),
         ([[1.0]], [[[np.nan]]], "bag 0, instance 0: number 0"),

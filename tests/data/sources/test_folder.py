@@ -164,7 +164,7 @@ def test_files_of_no_use_are_named_and_ignored(tmp_path: Path, warned: list[str]
     (root / "a" / ".DS_Store").write_bytes(b"x")
     (root / "readme.txt").write_text("not a class")
     assert len(build(root, shares=ALL_TRAIN, drawing=Drawing(10, 3, 2, 4))["train"]) == 10
-    assert "ignored notes.md, which is no instance" in " ".join(warned)
+    assert "1 entries are no instances and ignored, such as notes.md" in " ".join(warned)
 
 
 @pytest.mark.parametrize(

@@ -7,18 +7,17 @@ import numpy as np
 from PIL import Image
 
 from miv.data.exemplars import ExemplarSet
-from miv.data.pool import ValueInstances
+from miv.data.pool import PoolBuilder
 from miv.data.sources.table import Columns, Rows
 from miv.errors import MIVError
 from miv.files.tables import require_columns
 from miv.registry import from_options
 
 
-class CellValues(ValueInstances):
+class CellValues(PoolBuilder):
     """Collects the instances in cells of a dataset, which hold images of Pillow and whole numbers too."""
 
     def index(self, value: Any, place: str) -> int:
-        """Return the pool index of the instance in a cell."""
         if isinstance(value, str):
             return super().index(value, place)
         if isinstance(value, Image.Image):

@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -14,7 +15,7 @@ from miv.data.exemplars import ExemplarSet
 from miv.data.kinds import KINDS, kind_of_file
 from miv.data.pool import InstancePool, PoolBuilder
 from miv.data.sources.drawing import Drawing
-from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, Unit, one_split, split_names, twin_names, warn_of_few_classes
+from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, one_split, split_names, twin_names, warn_of_few_classes
 from miv.errors import MIVError, unknown_name, warn
 from miv.files.images import IMAGE_SUFFIXES, ImageForm, has_colour
 from miv.files.instances import check_text, name_below
@@ -47,12 +48,11 @@ def find_class_folders(root: Path, *, below_parents: bool) -> list[ClassFolder]:
     """Find the classes below a root, or below folders of splits in it; all must have the same kind of instance."""
     if not root.is_dir():
         raise MIVError(f"{root} is not a folder. Expected a folder with one subfolder per class.")
-    below = _folders(root, "<class>/<instance>.png")
-    is_split = [folder.name.lower() in _SPLIT_NAMES for folder in below]
-    if any(is_split) and not all(is_split):
-        _check_no_splits(root, below, below_parents=below_parents)
-    splits = _split_folders(below) if all(is_split) else {"": root}
-    folders = [folder for split, above in splits.items() for folder in _classes(above, below_parents, split)]
+    folders = [
+        ClassFolder(name, tuple(_instance_files(folder)), split, parent)
+        for split, above in _split_folders(root, below_parents).items()
+        for parent, name, folder in _classes(above, below_parents)
+    ]
     kinds = {kind_of_file(path.name): path for folder in folders for path in folder.files}
     if len(kinds) > 1:
         examples = ", ".join(f"{kind}: {path}" for kind, path in sorted(kinds.items()))
@@ -60,50 +60,50 @@ def find_class_folders(root: Path, *, below_parents: bool) -> list[ClassFolder]:
     return folders
 
 
-def _check_no_splits(root: Path, folders: list[Path], *, below_parents: bool) -> None:
-    """Refuse folders of splits beside other folders; a class may be called ``test``, if it holds instances itself."""
+def _split_folders(root: Path, below_parents: bool) -> dict[str, Path]:
+    """The folder of each split, in the order train, validation, test; the root itself if there are no splits."""
+    folders = _folders(root, "<class>/<instance>.png")
     splits = [folder for folder in folders if folder.name.lower() in _SPLIT_NAMES]
-    below = "[!.]*/[!.]*" if below_parents else "[!.]*"  # from a split to the folders of instances
-    if any(entry.is_dir() for folder in splits for entry in folder.glob(below)):
-        others = ", ".join(f"{folder.name}/" for folder in folders if folder not in splits)
-        named = ", ".join(f"{folder.name}/" for folder in splits)
+    if others := [folder for folder in folders if folder not in splits]:
+        # A class may be called ``test``, if it holds instances itself.
+        below = "[!.]*/[!.]*" if below_parents else "[!.]*"  # from a split to the folders of instances
+        if not any(entry.is_dir() for folder in splits for entry in folder.glob(below)):
+            return {"": root}
+        named, wrong = (", ".join(f"{folder.name}/" for folder in some) for some in (splits, others))
         raise MIVError(
-            f"{root} contains folders of splits ({named}) and others ({others}). Expected either splits (train, "
-            f"validation, test) or classes. Move {others} out of {root}, or into one of the splits."
+            f"{root} contains folders of splits ({named}) and others ({wrong}). Expected either splits (train, "
+            f"validation, test) or classes. Move {wrong} out of {root}, or into one of the splits."
         )
-
-
-def _split_folders(folders: list[Path]) -> dict[str, Path]:
-    """The folder of each split, in the order train, validation, test."""
     folder_of: dict[str, Path] = {}
-    for folder in folders:
-        split = _SPLIT_NAMES[folder.name.lower()]
-        if split in folder_of:
-            raise MIVError(f"{folder_of[split]} and {folder} are both {split}. Keep one of them.")
-        folder_of[split] = folder
+    for folder in splits:
+        known = folder_of.setdefault(_SPLIT_NAMES[folder.name.lower()], folder)
+        if known != folder:
+            raise MIVError(f"{known} and {folder} are the same split. Keep one of them.")
     return {split: folder_of[split] for split in SPLITS if split in folder_of}
 
 
-def _classes(root: Path, below_parents: bool, split: str) -> list[ClassFolder]:
-    classes = []
+def _classes(root: Path, below_parents: bool) -> Iterator[tuple[str, str, Path]]:
+    """The parent, if asked for, the class and the folder of each class."""
     for parent in _folders(root, "<parent>/<class>/<instance>.png") if below_parents else [root]:
         for folder in _folders(parent, "<class>/<instance>.png"):
             name = f"{parent.name}/{folder.name}" if below_parents else folder.name
             check_text(name, f"{folder}: the name of this class")
-            files = tuple(_instance_files(folder))
-            classes.append(ClassFolder(name, files, split, parent.name if below_parents else ""))
-    return classes
+            yield parent.name if below_parents else "", name, folder
 
 
 def _folders(root: Path, expected: str) -> list[Path]:
-    folders = [entry for entry in sorted(root.iterdir()) if entry.is_dir() and not _hidden(entry)]
+    folders = [entry for entry in _entries(root) if entry.is_dir()]
     if not folders:
         raise MIVError(f"{root} contains no folders. Expected {root}/{expected}.")
     return folders
 
 
+def _entries(folder: Path) -> list[Path]:
+    return [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(".")]
+
+
 def _instance_files(folder: Path) -> list[Path]:
-    entries = [entry for entry in sorted(folder.iterdir()) if not _hidden(entry)]
+    entries = _entries(folder)
     files = [entry for entry in entries if entry.is_file() and kind_of_file(entry.name)]
     if not files:
         inside = " If its folders are the classes, use --split-by parent." * any(entry.is_dir() for entry in entries)
@@ -111,18 +111,9 @@ def _instance_files(folder: Path) -> list[Path]:
             f"The class folder {folder} contains no instances. Expected .txt or .npy files, or images "
             f"({', '.join(sorted(IMAGE_SUFFIXES))}). Fill it or remove it.{inside}"
         )
-    if len(files) < len(entries):
-        other = next(entry for entry in entries if entry not in files)
-        ignored = len(entries) - len(files)
-        what = f"ignored {other.name}, which is no instance"
-        if ignored > 1:
-            what = f"ignored {ignored} entries that are not instances, such as {other.name}"
-        warn(f"{folder}: {what}.")
+    if others := [entry.name for entry in entries if entry not in files]:
+        warn(f"{folder}: {len(others)} entries are no instances and ignored, such as {others[0]}.")
     return files
-
-
-def _hidden(path: Path) -> bool:
-    return path.name.startswith(".")
 
 
 SplitFoldersBy = Literal["class", "parent"]
@@ -161,11 +152,6 @@ class FromFolder:
         if self.forgeries is not None and not self.forgeries.strip():
             raise MIVError("The ending of folders with forgeries is empty. Expected a text such as _forg.")
 
-    @property
-    def _unit_words(self) -> Unit:
-        """What stays in one split: each class or parent, or a class with its forgeries."""
-        return "classes" if self.forgeries is None else "groups of folders"
-
     def _unit(self, folder: ClassFolder) -> str:
         """The name of what a folder is kept together with."""
         return folder.parent if self.split_by == "parent" else self._genuine(folder.name) or folder.name
@@ -197,7 +183,7 @@ class FromFolder:
             raise MIVError(f"Could not read the folder {self.root}: {error}.") from error
         imitated = self._imitated(folders)
         dealt = self._deal_out(folders, [self._unit(folder) for folder in folders])
-        if self._unit_words == "classes" and self.split_by == "class":
+        if self.forgeries is None and self.split_by == "class":
             split_of = {folders[number].name: split for split, numbers in dealt.items() for number in numbers}
             if parted := [(a, b) for a, b in twin_names(split_of) if split_of[a] != split_of[b]]:
                 example = " and ".join(f"{name} ({split_of[name]})" for name in parted[0])
@@ -229,10 +215,10 @@ class FromFolder:
         dealt: dict[str, list[int]] = {}
         for number, folder in enumerate(folders):
             dealt.setdefault(folder.split, []).append(number)
-        names = [folder.name for folder in folders] if self._unit_words == "classes" else units
+        names = [folder.name for folder in folders] if self.forgeries is None else units
         splits_with = Counter(name for numbers in dealt.values() for name in {names[number] for number in numbers})
         if in_several := [name for name, count in splits_with.items() if count > 1]:
-            warn(f"{len(in_several)} {self._unit_words} are in more than one split, such as {min(in_several)}.")
+            warn(f"{len(in_several)} classes are in more than one split, such as {min(in_several)}.")
         if "train" in dealt and "validation" not in dealt and self.shares.validation:
             share = f"{self.shares.validation:.0%} of the classes of train for validation"
             warn(f"There is no validation folder. Using {share}; change it with --validation, such as 0.34.")
@@ -241,8 +227,7 @@ class FromFolder:
 
     def _drawn(self, numbers: list[int], units: list[str], shares: Shares) -> dict[str, list[int]]:
         names = sorted({units[number] for number in numbers})
-        what: Unit = "parents" if self.split_by == "parent" else self._unit_words
-        dealt = split_names(names, shares, self._rng(SPLIT_DRAW), what)
+        dealt = split_names(names, shares, self._rng(SPLIT_DRAW), "parents" if self.split_by == "parent" else "classes")
         return {split: [number for number in numbers if units[number] in own] for split, own in dealt.items()}
 
     def _rng(self, number: int) -> np.random.Generator:
@@ -275,8 +260,7 @@ def _read_instances(
                     else:
                         repeated += 1
                 advance(1)
-    is_grey_asked = kind.has_form and form.colour is False
-    files = [path for folder in folders for path in folder.files] if is_grey_asked else []
+    files = [path for folder in folders for path in folder.files] if kind.has_form and form.colour is False else []
     if coloured := next(filter(has_colour, files), None):
         warn(f"Colour images, such as {coloured}, are converted to grey, as asked with --grey.")
     if repeated:

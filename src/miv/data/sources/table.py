@@ -1,11 +1,11 @@
 """Exemplars from a table with one row per exemplar: query, bag and label."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,101 +33,72 @@ from miv.runtime import Advance, Progress, SilentProgress
 
 # The instances in the cells of a table: given directly, or by ids of a second table.
 
-
-class Instances(Protocol):
-    """Gives the instance in a cell its number in a pool."""
-
-    def index(self, cell: Any, place: str) -> int:
-        """Return the pool index of the instance in a cell at ``place``."""
-        ...
-
-    def pool(self) -> InstancePool:
-        """All instances so far."""
-        ...
-
-
 # A path may point to an image or a vector; its suffix decides.
 _KIND_OF_COLUMN: dict[str, InstanceKind | None] = {"path": None, "text": "text", "vector": "features"}
 
 
-class CellInstances:
+class CellInstances(PoolBuilder):
     """Reads instances from cells: paths relative to ``folder``, texts, or vectors; each file once."""
 
     def __init__(self, folder: Path, kind: InstanceKind | None, form: ImageForm) -> None:
+        super().__init__(kind, form)
         self._folder = folder
-        self._form = form
-        self._builder = None if kind is None else PoolBuilder(kind, form)
         self._known: dict[Hashable, int] = {}
 
-    def index(self, cell: Any, place: str, name: str = "") -> int:
-        """Return the pool index of the instance in a cell; ``name`` is for one that is not in a file."""
-        if self._builder is None:
-            self._builder = PoolBuilder(guess_kind(cell), self._form)
-        kind = KINDS[self._builder.kind]
-        if not isinstance(cell, str):
-            return self._builder.add(kind.parse(cell, self._folder, self._form, place), place, name)
-        index = self._known.get(cell)
-        if index is None:
-            instance = kind.parse(cell, self._folder, self._form, place)
-            name = cell.strip() if kind.refers_to_file(cell) else name
-            index = self._known[cell] = self._builder.add(instance, place, name)
-        return index
-
-    def pool(self) -> InstancePool:
-        """All instances so far."""
-        if self._builder is None:
-            raise MIVError("There are no instances. Expected at least one.")
-        return self._builder.pool()
+    def index(self, value: Any, place: str, name: str = "") -> int:
+        """Return the number of the instance in a cell; ``name`` is for one that is not in a file."""
+        self.kind = self.kind or guess_kind(value)
+        kind, key = KINDS[self.kind], value if isinstance(value, str) else None
+        if key is None or key not in self._known:
+            instance = kind.parse(value, self._folder, self.form, place)
+            name = key.strip() if key is not None and kind.refers_to_file(key) else name
+            self._known[key] = self.add(instance, place, name)
+        return self._known[key]
 
 
-class InstanceTable:
+class InstanceTable(CellInstances):
     """Instances by id from a separate table."""
 
     def __init__(self, path: Path, kind: InstanceKind | None, form: ImageForm, advance: Advance) -> None:
+        super().__init__(path.parent, kind, form)
         self._path = path
-        self._index: dict[str, int] = {}
-        self._classes: dict[int, tuple[str, str]] = {}  # class of each pool index, and where it was given
-        self._cells: CellInstances | None = None
+        self._ids: dict[str, int] = {}
+        self._classes: dict[int, tuple[str, str]] = {}  # class of each instance, and where it was given
         first_place: dict[str, str] = {}
         for place, record in read_records(path, required=["id"]):
             name = parse_id(record["id"], place)
             if name in first_place:
                 raise MIVError(f"{place}: the id {name!r} is already in {first_place[name]}. Use each id once.")
             first_place[name] = place
-            self._index[name] = self._read(record, kind, form, place, name)
+            self._ids[name] = self._read(record, place, name)
             advance(1)
-        if self._cells is None:
+        if not self._ids:
             raise MIVError(f"{path}: no rows. Expected an id and a path, text or vector per row.")
-        pool = self._cells.pool()
-        if self._classes:
-            if len(self._classes) < len(pool):
-                raise MIVError(f"{path}: some instances have a class and some do not. Give a class for all or none.")
-            classes = [self._classes[index][0] for index in range(len(pool))]
-            pool = replace(pool, classes=np.array(classes, dtype=object))
-        self._pool: InstancePool = pool
+        if self._classes and len(self._classes) < len(set(self._ids.values())):
+            raise MIVError(f"{path}: some instances have a class and some do not. Give a class for all or none.")
 
-    def index(self, cell: Any, place: str) -> int:
-        """Return the pool index of the instance with the id in a cell."""
-        name = parse_id(cell, place)
-        if name not in self._index:
-            near = get_close_matches(name, self._index, n=1, cutoff=0.6) if len(self._index) < 10_000 else []
+    def index(self, value: Any, place: str, name: str = "") -> int:
+        """Return the number of the instance with the id in a cell."""
+        name = parse_id(value, place)
+        if name not in self._ids:
+            near = get_close_matches(name, self._ids, n=1, cutoff=0.6) if len(self._ids) < 10_000 else []
             suggestion = f" Did you mean {near[0]!r}?" if near else ""
             hint = separator_hint(name) or suggestion
             raise MIVError(f"{place}: {self._path} has no instance with the id {name!r}.{hint}")
-        return self._index[name]
+        return self._ids[name]
 
-    def pool(self) -> InstancePool:
+    def pool(self, classes: Sequence[str] | None = None) -> InstancePool:
         """All instances of the table."""
-        return self._pool
+        return super().pool([self._classes[index][0] for index in sorted(self._classes)] or None)
 
-    def _read(self, record: dict[str, Any], kind: InstanceKind | None, form: ImageForm, place: str, name: str) -> int:
+    def _read(self, record: dict[str, Any], place: str, name: str) -> int:
         columns = [column for column in _KIND_OF_COLUMN if not is_blank(record.get(column))]
         if len(columns) != 1:
             names = ", ".join(map(str, record))
             raise MIVError(f"{place}: expected one of path, text and vector besides the id; got {names}.")
-        if self._cells is None:
-            self._cells = CellInstances(self._path.parent, _KIND_OF_COLUMN[columns[0]] or kind, form)
-        index = self._cells.index(record[columns[0]], place, name)
+        if not self._ids:
+            self.kind = _KIND_OF_COLUMN[columns[0]] or self.kind
+        index = super().index(record[columns[0]], place, name)
         if not is_blank(record.get("class")):
             named = parse_id(record["class"], place)
             known, known_place = self._classes.setdefault(index, (named, place))
@@ -190,7 +161,7 @@ class Rows:
         self._contradictions: dict[int, str] = {}
         self._own_queries: list[str] = []
 
-    def read(self, record: dict[str, Any], place: str, source: Instances) -> None:
+    def read(self, record: dict[str, Any], place: str, source: PoolBuilder) -> None:
         """Read one row."""
         columns = self._columns
         if not self._references:
@@ -229,7 +200,7 @@ class Rows:
         """Whether any of these rows names witnesses; if none does, they are unknown there, not absent."""
         return bool(np.array(self._marked)[rows].any())
 
-    def exemplars(self, source: Instances) -> ExemplarSet:
+    def exemplars(self, source: PoolBuilder) -> ExemplarSet:
         """All rows as one set."""
         if not self._references:
             raise MIVError(f"{self._table}: no rows. Expected one exemplar per row.")
@@ -327,7 +298,7 @@ class FromTable:
 
     def read(self, progress: Progress) -> tuple[ExemplarSet, Rows]:
         """Read the rows of all splits as one set; also return the other columns."""
-        source: Instances = CellInstances(self.table.parent, self.kind, self.images)
+        source: PoolBuilder = CellInstances(self.table.parent, self.kind, self.images)
         if self.instances is not None:
             with progress.step("Reading instances") as advance:
                 source = InstanceTable(self.instances, self.kind, self.images, advance)
