@@ -1,8 +1,8 @@
 """How well and how fast `miv/evidence` finds evidence, beside the largest cosine of its encoder and BM25.
 
-    python benchmarks/evidence.py --data DATA
+    PYTHONPATH=. python benchmarks/evidence.py --data DATA
 
-DATA is a folder with fever-dev/ (and fm2/, if there). The set is test of `miv data build evidence`: half of the bags
+DATA is a folder with fever-dev/ (and fm2/, if there). The set is test of `tools.evidence_task`: half of the bags
 have lost their evidence, and the other sentences are on the same topic as far as possible. The last line is JSON.
 """
 
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from shared import data_folder  # type: ignore[import-not-found]
+from tools.evidence_task import Evidence
 
 import miv
 from miv.backbones.cache import embed_instances
@@ -23,7 +24,6 @@ from miv.evaluation import evaluate
 from miv.evaluation.plain_methods import score_baselines
 from miv.evaluation.predicting import predict
 from miv.runtime import RichProgress, SilentProgress
-from miv.tasks import create_task
 
 FM2 = {"train_file": "dev.jsonl", "validation_file": "", "page_field": "wikipedia_page", "missing_gold": "add"}
 
@@ -79,7 +79,7 @@ def main() -> None:
         sets["fm2_"] = {"raw": given.data / "fm2", **FM2}
     found: dict[str, float] = {}
     for name, options in sets.items():
-        test = create_task("evidence", **options).build(SilentProgress())[given.split]
+        test = Evidence(**options).build(SilentProgress())[given.split]
         found |= {f"{name}{key}": value for key, value in figures(verifier, test, given.cache).items()}
         if not name:
             found |= speed(verifier, [str(text) for text in test.pool.values[np.unique(test.bag_index)]])

@@ -67,10 +67,10 @@ def _wander(count: int, points: int, rng: np.random.Generator) -> Float32s:
     return (0.06 * own + 0.03 * np.cumsum(step, axis=1)).astype(np.float32)
 
 
-@register_task("signatures-twin", help="Signatures of invented writers, and forgeries: SigComp2011 without a download.")
+@register_task("signatures-twin")
 @dataclass(frozen=True)
 class SyntheticSignatures:
-    """Signatures of invented writers, genuine and forged; no writer is in two splits.
+    """Signatures of invented writers, and forgeries: SigComp2011 without a download. No writer is in two splits.
 
     Args:
         writers: number of writers in the train split.

@@ -12,10 +12,12 @@ import json
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from tools.evidence_states import TokenStates
+from tools.evidence_task import Evidence
 from tools.evidence_training import examples_of, start, train
 
 from miv.backbones.tokens import TokenEncoder
@@ -24,7 +26,6 @@ from miv.evaluation import calibrate, evaluate
 from miv.evaluation.out_of_distribution import fit_check
 from miv.evaluation.predicting import predict
 from miv.runtime import SilentProgress
-from miv.tasks import create_task
 from miv.tasks.claims import Claims
 from miv.verifier.network import Verifier
 
@@ -33,15 +34,15 @@ SENTENCES = 2_000  # that the out-of-distribution check is fitted to, and as man
 SIZES = {"min_size": 5, "max_size": 300}  # source sentences of a check
 
 
-def validation(data: Path, **options: int) -> ExemplarSet:
+def validation(data: Path, **options: Any) -> ExemplarSet:
     """Validation claims with and without evidence."""
-    return create_task("evidence", raw=data / "fever-dev", **options).build(SilentProgress())["validation"]
+    return Evidence(data / "fever-dev", **options).build(SilentProgress())["validation"]
 
 
 def sentences(data: Path, split: str, everyday: int) -> ExemplarSet:
     """Sentences of FEVER and everyday ones, drawn at random, for the out-of-distribution check."""
     random = np.random.default_rng(0)
-    sets = create_task("evidence", raw=data / "fever-dev").build(SilentProgress())
+    sets = Evidence(data / "fever-dev").build(SilentProgress())
     texts = list(random.permutation(sets[split].pool.values)[: SENTENCES - everyday])
     if everyday:
         with gzip.open(data / "nli" / f"{split}.jsonl.gz", "rt", encoding="utf-8") as file:

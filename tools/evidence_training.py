@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from tools.evidence_states import TokenStates
+from tools.evidence_task import evidence_keys
 from torch import Tensor
 from torch.nn import functional
 
@@ -42,7 +43,7 @@ class Drawn:
 
 def examples_of(bags: Sequence[ClaimBag]) -> list[Example]:
     """The claims with at least two sentences that are no evidence."""
-    topics = topics_of(list(bags), by_evidence=True)
+    topics = topics_of(list(bags), evidence_keys)
     known: dict[int, dict[str, None]] = {}
     for bag, topic in zip(bags, topics, strict=True):
         texts = [one.text for one in bag.sentences if one.is_evidence or bag.page]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from miv.data import load_splits, save_splits
-from miv.tasks import base, list_tasks, register_task
+from miv.tasks import TASKS, register_task
 from tests.data.example_sets import example_set
 from tests.fence.interface import run_miv
 from tests.tasks.test_base import Coins
@@ -21,9 +21,8 @@ def run(*words: object) -> tuple[int, str, str]:
 
 @pytest.fixture(autouse=True)
 def _coins(monkeypatch: pytest.MonkeyPatch) -> None:
-    list_tasks()  # imports them all: what is first imported later would be forgotten again with the change
-    monkeypatch.setattr(base._tasks, "_entries", dict(base._tasks._entries))
-    register_task("coins", help="Tosses of a coin.")(Coins)
+    monkeypatch.setattr(TASKS, "_entries", dict(TASKS._entries))
+    register_task("coins")(Coins)
 
 
 def test_build_makes_what_inspect_reads(tmp_path: Path) -> None:

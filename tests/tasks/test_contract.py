@@ -18,7 +18,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "claims": {},
     "claims-twin": {"pages": 12, "held_out_pages": 6},
     "digits-twin": {"writers": 8, "held_out_writers": 7, "copies": 3},
-    "evidence": {},
     "fever": {"train_per_label": 4},
     "fever-dev": {},
     "qmnist": {"download": False},
@@ -74,7 +73,7 @@ def test_splits_share_nothing_and_no_label_is_contradicted(raw: dict[str, Path],
     assert list(sets) == ["train", "validation", "test"]
     classes = [set(exemplars.pool.classes) for exemplars in sets.values() if exemplars.pool.classes is not None]
     assert len(set().union(*classes)) == sum(map(len, classes))
-    assert bool(classes) == (name not in ("evidence", "fever-dev"))
+    assert bool(classes) == (name != "fever-dev")
     for exemplars in sets.values():
         assert abs(exemplars.label.mean() - 0.5) < 0.01
         for number in range(len(exemplars)):
@@ -129,7 +128,6 @@ def test_several_references_are_never_in_the_bag(raw: dict[str, Path], name: str
         ("digits-twin", {"copies": 1}, "copies is 1"),
         ("digits-twin", {"difficulty": float("nan")}, "difficulty is nan"),
         ("digits-twin", {"writers": 10_000, "copies": 1_000}, "images of .* need .* GiB"),
-        ("evidence", {"min_size": 10, "max_size": 3}, "max_size is 3"),
         ("fever", {"max_bag": 0}, "max_bag is 0"),
         ("qmnist", {"draw": "gemetric"}, "Did you mean 'geometric'"),
         ("qmnist", {"mean_bag": 2}, "mean_bag is 2"),

@@ -143,11 +143,11 @@ class TaskGroup(TyperGroup):
         return list_tasks()
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        from miv.tasks import create_task, task_help, task_options
+        from miv.tasks import TASKS, create_task, task_options
 
         options = [_stated(option) for option in task_options(cmd_name)]
         make = partial(create_task, cmd_name)
-        return shortened("data build", building_command(cmd_name, task_help(cmd_name), options, make))
+        return shortened("data build", building_command(cmd_name, TASKS[cmd_name].summary, options, make))
 
 
 def _stated(option: Option) -> Option:

@@ -1,18 +1,16 @@
 """The registry of tasks: a name, its options as a dataclass, and ``build``.
 
 A task is one file in ``miv/tasks`` with one frozen dataclass. Every field needs a type, a default and its line under
-``Args:``; they become the options of ``miv data build <task>``. Every module of the folder is found automatically.
+``Args:``; they become the options of ``miv data build <task>``.
 """
 
 import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
-from importlib import import_module
+from collections.abc import Mapping
 from pathlib import Path
-from pkgutil import iter_modules
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from miv import __version__
 from miv.data import ExemplarSet, load_splits, save_splits
@@ -35,38 +33,20 @@ class Task(Protocol):
     def build(self, progress: Progress) -> dict[str, ExemplarSet]: ...
 
 
-_tasks: Registry[Task] = Registry("task")
-_helps: dict[str, str] = {}
-_Options = TypeVar("_Options", bound=type[Any])
+TASKS: Registry[Task] = Registry("task")
+"""All tasks. The first line of a class is its help, and its fields are the options of ``miv data build``."""
 
-
-def register_task(name: str, *, help: str) -> Callable[[_Options], _Options]:  # noqa: A002 - as in Typer
-    """Register a dataclass of options under a name for ``create_task`` and the command line."""
-
-    def register(options: _Options) -> _Options:
-        _read_options(options)  # raises if an option has no default or help
-        _helps[name] = help
-        return _tasks.register(name)(options)
-
-    return register
+register_task = TASKS.register
 
 
 def list_tasks() -> list[str]:
     """The names of all tasks, sorted."""
-    _import_tasks()
-    return sorted(_tasks.names())
-
-
-def task_help(name: str) -> str:
-    """One-line description of the task."""
-    _import_tasks()
-    return _helps[_tasks[name].name]
+    return sorted(TASKS.names())
 
 
 def task_options(name: str) -> list[Option]:
     """The options of a task, in order."""
-    _import_tasks()
-    return _read_options(_tasks[name].make)
+    return list(options_of_class(TASKS[name].make).values())
 
 
 def create_task(name: str, **options: Any) -> Task:
@@ -74,21 +54,7 @@ def create_task(name: str, **options: Any) -> Task:
     for option in task_options(name):
         if option.choices and option.name in options and options[option.name] not in option.choices:
             raise unknown_name(f"{option.name} of {name}", str(options[option.name]), option.choices)
-    return _tasks.create(name, **options)
-
-
-def _import_tasks() -> None:
-    package = import_module("miv.tasks")
-    for module in iter_modules(package.__path__):
-        import_module(f"miv.tasks.{module.name}")
-
-
-def _read_options(options: type[Any]) -> list[Option]:
-    read = list(options_of_class(options).values())
-    for option in read:
-        if option.default is dataclasses.MISSING:
-            raise TypeError(f"The option {option.name!r} of {options.__name__} needs a default.")
-    return read
+    return TASKS.create(name, **options)
 
 
 _MOST_IMAGE_BYTES = 8 << 30
@@ -116,14 +82,11 @@ def check_room(images: int, height: int, width: int) -> None:
 def build_once(name: str, options: Mapping[str, Any], folder: Path, progress: Progress) -> dict[str, ExemplarSet]:
     """Open the sets of a task in the cache ``folder``, or build them and store them there."""
     require_parquet()
-    task = create_task(name, **options)
-    path = built_folder(name, options, folder)
-    sets = _open(path)
-    if sets is not None:
+    task, path = create_task(name, **options), built_folder(name, options, folder)
+    if sets := _open(path):
         return sets
     with cache_lock(folder / f".{name}.lock", progress, f"the sets of {name}"):
-        sets = _open(path, damaged="The sets are built again.")  # another process may have built them
-        if sets is not None:
+        if sets := _open(path, damaged="The sets are built again."):  # another process may have built them
             return sets
         built = task.build(progress)
         if os.path.lexists(path):  # it cannot be read now, and stays

@@ -82,13 +82,13 @@ class _Page:
         return [ClaimSentence(text, text, self.title, states == fact) for text, states in self.sentences]
 
 
-@register_task("claims-twin", help="Claims about invented people and towns: FEVER without a download.")
+@register_task("claims-twin")
 @dataclass(frozen=True)
 class SyntheticClaims:
-    """Claims and sentences of invented pages; no page is in two splits.
+    """Claims about invented people and towns: FEVER without a download.
 
-    A refuted claim differs in one fact from its page. A bag holds all sentences of the page, sometimes
-    those of another page too; the witnesses of a supported claim are the sentences that state the fact.
+    No page is in two splits. A refuted claim differs in one fact from its page. A bag holds all sentences of the page,
+    sometimes those of another page too; the witnesses of a supported claim are the sentences that state the fact.
 
     Args:
         pages: number of pages in the train split.

@@ -254,10 +254,12 @@ def _centre(places: Float32s, radius: Float32s) -> Float32s:
     return pixels - (pixels * weight).sum(axis=1, keepdims=True) / weight.sum(axis=1, keepdims=True) + (SIDE - 1) / 2
 
 
-@register_task("digits-twin", help="Handwritten digits by invented writers: QMNIST without a download.")
+@register_task("digits-twin")
 @dataclass(frozen=True)
 class SyntheticDigits:
-    """Handwritten digits by invented writers; no writer is in two splits.
+    """Handwritten digits by invented writers: QMNIST without a download.
+
+    No writer is in two splits.
 
     Args:
         writers: number of writers in the train split.

@@ -181,10 +181,10 @@ _FILES = {"train": "train.jsonl", "validation": "paper_dev.jsonl", "test": "pape
 _SITE = "https://fever.ai/download/fever/"
 
 
-@register_task("fever", help="Claims and wiki sentences: does a sentence support the claim?")
+@register_task("fever")
 @dataclass(frozen=True)
 class Fever:
-    """Fact extraction and verification (FEVER).
+    """Claims and wiki sentences: does a sentence support the claim?
 
     Args:
         raw: folder with train.jsonl, paper_dev.jsonl, paper_test.jsonl and the dump: wiki-pages.zip, or its
@@ -284,10 +284,10 @@ def _find_dump(raw: Path) -> Path:
     return dump
 
 
-@register_task("fever-dev", help="Claims of FEVER's development set with given splits and distractors.")
+@register_task("fever-dev")
 @dataclass(frozen=True)
 class FeverDev:
-    """Claims of FEVER's development set, with gold sentences and distractors, from three files of JSON lines.
+    """Claims of FEVER's development set with given splits and distractors.
 
     Args:
         raw: folder with train.jsonl, validation.jsonl and test.jsonl, in the form of Fool Me Twice without pages.

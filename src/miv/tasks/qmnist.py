@@ -164,10 +164,10 @@ _SIZE_STUDY_EXEMPLARS = 24_000
 _SHARE_KEPT = 0.8  # a binomial with this chance has a variance of a fifth of its mean
 
 
-@register_task("qmnist", help="Handwritten digits: is one in the bag by the query's writer?")
+@register_task("qmnist")
 @dataclass(frozen=True)
 class Qmnist:
-    """Handwriting verification on QMNIST.
+    """Handwritten digits: is one in the bag by the query's writer?
 
     Args:
         raw: folder with the raw files; see docs/tasks.md for their names.

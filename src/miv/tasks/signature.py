@@ -174,10 +174,12 @@ _PAPER_SIZE = (256, 512)  # height, width
 _FEWEST_WRITERS = 3
 
 
-@register_task("signature", help="Signatures (SigComp2011 or your folders): is the query genuine?")
+@register_task("signature")
 @dataclass(frozen=True)
 class Signature:
-    """Signature verification on SigComp2011, or on any folder writer/genuine and writer/forged.
+    """Signatures (SigComp2011 or your folders): is the query genuine?
+
+    Any folder writer/genuine and writer/forged will do.
 
     Args:
         raw: folder with the images; see docs/tasks.md for its layout.
