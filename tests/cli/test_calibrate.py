@@ -112,12 +112,12 @@ def test_the_data_of_a_run_are_known_under_any_name(folder: Path) -> None:
     Path("data/test").rename("other")
     with pytest.raises(MIVError, match="This is the test split of run"):
         run("run", "other")
-    # Answers that the verifier would not give, kept by a version that did not name queries: 20 wrong of each class.
+    # Answers that the verifier would not give: 20 wrong of each class.
     label = sets["validation"].label
     wrong = np.concatenate([np.flatnonzero(label == value)[:20] for value in (0, 1)])
     logit = np.where(label == 1, 2.0, -2.0)
     logit[wrong] *= -1
-    Predictions(logit, label, sets["validation"].bag_ptr).save("run/predictions/validation.parquet")
+    Predictions.of(sets["validation"], logit).save("run/predictions/validation.parquet")
     said = json.loads(run("run", "data", "--json"))
     assert said["measured"]["eer"]["value"] == pytest.approx((20 / (label == 0).sum() + 20 / label.sum()) / 2)
     assert said["measured"]["queries"] == len(np.unique(sets["validation"].query))
