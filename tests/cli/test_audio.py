@@ -4,21 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from miv import MIVError
 from miv.data.sources import splits_from_folder
-from tests.backbones.sounds import random_encoder, write_random_weights, write_voice
+from tests.backbones.sounds import write_random_weights, write_voice
 from tests.cli.running import run_command
-
-
-def test_weights_are_converted_from_a_file(tmp_path: Path) -> None:
-    source, out = tmp_path / "pretrained.pt", tmp_path / "speaker.safetensors"
-    torch.save({"model_state": random_encoder().state_dict()}, source)
-    command = ("audio", "weights", str(out), "--from", str(source))
-    assert "Wrote" in run_command(*command)
-    with pytest.raises(MIVError, match="already exists"):
-        run_command(*command)
 
 
 @pytest.fixture

@@ -5,20 +5,20 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import miv.cli.demo
+from miv.cli import demo_command
 from miv.cli.app import app
 from miv.data import ExemplarSet
 from miv.training.config import TrainingConfig
 
 
 def test_it_verifies_then_trains_and_ends_with_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    full = miv.cli.demo.settings
+    full = demo_command.settings
 
     def short(sets: dict[str, ExemplarSet], pooling: str) -> TrainingConfig:
         return full(sets, pooling).changed({"max_epochs": 1, "contrast_batch_size": 8})
 
-    monkeypatch.setattr(miv.cli.demo, "settings", short)
-    monkeypatch.setattr(miv.cli.demo, "TASK", {"writers": 12, "held_out_writers": 12, "copies": 3})
+    monkeypatch.setattr(demo_command, "settings", short)
+    monkeypatch.setattr(demo_command, "TASK", {"writers": 12, "held_out_writers": 12, "copies": 3})
     shown = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "demo")])
     assert shown.exit_code == 0, shown.output
     before, after = shown.output.split("Two models trained just now")

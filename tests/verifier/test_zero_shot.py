@@ -115,3 +115,10 @@ def test_a_recording_is_the_bag_of_its_windows(tmp_path: Path, monkeypatch: pyte
 def test_what_does_not_go_together(arguments: list[str], message: str) -> None:
     with pytest.raises(MIVError, match=message):
         run_command("verify", *arguments)
+
+
+def test_a_query_without_content_names_no_candidate() -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (3, 28, 28), dtype=np.uint8)
+    verdict = miv.verify(np.zeros((28, 28), np.uint8), noise)
+    assert (verdict.decision, verdict.witnesses) == ("unsure", ())
+    assert "Nearest first" not in str(verdict)

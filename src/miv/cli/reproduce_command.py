@@ -1,19 +1,21 @@
 """``miv reproduce``: compute the paper's tables and figures and compare them with the published ones."""
 
-from functools import partial
+import sys
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from miv.cli.app import JsonOption, OverwriteOption, app
-from miv.errors import MIVError, StoppedByUser
-from miv.files.atomic import refuse_existing, refuse_existing_in
+from miv.cli.app import JsonOption, OverwriteOption, app, print_json, say
+from miv.errors import MissingLibrary, MIVError, StoppedByUser
+from miv.files.atomic import refuse_existing, refuse_existing_in, whole_file
 from miv.files.cache import cache_folder
 
 if TYPE_CHECKING:
     from miv.reproduction.grids import Experiment
     from miv.reproduction.jobs import Job, JobFolders
+    from miv.reproduction.tables import Section
 
 
 @app.command("reproduce")
@@ -68,10 +70,9 @@ def reproduce(
     if conclusions:
         if task is not None:
             raise MIVError(f"--conclusions is for all tasks at once. Remove {task}.")
-        from miv.cli.reproduce_output import write_report
         from miv.reproduction.tables import conclude
 
-        write_report([conclude(results, tier, numbers)], json, out, None)
+        _write_report([conclude(results, tier, numbers)], json, out, None)
         return
     if task is None and not list_all:
         raise MIVError("The task is missing. Try `miv reproduce qmnist classification`; --list shows all experiments.")
@@ -83,9 +84,7 @@ def reproduce(
     places = JobFolders(results, work or cache_folder() / "experiments", cache_folder(), raw)
     jobs = {table: [Job(cell, tier, encoder) for cell in table.cells(numbers)] for table in chosen}
     if list_all:
-        from miv.cli.reproduce_output import show_list
-
-        show_list(jobs, places, json)
+        _show_list(jobs, places, json)
         return
     if plots is not None:
         from miv.reproduction.tables import plot_files
@@ -94,12 +93,11 @@ def reproduce(
         refuse_existing_in(plots, names, overwrite=overwrite)
     if not report_only:
         _compute(list(dict.fromkeys(job for some in jobs.values() for job in some)), places, parallel)
-    from miv.cli.reproduce_output import write_report
     from miv.reproduction.comparison import CellEvidence
     from miv.reproduction.tables import build_section
 
     evidence = [CellEvidence(table.task, tier, tuple(numbers), results, encoder) for table in chosen]
-    write_report(list(map(build_section, chosen, evidence)), json, out, plots)
+    _write_report(list(map(build_section, chosen, evidence)), json, out, plots)
 
 
 def parse_rounds(text: str) -> list[int]:
@@ -138,10 +136,65 @@ def _compute(jobs: "list[Job]", places: "JobFolders", parallel: int) -> None:
 
     check_raw(split_jobs(jobs, places.results)[1], places.raw)  # before 27 cells fail one by one
     try:
-        failures = run_jobs(jobs, places, parallel, partial(typer.echo, err=True))
+        failures = run_jobs(jobs, places, parallel, say)
     except StoppedByUser as stopped:
-        typer.echo(str(stopped), err=True)
+        say(str(stopped))
         raise typer.Exit(stopped.exit_code) from None
     if failures:
         listing = "\n".join(f"  {failure.job}: {failure.reason}\n    log: {failure.log}" for failure in failures)
         raise MIVError(f"{len(failures)} of {len(jobs)} cells failed; the others are done.\n{listing}")
+
+
+def _write_report(sections: "list[Section]", json: bool, out: Path | None, plots: Path | None) -> None:
+    """Write the report as JSON, as Markdown to a file, or for the terminal; and its plots to a folder."""
+    from miv.reproduction.tables import markdown, write_plots
+
+    drawn = {} if plots is None else {section.key: write_plots(section, plots) for section in sections}
+    if plots is not None:
+        say(f"Wrote {sum(map(len, drawn.values()))} plots to {plots}.")
+    if out is None and not json:
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+        for section in sections:
+            console.print(Markdown(section.markdown()))
+        return
+    documents = [section.document for section in sections]
+    if out is None:
+        print_json(documents)
+        return
+    with whole_file(out) as temporary_file:
+        text = f"{dumps(documents, ensure_ascii=False, indent=2)}\n" if json else markdown(sections, drawn, out.parent)
+        temporary_file.write_text(text, encoding="utf-8")
+    say(f"Wrote {out}.")
+
+
+def _show_list(jobs: "dict[Experiment, list[Job]]", places: "JobFolders", json: bool) -> None:
+    """Print every experiment and how many of its cells are done; note rejected results next to it."""
+    from miv.reproduction.jobs import raw_folder
+    from miv.reproduction.results import find_result
+    from miv.runtime import table_of
+
+    accepted: dict[Job, bool] = {}
+    for job in dict.fromkeys(job for some in jobs.values() for job in some):
+        try:
+            accepted[job] = find_result(job, places.results) is not None
+        except MissingLibrary:  # one error, not one for every cell
+            raise
+        except MIVError as error:
+            say(f"Not counted: {error}")
+            accepted[job] = False
+    rows = [
+        {
+            "task": experiment.task,
+            "experiment": experiment.name,
+            "paper": experiment.source,
+            "cells": len(some),
+            "done": sum(accepted[job] for job in some),
+            "raw": str(raw_folder(some[0], places.raw) or "none needed"),
+            "shows": experiment.title,
+        }
+        for experiment, some in jobs.items()
+    ]
+    print_json(rows) if json else print(table_of(rows))

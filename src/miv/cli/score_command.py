@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from miv.cli.app import JsonOption, ModelArgument, ResizeOption, WitnessesOption, app, print_json, say
+from miv.cli.app import JsonOption, ModelArgument, ResizeOption, WitnessesOption, app, counted, print_json, say
 from miv.cli.verify_command import counts_of, warn_of_odd_label
 
 
@@ -73,4 +73,4 @@ def score(
         say(f"All {run.partitions:,} partitions were already in {out}.")
         return
     written, before = run.partitions - run.reused, f"; {run.reused:,} were already there" if run.reused else ""
-    say(f"Wrote {written:,} partition{'s' * (written != 1)} to {out}{nodes}{before}.")
+    say(f"Wrote {counted(written, 'partition')} to {out}{nodes}{before}.")

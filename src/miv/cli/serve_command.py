@@ -1,4 +1,4 @@
-"""``miv serve``: verifiers over HTTP, with a page."""
+"""``miv serve``, verifiers over HTTP with a page, and ``miv mcp``, the same for assistants."""
 
 import os
 from functools import partial
@@ -60,9 +60,6 @@ def serve(
     """
     with needs_extra("serve", "miv serve", "FastAPI and uvicorn"):
         import fastapi  # noqa: F401
-        import prometheus_client  # noqa: F401
-        import python_multipart  # noqa: F401
-        import uvicorn  # noqa: F401
 
     from miv.service.process import run_service
     from miv.service.settings import Limits, ServiceSettings
@@ -90,3 +87,24 @@ def _token(file: Path | None) -> str | None:
         return file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise MIVError(f"Could not read the token file {file}: {error}. Expected one line of text.") from error
+
+
+@app.command("mcp")
+def mcp(
+    model: Annotated[
+        str, Option(help="A run, a verifier folder, or a name on the hub. It checks answers too if it reads texts.")
+    ] = "miv/judge",
+    gallery: Annotated[Path | None, Option(help="Folder of a gallery; adds the tool search_gallery.")] = None,
+    folder: Annotated[
+        Path | None, Option(help="Folder of the images that tools may read.", show_default="the working directory")
+    ] = None,
+) -> None:
+    """Serve the tools check_answer, verify and search_gallery over standard input and output.
+
+    An assistant starts this command itself; add it to its MCP servers.
+
+    Example: miv mcp --gallery archive
+    """
+    from miv.interop.mcp_server import create_mcp_server
+
+    create_mcp_server(model, gallery, folder).run()

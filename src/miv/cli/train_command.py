@@ -4,36 +4,26 @@ import inspect
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
 
 from miv.cli.app import CacheOption, JsonOption, RawOption, TaskOption, app, print_json, say
-from miv.cli.set_building import flag_type, keyword
+from miv.cli.flags import setting_of, with_parameters
 from miv.errors import StoppedByUser
 from miv.files.json import RUN_NAME
-from miv.registry import as_sentence, options_of_class
+from miv.registry import options_of_class
 from miv.runtime import CTRL_C, TERMINATED, Terminated
 from miv.training.config import AUTO, TrainingConfig, parse_options, parse_setting
 
-# Training settings as flags: one flag per field of the dataclass, with its help.
-
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Add one flag per training setting to a command that takes ``settings`` as its last argument.
-
-    ``settings`` contains only the flags that are given.
-    """
+    """Add one flag per training setting to a command; its argument ``settings`` has those that are given."""
     parameters = [each for each in inspect.signature(command).parameters.values() if each.name != "settings"]
-    names = [each.name for each in parameters]
+    names = {each.name for each in parameters}
     panel = "Training settings (override the preset and the file)"
-    for option in options_of_class(TrainingConfig).values():
-        text = as_sentence(option.help, get_args(option.type))
-        flag = Option(help=text, show_default=False, rich_help_panel=panel)
-        # The settings check the values of a Literal themselves.
-        kind = str if get_origin(option.type) is Literal else flag_type(option.type)
-        parameters.append(keyword(option.name, Annotated[kind | None, flag], None))
+    parameters += [setting_of(option, panel) for option in options_of_class(TrainingConfig).values()]
 
     def run(**given: Any) -> None:
         settings = {name: value for name, value in given.items() if name not in names and value is not None}
@@ -41,9 +31,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
         command(**{name: given[name] for name in names}, settings=settings)
 
     run.__doc__ = command.__doc__
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return run
+    return with_parameters(run, parameters)
 
 
 @app.command("train")

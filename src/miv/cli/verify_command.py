@@ -3,12 +3,22 @@
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 from typer.core import TyperCommand
 
-from miv.cli.app import JsonOption, OverwriteOption, ResizeOption, app, print_json, say
+from miv.cli.app import (
+    JsonOption,
+    OverwriteOption,
+    ResizeOption,
+    WitnessesOption,
+    app,
+    counted,
+    open_verifier,
+    print_json,
+    say,
+)
 from miv.errors import MIVError
 
 if TYPE_CHECKING:
@@ -91,14 +101,7 @@ def verify(
     ] = False,
     overwrite: OverwriteOption = False,
     resize: ResizeOption = None,
-    witnesses: Annotated[
-        Literal["attention", "alone", "leave_one_out", "shapley", "none"] | None,
-        Option(
-            help="How to choose witnesses. Default: as calibrated, else attention if the pooling has it, "
-            "else leave_one_out, which verifies a bag of N another N times; none skips witnesses. A calibrated rule "
-            "holds only for its own method; others use the default rule."
-        ),
-    ] = None,
+    witnesses: WitnessesOption = None,
     stream: Annotated[
         bool,
         Option(
@@ -138,11 +141,9 @@ def verify(
     if (bags is not None or stream) and (html is not None or backbone is not None):
         raise MIVError("--html and --backbone are for a single --query and --bag, not for --bags or --stream.")
 
-    from miv.evaluation.runs import refuse_unfinished
-    from miv.verifier.network import Verifier
-    from miv.verifier.table_writing import check_output
-
     if bags is not None:
+        from miv.verifier.table_writing import check_output
+
         if out is None:
             raise MIVError("--out is missing. Give a file for the verdicts, such as --out verdicts.parquet.")
         check_output(out, overwrite=overwrite)
@@ -160,8 +161,7 @@ def verify(
         zero = ZeroShot(backbone or "auto", queries[0], RichProgress())
         verifier = zero.verifier
     else:
-        refuse_unfinished(Path(model))
-        verifier = Verifier.from_pretrained(model)
+        verifier = open_verifier(model)
     if bags is not None and out is not None:
         options = {"instances": instances, "by_instance": by_instance, "resize": resize, "witnesses": witnesses}
         _verify_table(verifier, bags, out, json, **options)
@@ -182,7 +182,7 @@ def _verify_table(verifier: "Verifier", bags: Path, out: Path, json: bool, **opt
     warn_of_odd_label(scored)
     point = verifier.operating_point.for_witnesses_by(scored.witnesses_by)
     if bare := scored.yes_without_witness:
-        _hint_to_calibrate(point, f"In {bare:,} accepted bag{'s' * (bare != 1)},")
+        _hint_to_calibrate(point, f"In {counted(bare, 'accepted bag')},")
     if point.nearly_whole_sets is not None and options["witnesses"] != "none":
         share = f"{point.nearly_whole_sets:.0%}"
         say(f"The witness sets are not informative: they contain {share} of a bag on average.")
@@ -245,7 +245,7 @@ def _verify_bag(
 def counts_of(scored: "Scored") -> str:
     """The numbers of exemplars, yes and unsure in words."""
     unsure = "" if scored.lower_threshold is None and not scored.unsure else f", {scored.unsure:,} unsure"
-    return f"{scored.exemplars:,} exemplar{'s' * (scored.exemplars != 1)}, {scored.yes:,} yes{unsure}"
+    return f"{counted(scored.exemplars, 'exemplar')}, {scored.yes:,} yes{unsure}"
 
 
 def warn_of_odd_label(scored: "Scored") -> None:

@@ -109,7 +109,8 @@ class ZeroShot:
     ) -> Verdict:
         """As ``Verifier.verify``, with instances in memory or as ``query`` and ``bag`` return them."""
         verdict = self.verifier.verify(query, bag, resize=resize, witnesses=witnesses)
-        return replace(verdict, zero_shot=self.name)
+        candidates = () if verdict.query_is_unlike else verdict.witnesses  # nothing is near to a query without content
+        return replace(verdict, zero_shot=self.name, witnesses=candidates)
 
 
 def verify(
