@@ -56,6 +56,11 @@ class MissingLibrary(MIVError):  # noqa: N818 - named after what is wrong
     """A library of an extra is not installed; what was given may be all right."""
 
 
+def number_of(count: int, thing: str, things: str = "") -> str:
+    """A count with its noun: ``1 class``, ``2 classes``."""
+    return f"{count:,} {thing if count == 1 else things or thing + 's'}"
+
+
 def unknown_name(what: str, name: str, known: Iterable[str]) -> MIVError:
     """Return the error for an unknown name, with the nearest known one as a suggestion.
 

@@ -1,4 +1,4 @@
-"""A PNG that ends well but lacks pixels is an error, not a partly black image."""
+"""Pixels are as in the file; bombs, damaged and foreign files are errors."""
 
 import os
 import struct
@@ -23,15 +23,12 @@ def saved(path: Path, array: Any, **options: Any) -> Path:
     return path
 
 
-def chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
-def png(width: int, height: int, raw: bytes, interlaced: int = 0) -> bytes:
-    """A grey PNG of rows that need not be as many as it promises, in two pieces of data."""
-    header, packed = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, interlaced), zlib.compress(raw)
-    data = chunk(b"IDAT", packed[:7]) + chunk(b"IDAT", packed[7:])
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + data + chunk(b"IEND", b"")
+def png(width: int, height: int) -> bytes:
+    """A grey PNG that promises many pixels and has hardly any."""
+    header, pieces = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0), b"\x89PNG\r\n\x1a\n"
+    for kind, data in ((b"IHDR", header), (b"IDAT", zlib.compress(bytes(100))), (b"IEND", b"")):
+        pieces += struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    return pieces
 
 
 def test_heic_is_read_or_the_library_is_named(tmp_path: Path) -> None:
@@ -133,7 +130,7 @@ def test_the_three_ways_to_fit_a_size() -> None:
 
 def test_an_image_bomb_is_refused_from_its_header(tmp_path: Path) -> None:
     path = tmp_path / "bomb.png"
-    path.write_bytes(png(50_000, 50_000, bytes(100)))
+    path.write_bytes(png(50_000, 50_000))
     tracemalloc.start()
     with pytest.raises(MIVError, match=r"bomb\.png.*pixels.*50,000,000"):
         read_image(path)
@@ -145,7 +142,7 @@ def test_an_image_bomb_is_refused_from_its_header(tmp_path: Path) -> None:
 def test_the_limit_holds_without_the_one_of_pillow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
     path = tmp_path / "big.png"
-    path.write_bytes(png(MAX_PIXELS // 1000 + 1, 1000, bytes(100)))
+    path.write_bytes(png(MAX_PIXELS // 1000 + 1, 1000))
     with pytest.raises(MIVError, match=r"50,001 × 1,000 pixels"):
         read_image(path)
 
@@ -241,35 +238,10 @@ def test_blank_paper_stays_white_and_a_black_image_black() -> None:
     assert black_and_white(np.zeros((2, 2), np.uint8)).max() == 0
 
 
-# A PNG that ends well but lacks pixels is an error, not a partly black image.
-
-
-def test_missing_rows_are_an_error(tmp_path: Path) -> None:
-    row = b"\0" + bytes([200]) * 20
-    (tmp_path / "whole.png").write_bytes(png(20, 20, 20 * row))
-    (tmp_path / "short.png").write_bytes(png(20, 20, 19 * row))
-    assert (read_image(tmp_path / "whole.png") == 200).all()
-    with pytest.raises(MIVError, match="its last 21 bytes of pixels are missing"):
-        read_image(tmp_path / "short.png")
-
-
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
-@pytest.mark.parametrize("size", [(1, 1), (5, 3), (9, 17)])
-def test_every_kind_that_pillow_writes_is_whole(tmp_path: Path, mode: str, size: tuple[int, int]) -> None:
-    values = np.random.default_rng(0).integers(0, 2 if mode == "1" else 255, (size[1], size[0]), np.uint8)
-    picture = (
-        Image.fromarray(values.astype(np.uint16) * 257) if mode == "I;16" else Image.fromarray(values).convert(mode)
-    )
-    picture.save(tmp_path / "a.png")
-    assert read_image(tmp_path / "a.png").shape == (size[1], size[0])
-
-
-def test_an_interlaced_image_is_whole(tmp_path: Path) -> None:
-    """Pillow writes none: seven passes, each with its own rows, of a 5 by 3 image."""
-    rows = [(1, 1), (1, 1), (2, 0), (1, 1), (3, 1), (2, 2), (5, 1)]  # width and number of rows of each pass
-    raw = b"".join((b"\0" + bytes([200]) * wide) * tall for wide, tall in rows if wide and tall)
-    (tmp_path / "a.png").write_bytes(png(5, 3, raw, interlaced=1))
-    assert (read_image(tmp_path / "a.png") == 200).all()
-    (tmp_path / "b.png").write_bytes(png(5, 3, raw[:-3], interlaced=1))
-    with pytest.raises(MIVError, match="its last 3 bytes"):
-        read_image(tmp_path / "b.png")
+def test_a_png_whose_pixels_do_not_match_their_checksum_is_refused(tmp_path: Path) -> None:
+    path = saved(tmp_path / "a.png", np.arange(300).reshape(15, 20) % 256)
+    content = bytearray(path.read_bytes())
+    content[content.index(b"IDAT") + 20] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(MIVError, match="truncated or damaged"):
+        read_image(path)

@@ -103,11 +103,6 @@ def embedded(features: NDArray[np.float32], dtype: torch.dtype = torch.float32) 
     return lambda rows: torch.from_numpy(features[rows]).to(dtype)
 
 
-def rows_together(channels: int, most: int = 512) -> int:
-    """Number of exemplars to put into one batch: fewer if an instance has thousands of channels."""
-    return min(most, max(16, (1 << 20) // channels))
-
-
 # Batches of exemplars for a ``torch.utils.data.DataLoader``.
 
 

@@ -3,8 +3,7 @@
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data.columns import as_strings, describe
-from miv.errors import MIVError, unknown_name
+from miv.errors import MIVError, number_of, unknown_name
 from miv.files.images import IMAGE_SUFFIXES, ImageForm
 from miv.files.instances import check_text, check_vector, is_file, read_text_file, read_vectors_file, short
 from miv.files.tables import is_list, parse_json, separator_hint
@@ -34,9 +33,19 @@ class Kind(ABC):
     is_array: ClassVar[bool] = True  # many are one NumPy array; otherwise an object array of strings
     has_form: ClassVar[bool] = False  # has a size and a mode, and steps that lead there from a file
 
-    @abstractmethod
     def parse(self, cell: Any, folder: Path, form: ImageForm, place: str) -> Any:
-        """Return the instance in a cell of a table; paths are relative to ``folder``."""
+        """Return the instance in a cell of a table: here, of a file below ``folder``."""
+        if not isinstance(cell, str) or not cell.strip():
+            given = short(cell) if not isinstance(cell, str) else "an empty cell"
+            raise MIVError(f"{place}: expected {self.cell}, got {given}.")
+        path = folder / cell.strip()
+        try:
+            instances = self.read(path, form)
+        except MIVError as error:
+            raise MIVError(f"{place}: {error}{'' if is_file(path) else separator_hint(cell)}") from error
+        if len(instances) != 1:
+            raise MIVError(f"{place}: {path} contains {len(instances)} instances. Expected one per cell.")
+        return instances[0]
 
     @abstractmethod
     def check(self, value: Any, place: str) -> Any:
@@ -56,7 +65,7 @@ class Kind(ABC):
 
     def describe_shape(self, shape: tuple[int, ...]) -> tuple[str, str]:
         """The shape of one instance in words, and what to do if another has a different one."""
-        raise NotImplementedError(f"Instances of kind {self.name} have no shape.")
+        raise NotImplementedError
 
     def refers_to_file(self, cell: str) -> bool:
         """Whether the text in a cell of a table names a file."""
@@ -104,17 +113,12 @@ class ImageKind(Kind):
     cell = "the path of an image"
     has_form = True
 
-    def parse(self, cell: Any, folder: Path, form: ImageForm, place: str) -> NDArray[np.uint8]:
-        text = _filled(self, cell, place)
-        with _naming(place, folder / text, text):
-            return self.read(folder / text, form)[0]
-
     def check(self, value: Any, place: str) -> NDArray[np.uint8]:
         image = np.asarray(value)
-        if image.dtype != np.uint8:
-            raise MIVError(f"{place}: images must be uint8 (0 to 255), not {image.dtype}.")
-        if image.ndim not in {2, 3} or (image.ndim == 3 and image.shape[2] != 3) or not image.size:
-            raise MIVError(f"{place}: an image must have the shape (H, W) or (H, W, 3), not {image.shape}.")
+        is_image = image.ndim == 2 or (image.ndim == 3 and image.shape[2] == 3)
+        if image.dtype != np.uint8 or not is_image or not image.size:
+            given = f"{image.dtype} {image.shape}"
+            raise MIVError(f"{place}: images must be uint8 (0 to 255) of shape (H, W) or (H, W, 3), not {given}.")
         return image
 
     def read(self, path: Path, form: ImageForm) -> list[NDArray[np.uint8]]:
@@ -153,7 +157,7 @@ class ImageKind(Kind):
     def describe(self, values: NDArray[Any]) -> str:
         height, width = values.shape[1:3]
         colour = "colour" if values.ndim == 4 else "grey"
-        return f"{len(values)} {colour} image{'s' * (len(values) != 1)} of {height} x {width}"
+        return f"{number_of(len(values), f'{colour} image')} of {height} x {width}"
 
     def describe_shape(self, shape: tuple[int, ...]) -> tuple[str, str]:
         words = f"{shape[0]} × {shape[1]} {'colour' if len(shape) == 3 else 'grey'} pixels"
@@ -191,7 +195,7 @@ class TextKind(Kind):
         return as_strings("values", values)
 
     def describe(self, values: NDArray[Any]) -> str:
-        return f"{len(values)} text{'s' * (len(values) != 1)}"
+        return number_of(len(values), "text")
 
     def is_empty(self, values: NDArray[Any]) -> NDArray[np.bool_]:
         """Texts without a letter or digit."""
@@ -228,16 +232,12 @@ class FeaturesKind(Kind):
     def parse(self, cell: Any, folder: Path, form: ImageForm, place: str) -> NDArray[np.float32]:
         if not isinstance(cell, str):
             return check_vector(cell, place)
-        text = _filled(self, cell, place)
-        if is_list(text):
-            return check_vector(parse_json(text, place), place)
-        with _naming(place, folder / text, text):
-            if not text.lower().endswith(tuple(self.suffixes)):
-                raise MIVError(f"expected {self.cell}, got {short(text)}.")
-            vectors = self.read(folder / text, form)
-            if len(vectors) != 1:
-                raise MIVError(f"{folder / text} contains {len(vectors)} vectors. Expected one instance per cell.")
-        return vectors[0]
+        if is_list(cell):
+            return check_vector(parse_json(cell, place), place)
+        if cell.strip() and not cell.strip().lower().endswith(tuple(self.suffixes)):
+            raise MIVError(f"{place}: expected {self.cell}, got {short(cell)}.{separator_hint(cell)}")
+        vector: NDArray[np.float32] = super().parse(cell, folder, form, place)
+        return vector
 
     def check(self, value: Any, place: str) -> NDArray[np.float32]:
         return check_vector(value, place)
@@ -254,7 +254,7 @@ class FeaturesKind(Kind):
         return values
 
     def describe(self, values: NDArray[Any]) -> str:
-        return f"{len(values)} vector{'s' * (len(values) != 1)} of {values.shape[1]}"
+        return f"{number_of(len(values), 'vector')} of {values.shape[1]}"
 
     def describe_shape(self, shape: tuple[int, ...]) -> tuple[str, str]:
         return f"a vector of {shape[0]:,} numbers", "All vectors must have the same length."
@@ -308,20 +308,3 @@ def guess_kind(cell: Any) -> str:
     if not isinstance(cell, str) or is_list(cell):
         return "features"
     return kind_of_file(cell.strip()) or "text"
-
-
-@contextmanager
-def _naming(place: str, path: Path, text: str) -> Iterator[None]:
-    """Name the cell of a table in errors about the file that it refers to."""
-    try:
-        yield
-    except MIVError as error:
-        raise MIVError(f"{place}: {error}{'' if is_file(path) else separator_hint(text)}") from error
-
-
-def _filled(kind: Kind, cell: Any, place: str) -> str:
-    if not isinstance(cell, str):
-        raise MIVError(f"{place}: expected {kind.cell}, got {short(cell)}.")
-    if not cell.strip():
-        raise MIVError(f"{place}: the cell is empty. Expected {kind.cell}.")
-    return cell.strip()

@@ -151,7 +151,7 @@ def test_a_column_that_was_named_must_be_there(tmp_path: Path, column: str) -> N
     row = {"query": "a", "bag": ["b"], "label": 1, "gold": [0] if column == "witnesses" else "train"}
     path = write_json_lines(tmp_path / "a.jsonl", [{**row, "gold": ""} if column == "witnesses" else row, row])
     assert len(build(path, columns=Columns(**{column: "gold"}))["train"]) == 2
-    with pytest.raises(MIVError, match=r"a\.jsonl: There is no column 'golds'\. Did you mean 'gold'"):
+    with pytest.raises(MIVError, match=r"a\.jsonl, line 1: There is no column 'golds'\. Did you mean 'gold'"):
         build(path, columns=Columns(**{column: "golds"}))
 
 
@@ -194,7 +194,7 @@ def test_where_everything_is_shared_the_remedy_is_named(tmp_path: Path, warned: 
     queries = [{e[0] for e in as_lists(exemplars)} for exemplars in by_query.values()]
     assert [len(group) for group in queries] == [6, 2, 2]
     assert len(set.union(*queries)) == 10
-    assert "instances are in more than one split" in " ".join(warned)
+    assert "instances in more than one split" in " ".join(warned)
     by_group = build(path, shares=Shares(0.2, 0.2), split_by="group")
     groups = [set(exemplars.group) for exemplars in by_group.values()]
     assert sum(map(len, groups)) == len(set.union(*groups)) == 5
@@ -220,9 +220,9 @@ def test_doubtful_rows_are_told(tmp_path: Path, warned: list[str]) -> None:
         {"query": "a", "bag": ["a"], "label": 1, "witnesses": [True]},
     ]
     build(write_json_lines(tmp_path / "a.jsonl", rows))
-    assert "1 rows have a label that contradicts their witnesses, first" in " ".join(warned)
+    assert "1 row with a label that contradicts their witnesses, first" in " ".join(warned)
     assert "a.jsonl, line 2; see" in " ".join(warned)
-    assert "1 rows have their query in their own bag, first" in " ".join(warned)
+    assert "1 row with their query in their own bag, first" in " ".join(warned)
     rows = [{"query": "a", "bag": ["b"], "label": 1, "witneses": [0]}]
     build(write_json_lines(tmp_path / "b.jsonl", rows))
     assert "the column 'witneses' is not used. Did you mean 'witnesses'?" in " ".join(warned)
@@ -318,7 +318,7 @@ def test_an_exemplar_in_two_splits_is_told(tmp_path: Path, warned: list[str]) ->
         {"query": "a", "bag": ["b"], "label": 0, "split": "test"},
     ]
     build(write_json_lines(tmp_path / "a.jsonl", rows))
-    assert "1 exemplars are in more than one split, such as row 1 (train) and row 3 (test)" in " ".join(warned)
+    assert "1 exemplar in more than one split, such as row 1 (train) and row 3 (test)" in " ".join(warned)
 
 
 def test_a_column_that_differs_in_case_is_told(tmp_path: Path, warned: list[str]) -> None:

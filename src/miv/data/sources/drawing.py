@@ -1,7 +1,7 @@
 """Draw exemplars from classes of instances: for every query, one bag with its class and one without."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from miv.data import csr
 from miv.data.exemplars import ExemplarSet
 from miv.data.pool import InstancePool
-from miv.errors import MIVError, warn
+from miv.errors import MIVError, number_of, warn
 from miv.runtime import Progress
 
 _MOST_BYTES = 8 << 30
@@ -26,8 +26,7 @@ class Drawing:
     Every query gives two exemplars, so that a query does not reveal its label: a positive one, with a bag that
     contains witnesses (other instances of the query's class) among distractors (instances of other classes),
     and a negative one with distractors only. A query is never in its own bag, and no instance appears twice in
-    a bag. If there are forgeries of the query's class, they take the places of the witnesses in its negative bag, and
-    they are never a query themselves.
+    a bag.
 
     Args:
         exemplars: total number of exemplars over all splits, which get shares in proportion to their classes.
@@ -45,9 +44,7 @@ class Drawing:
     bag_min: int | None = field(default=None, metadata={"shown": "half the mean"})
     bag_max: int | None = field(default=None, metadata={"shown": "twice the mean"})
     witness_rate: float = 0.2
-    witnesses: int | None = field(
-        default=None, metadata={"name": "witness_count", "flags": ("--witness-count", "--witnesses")}
-    )
+    witnesses: int | None = field(default=None, metadata={"name": "witness_count"})
     references_per_query: int = field(default=1, metadata={"least": 1})
 
     def __post_init__(self) -> None:
@@ -83,16 +80,11 @@ class Drawing:
         rng: np.random.Generator,
         progress: Progress,
         split: str,
-        imitated: Mapping[str, str] | None = None,
     ) -> ExemplarSet:
-        """Draw ``exemplars`` exemplars from the classes of one split.
-
-        ``members`` are the pool indices of each class, ``split`` is a name for messages, and ``imitated`` says which
-        class each class of forgeries imitates.
-        """
+        """Draw exemplars from the classes of one split, given the pool indices of each class."""
         if not members:
             raise MIVError(f"The split {split} has no instances left. Add instances, or use another seed.")
-        classes = _Classes(members, imitated or {})
+        classes = _Classes(members)
         self._check_enough(classes, split)
         references: list[NDArray[np.int64]] = []
         bags: list[NDArray[np.int64]] = []
@@ -106,10 +98,7 @@ class Drawing:
                         size = self._bag_size(rng)
                         wanted = self._witness_count(size, rng) if positive else 0
                         own = classes.witnesses(place, wanted, rng, more)
-                        forged = classes.flat[:0] if positive else classes.forgeries(place)
-                        if len(forged):
-                            forged = rng.permutation(forged)[: self._witness_count(size, rng)]
-                        bag = np.concatenate([own, classes.distractors(place, size - len(own), rng, forged)])
+                        bag = np.concatenate([own, classes.distractors(place, size - len(own), rng)])
                         order = rng.permutation(len(bag))  # the position of a witness must not reveal it
                         references.append(classes.flat[[place, *more]])
                         bags.append(bag[order])
@@ -131,7 +120,7 @@ class Drawing:
     def _witness_count(self, size: int, rng: np.random.Generator) -> int:
         if self.witnesses is not None:
             return self.witnesses
-        return max(1, _round_at_random(self.witness_rate * size, rng))
+        return max(1, int(self.witness_rate * size + rng.random()))  # the mean is that of the rate
 
     def _check_enough(self, classes: "_Classes", split: str) -> None:
         if not len(classes.query_places):
@@ -140,18 +129,17 @@ class Drawing:
         largest_bag = self.bag_range[1]
         if others < largest_bag:
             raise MIVError(
-                f"The split {split} has {classes.count} class{'es' * (classes.count != 1)} with {len(classes.flat)} "
-                "instances; outside "
-                f"its largest class there are {others}, too few for a bag of {largest_bag}. Lower --bag-max, "
-                "add instances, or give this split a larger share of the classes."
+                f"The split {split} has {number_of(classes.count, 'class', 'classes')} and {len(classes.flat)} "
+                f"instances; outside its largest class there are {others}, too few for a bag of {largest_bag}. Lower "
+                "--bag-max, add instances, or give this split a larger share of the classes."
             )
 
 
 class _Classes:
     """The instances of a split, sorted by class: all other classes are then two slices of one array."""
 
-    def __init__(self, members: Mapping[str, NDArray[np.int64]], imitated: Mapping[str, str]) -> None:
-        groups: Sequence[NDArray[np.int64]] = list(members.values())
+    def __init__(self, members: Mapping[str, NDArray[np.int64]]) -> None:
+        groups = list(members.values())
         ptr = csr.borders([len(group) for group in groups])
         sizes = np.diff(ptr)
         self.count = len(groups)
@@ -159,15 +147,11 @@ class _Classes:
         self.flat = np.concatenate(groups)  # (n,) pool indices
         self._borders = list(pairwise(ptr.tolist()))
         self._class_of = csr.owners(ptr)  # (n,)
-        is_forged = np.array([name in imitated for name in members])
-        self.query_places = np.flatnonzero((sizes >= 2)[self._class_of] & ~is_forged[self._class_of])
-        forged = {genuine: members[name] for name, genuine in imitated.items() if name in members}
-        self._forged = [forged.get(name, self.flat[:0]) for name in members]
+        self.query_places = np.flatnonzero((sizes >= 2)[self._class_of])
 
     def more_references(self, place: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """The places of at most ``count`` other instances of the class; at least one is left as a witness."""
-        start, stop = self._borders[self._class_of[place]]
-        others = np.delete(np.arange(start, stop), place - start)
+        others = self._others(place)
         count = min(count, len(others) - 1)
         return others[rng.choice(len(others), count, replace=False)] if count > 0 else others[:0]
 
@@ -175,31 +159,22 @@ class _Classes:
         self, place: int, count: int, rng: np.random.Generator, references: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """At most ``count`` other instances of the class of the query at ``place``, none of them a reference."""
-        start, stop = self._borders[self._class_of[place]]
-        others = np.delete(np.arange(start, stop), np.append(references, place) - start)
+        others = np.setdiff1d(self._others(place), references)
         return self.flat[others[rng.choice(len(others), min(count, len(others)), replace=False)]]
 
-    def forgeries(self, place: int) -> NDArray[np.int64]:
-        """The forgeries of the class of the query at ``place``."""
-        return self._forged[self._class_of[place]]
-
-    def distractors(
-        self, place: int, count: int, rng: np.random.Generator, forged: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Exactly ``count`` instances of other classes, ``forged`` among them."""
+    def distractors(self, place: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Exactly ``count`` instances of other classes."""
         rng.random()  # so that the same seed gives the same sets as before
         start, stop = self._borders[self._class_of[place]]
-        others = len(self.flat) - (stop - start)
-        chosen = rng.choice(others, count, replace=False)
-        drawn = self.flat[chosen + (stop - start) * (chosen >= start)]
-        return np.append(forged, drawn[~np.isin(drawn, forged)][: count - len(forged)])
+        chosen = rng.choice(len(self.flat) - (stop - start), count, replace=False)
+        return self.flat[chosen + (stop - start) * (chosen >= start)]
+
+    def _others(self, place: int) -> NDArray[np.int64]:
+        """The places of the other instances of the class."""
+        start, stop = self._borders[self._class_of[place]]
+        return np.delete(np.arange(start, stop), place - start)
 
 
 def _check_range(what: str, value: float, least: float, most: float = math.inf) -> None:
     if not least <= value <= most:
         raise MIVError(f"The {what} is {value:g}. Expected a number from {least:g} to {most:g}.")
-
-
-def _round_at_random(value: float, rng: np.random.Generator) -> int:
-    """Round up or down at random so that the mean is ``value``."""
-    return int(np.floor(value + rng.random()))

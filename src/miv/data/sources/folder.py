@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -16,22 +16,15 @@ from miv.data.kinds import KINDS, kind_of_file
 from miv.data.pool import InstancePool, PoolBuilder
 from miv.data.sources.drawing import Drawing
 from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, one_split, split_names, twin_names, warn_of_few_classes
-from miv.errors import MIVError, unknown_name, warn
-from miv.files.images import IMAGE_SUFFIXES, ImageForm, has_colour
+from miv.errors import MIVError, number_of, unknown_name, warn
+from miv.files.images import IMAGE_SUFFIXES, ImageForm
 from miv.files.instances import check_text, name_below
 from miv.registry import from_options
 from miv.runtime import Progress, SilentProgress
 
 # Class folders: ``root/<class>/``, with optional folders for splits or parents above them.
 
-_SPLIT_NAMES = {
-    "train": "train",
-    "val": "validation",
-    "valid": "validation",
-    "validation": "validation",
-    "dev": "validation",
-    "test": "test",
-}
+_SPLIT_NAMES = {split: split for split in SPLITS} | dict.fromkeys(("val", "valid", "dev"), "validation")
 
 
 @dataclass(frozen=True)
@@ -112,7 +105,7 @@ def _instance_files(folder: Path) -> list[Path]:
             f"({', '.join(sorted(IMAGE_SUFFIXES))}). Fill it or remove it.{inside}"
         )
     if others := [entry.name for entry in entries if entry not in files]:
-        warn(f"{folder}: {len(others)} entries are no instances and ignored, such as {others[0]}.")
+        warn(f"{folder}: ignored {number_of(len(others), 'entry', 'entries')}, such as {others[0]}.")
     return files
 
 
@@ -133,8 +126,6 @@ class FromFolder:
         seed: random seed.
         round: index of the random draw; draws are independent.
         split_by: what to keep within one split: each class, or each parent in ROOT/<parent>/<class>/.
-        forgeries: suffix of folders with forgeries, such as _forg: images in 001_forg stay in the split of 001,
-            replace witnesses in its negative bags, and are never a query.
     """
 
     root: Path
@@ -144,36 +135,10 @@ class FromFolder:
     seed: int = field(default=0, metadata={"least": 0})
     round: int = field(default=0, metadata={"least": 0})
     split_by: SplitFoldersBy = "class"
-    forgeries: str | None = None
 
     def __post_init__(self) -> None:
         if self.split_by not in get_args(SplitFoldersBy):
             raise unknown_name("split_by value", self.split_by, get_args(SplitFoldersBy))
-        if self.forgeries is not None and not self.forgeries.strip():
-            raise MIVError("The ending of folders with forgeries is empty. Expected a text such as _forg.")
-
-    def _unit(self, folder: ClassFolder) -> str:
-        """The name of what a folder is kept together with."""
-        return folder.parent if self.split_by == "parent" else self._genuine(folder.name) or folder.name
-
-    def _genuine(self, name: str) -> str:
-        """The class that a class of forgeries imitates; "" for any other."""
-        return name.removesuffix(self.forgeries) if self.forgeries and name.endswith(self.forgeries) else ""
-
-    def _imitated(self, folders: list[ClassFolder]) -> dict[str, str]:
-        """The class that each class of forgeries imitates; it must be in the same split."""
-        if self.forgeries is None:
-            return {}
-        there = {(folder.split, folder.name) for folder in folders}
-        imitated = {}
-        for folder in folders:
-            if genuine := self._genuine(folder.name):
-                imitated[folder.name] = genuine
-                if (folder.split, genuine) not in there:
-                    raise MIVError(f"{folder.files[0].parent}: there is no folder {genuine} beside these forgeries.")
-        if not imitated:
-            raise MIVError(f"No folder ends in {self.forgeries!r}, such as {folders[0].name}{self.forgeries}.")
-        return imitated
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Build the sets by split."""
@@ -181,22 +146,21 @@ class FromFolder:
             folders = find_class_folders(self.root, below_parents=self.split_by == "parent")
         except OSError as error:
             raise MIVError(f"Could not read the folder {self.root}: {error}.") from error
-        imitated = self._imitated(folders)
-        dealt = self._deal_out(folders, [self._unit(folder) for folder in folders])
-        if self.forgeries is None and self.split_by == "class":
+        dealt = self._deal_out(folders)
+        if self.split_by == "class":
             split_of = {folders[number].name: split for split, numbers in dealt.items() for number in numbers}
             if parted := [(a, b) for a, b in twin_names(split_of) if split_of[a] != split_of[b]]:
                 example = " and ".join(f"{name} ({split_of[name]})" for name in parted[0])
                 warn(
-                    f"{len(parted)} pairs of classes differ only by a suffix and are in different splits, such as "
-                    f"{example}. If they belong together, use --forgeries, or a folder per group and --split-by parent."
+                    f"{number_of(len(parted), 'pair')} of classes differ only by a suffix and are in different splits, "
+                    f"such as {example}. If they belong together, make a folder per group, and use --split-by parent."
                 )
         pool, owner = _read_instances(self.root, folders, self.images, progress)
         members = {
             split: {folders[number].name: rows for number in numbers if len(rows := np.flatnonzero(owner == number))}
             for split, numbers in dealt.items()
         }
-        warn_of_few_classes({split: of_split.keys() - imitated.keys() for split, of_split in members.items()})
+        warn_of_few_classes({split: set(of_split) for split, of_split in members.items()})
         shares = self.shares.by_split()
         if folders[0].split:
             counts = {split: sum(map(len, rows.values())) for split, rows in members.items()}
@@ -205,29 +169,31 @@ class FromFolder:
         for split, of_split in members.items():
             exemplars = max(2, round(self.drawing.exemplars * shares[split]))
             rng = self._rng(SPLITS.index(split))
-            sets[split] = self.drawing.draw(pool, of_split, exemplars, rng, progress, split, imitated).compact()
+            sets[split] = self.drawing.draw(pool, of_split, exemplars, rng, progress, split).compact()
         return sets
 
-    def _deal_out(self, folders: list[ClassFolder], units: list[str]) -> dict[str, list[int]]:
-        """The folder numbers of each split, given what each folder is kept together with."""
+    def _deal_out(self, folders: list[ClassFolder]) -> dict[str, list[int]]:
+        """The folder numbers of each split."""
         if not folders[0].split:
-            return self._drawn(list(range(len(folders))), units, self.shares)
+            return self._drawn(folders, range(len(folders)), self.shares)
         dealt: dict[str, list[int]] = {}
         for number, folder in enumerate(folders):
             dealt.setdefault(folder.split, []).append(number)
-        names = [folder.name for folder in folders] if self.forgeries is None else units
-        splits_with = Counter(name for numbers in dealt.values() for name in {names[number] for number in numbers})
+        splits_with = Counter(folder.name for folder in folders)
         if in_several := [name for name, count in splits_with.items() if count > 1]:
-            warn(f"{len(in_several)} classes are in more than one split, such as {min(in_several)}.")
+            number_of_classes = number_of(len(in_several), "class", "classes")
+            warn(f"{number_of_classes} in more than one split, such as {min(in_several)}.")
         if "train" in dealt and "validation" not in dealt and self.shares.validation:
             share = f"{self.shares.validation:.0%} of the classes of train for validation"
             warn(f"There is no validation folder. Using {share}; change it with --validation, such as 0.34.")
-            dealt = self._drawn(dealt.pop("train"), units, Shares(self.shares.validation, 0.0)) | dealt
+            dealt = self._drawn(folders, dealt.pop("train"), Shares(self.shares.validation, 0.0)) | dealt
         return dealt
 
-    def _drawn(self, numbers: list[int], units: list[str], shares: Shares) -> dict[str, list[int]]:
-        names = sorted({units[number] for number in numbers})
-        dealt = split_names(names, shares, self._rng(SPLIT_DRAW), "parents" if self.split_by == "parent" else "classes")
+    def _drawn(self, folders: list[ClassFolder], numbers: Sequence[int], shares: Shares) -> dict[str, list[int]]:
+        is_parent = self.split_by == "parent"
+        units = {number: folders[number].parent if is_parent else folders[number].name for number in numbers}
+        names = sorted(set(units.values()))
+        dealt = split_names(names, shares, self._rng(SPLIT_DRAW), "parents" if is_parent else "classes")
         return {split: [number for number in numbers if units[number] in own] for split, own in dealt.items()}
 
     def _rng(self, number: int) -> np.random.Generator:
@@ -260,19 +226,16 @@ def _read_instances(
                     else:
                         repeated += 1
                 advance(1)
-    files = [path for folder in folders for path in folder.files] if kind.has_form and form.colour is False else []
-    if coloured := next(filter(has_colour, files), None):
-        warn(f"Colour images, such as {coloured}, are converted to grey, as asked with --grey.")
     if repeated:
-        warn(f"{repeated} instances are duplicates within their class and count once.")
+        warn(f"{number_of(repeated, 'duplicate')} within a class: equal instances count once.")
     if in_other_split:
-        warn(f"{in_other_split} instances are in more than one split and are used only in the first.")
+        warn(f"{number_of(in_other_split, 'instance')} in more than one split: used only in the first.")
     pool = builder.pool([folders[number].name for number, _ in seen])
     owner = np.array([number for number, _ in seen], np.int64)
     if not ambiguous:
         return pool, owner
     second = next(iter(ambiguous.values()))
-    warn(f"{len(ambiguous)} instances are in more than one class and left out, such as {second}.")
+    warn(f"{number_of(len(ambiguous), 'instance')} in more than one class: left out, such as {second}.")
     rows = np.setdiff1d(np.arange(len(pool)), list(ambiguous))
     if not len(rows):
         raise MIVError("Every instance is in more than one class. Each class needs its own instances.")

@@ -15,7 +15,7 @@ from miv.data.exemplars import ExemplarSet
 from miv.data.kinds import KINDS, guess_kind, kind_named
 from miv.data.pool import InstancePool, PoolBuilder
 from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, connected, one_split, query_groups, split_clusters
-from miv.errors import MIVError, unknown_name, warn
+from miv.errors import MIVError, number_of, unknown_name, warn
 from miv.files.images import ImageForm
 from miv.files.instances import InstanceKind
 from miv.files.tables import (
@@ -140,9 +140,10 @@ class Columns:
     references: str = _column("references")
 
     @property
-    def required(self) -> tuple[tuple[str, str], str, str]:
-        """The columns that every table has; of the first two names, one is enough."""
-        return (self.query, self.references), self.bag, self.label
+    def required(self) -> tuple[str | tuple[str, ...], ...]:
+        """The columns that a table must have; of the first two names, one is enough."""
+        renamed = [name for name in astuple(self) if name not in astuple(Columns())]
+        return ((self.query, self.references), self.bag, self.label, *renamed)
 
 
 class Rows:
@@ -157,7 +158,6 @@ class Rows:
         self._witnesses: list[list[bool]] = []
         self._marked: list[bool] = []  # whether the cell of the witnesses is not empty
         self._optional: dict[str, list[str]] = {columns.split: [], columns.group: [], columns.query_id: []}
-        self._names: dict[str, None] = {}  # of the columns of all rows
         self._contradictions: dict[int, str] = {}
         self._own_queries: list[str] = []
 
@@ -166,7 +166,6 @@ class Rows:
         columns = self._columns
         if not self._references:
             self._warn_of_misspelt_columns(record)
-        self._names |= dict.fromkeys(map(str, record))
         label = parse_label(record[columns.label], place)
         cells = reference_cells(record, columns.query, columns.references, place)
         references = [source.index(cell, f"{place}, query") for cell in cells]
@@ -204,16 +203,13 @@ class Rows:
         """All rows as one set."""
         if not self._references:
             raise MIVError(f"{self._table}: no rows. Expected one exemplar per row.")
-        renamed = set(astuple(self._columns)) - set(astuple(Columns()))  # by the user, so they must exist
-        for name in sorted(renamed - self._names.keys()):
-            raise MIVError(f"{self._table}: {unknown_name('column', name, self._names)}")
         splits = (self.splits() or {"all": np.arange(len(self._bags))}).values()
         known = {row for rows in splits if self.marks_witnesses(rows) for row in rows.tolist()}
         contradictions = [place for row, place in self._contradictions.items() if row in known]
         doubtful = {"a label that contradicts their witnesses": contradictions}
         for what, places in (doubtful | {"their query in their own bag": self._own_queries}).items():
             if places:
-                warn(f"{len(places)} rows have {what}, first {places[0]}; see `miv data inspect`.")
+                warn(f"{number_of(len(places), 'row')} with {what}, first {places[0]}; see `miv data inspect`.")
         return ExemplarSet.from_lists(
             source.pool(),
             None,
@@ -279,6 +275,9 @@ class FromTable:
     seed: int = field(default=0, metadata={"least": 0})
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "table", Path(self.table))
+        if self.instances is not None:
+            object.__setattr__(self, "instances", Path(self.instances))
         if self.kind is not None:
             kind_named(self.kind)
         if self.split_by not in get_args(SplitBy):
@@ -326,10 +325,9 @@ class FromTable:
         by_class = self.split_by == "query" and rows.query_ids is None and exemplars.pool.classes is not None
         by = "class of the query" if by_class else self.split_by
         warn(f"{self.table} has no column {self.columns.split!r}; split by {by}: {sizes}.{remedy}")
-        used = [np.unique(exemplars.subset(chosen).used) for chosen in numbers.values()]
-        shared = sum(map(len, used)) - len(exemplars.used)
+        shared = sum(len(exemplars.subset(chosen).used) for chosen in numbers.values()) - len(exemplars.used)
         if shared:
-            warn(f"{shared} instances are in more than one split; see `miv data inspect`.")
+            warn(f"{number_of(shared, 'instance')} in more than one split; see `miv data inspect`.")
         return numbers
 
     def _clusters(self, exemplars: ExemplarSet, rows: Rows) -> Any:
@@ -363,21 +361,17 @@ def _warn_of_shared(exemplars: ExemplarSet, numbers: dict[str, NDArray[np.int64]
     shared = [known for known in splits.values() if len(known) > 1]
     if shared:
         example = " and ".join(f"row {number + 1} ({split})" for split, number in shared[0].items())
-        warn(f"{len(shared)} exemplars are in more than one split, such as {example}. Keep each in one split only.")
+        count = number_of(len(shared), "exemplar")
+        warn(f"{count} in more than one split, such as {example}. Keep each in one split only.")
 
 
 def splits_from_table(table: str | PathLike[str], **options: Any) -> dict[str, ExemplarSet]:
     """Read exemplars from a table, by split. The options are the flags of ``miv data from-table``."""
-    return _source(table, options).build(SilentProgress())
+    return from_options(FromTable, {"table": table, **options}).build(SilentProgress())
 
 
 def set_from_table(table: str | PathLike[str], split: str | None, **options: Any) -> ExemplarSet:
     """Read one set: all rows, or those of a split."""
-    source = _source(table, options)
-    return source.read(SilentProgress())[0] if split is None else one_split(source.build(SilentProgress()), split)
-
-
-def _source(table: str | PathLike[str], options: dict[str, Any]) -> FromTable:
-    instances = options.get("instances")
-    paths = {"table": Path(table)} | ({} if instances is None else {"instances": Path(instances)})
-    return from_options(FromTable, options | paths)
+    if split is not None:
+        return one_split(splits_from_table(table, **options), split)
+    return from_options(FromTable, {"table": table, **options}).read(SilentProgress())[0]
