@@ -1,6 +1,6 @@
 """What large bags and many machines cost. The last line of the output is one JSON object.
 
-    python benchmarks/scale.py --data DATA [--folder FOLDER] [--only stream_queries_cost,ray_efficiency] [--out FILE]
+    python benchmarks/scale.py --data DATA [--folder FOLDER] [--only stream_memory_mb,ray_efficiency] [--out FILE]
 
 Each figure is a function of a file ``scale_*.py`` beside this one, which says how it is measured, and each is measured
 in a process of its own. DATA has the folder ``qmnist``. FOLDER needs 8 GB for the bag of 10,000,000 x 384 numbers,
@@ -29,13 +29,11 @@ from benchmarks.scale_machines import machines
 from benchmarks.scale_memory import in_new_process
 from benchmarks.scale_plots import draw_growth
 from benchmarks.scale_ray import ray_efficiency
-from benchmarks.scale_streaming import stream_queries_cost
 
 FINETUNING = Path(__file__).with_name("scale_finetune.py")  # a script, because it needs its own allocator settings
 LOADAVG = Path("/proc/loadavg")
 _READINGS, _PAUSE = 20, 0.1
 FIGURES: dict[str, Callable[[Path, Path], Mapping[str, Any]]] = {
-    "stream_queries_cost": lambda folder, data: stream_queries_cost(folder),
     "stream_memory_mb": lambda folder, data: growth_of_bags(folder),
     "growth_exemplars": lambda folder, data: growth_of_exemplars(folder),
     "machines": lambda folder, data: {"machines": machines(folder)},

@@ -10,18 +10,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from miv import MIVError, Verdict, Verifier
-from miv.bags import Bags
+from miv import MIVError, Verdict, Verifier, list_poolings
 from miv.verifier.decisions import OperatingPoint
 from miv.verifier.out_of_distribution import OutOfDistributionLimit
-from miv.verifier.streaming import BagVariance, StreamingPass, needs_variance
+from miv.verifier.streaming import StreamingPass
 from tests.poolings.test_stored_forms import CHANNELS, VARIANTS, verifier_of
 
-STREAMED = ["cap_vema", "cap_dba_l1", "cap_dba_l2", "cap_ma", "nearest", "baseline", "gabmil", "maxsim"]
+STREAMED = ["cap_dba_l1", "cap_dba_l2", "cap_ma", "nearest", "gabmil", "maxsim"]
+NORM_LAST = VARIANTS["norm of the sum"]  # which needs the whole bag
+OTHERS = [{"heads": 4}, *(options for options in VARIANTS.values() if options != NORM_LAST)]
 OPTIONS: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in STREAMED]
-OPTIONS += [
-    (name, options) for name in STREAMED if name.startswith("cap_") for options in [*VARIANTS.values(), {"heads": 4}]
-]
+OPTIONS += [(name, options) for name in STREAMED if name.startswith("cap_") for options in OTHERS]
 OPTIONS += [("maxsim", {"width": 3})]
 
 
@@ -35,17 +34,9 @@ def in_chunks(
 ) -> list[Verdict]:
     """Pool the chunks between ``borders``, in ``parts`` that take turns and are merged at the end."""
     chunks = list(zip([0, *sorted(borders)], [*sorted(borders), len(bag)], strict=True))
-    variance = None
-    if needs_variance(verifier):
-        variances = [BagVariance(verifier) for _ in range(parts)]
-        for number, (first, last) in enumerate(chunks):
-            variances[number % parts].update(bag[first:last])
-        for other in variances[1:]:
-            variances[0].merge(other)
-        variance = variances[0].finish()
     log_sums = None
     while True:
-        passes = [StreamingPass(verifier, queries, top, variance, log_sums) for _ in range(parts)]
+        passes = [StreamingPass(verifier, queries, top, log_sums) for _ in range(parts)]
         for number, (first, last) in enumerate(chunks):
             passes[number % parts].update(bag[first:last], first)
         for other_pass in passes[1:]:
@@ -89,7 +80,6 @@ def test_chunks_equal_the_whole(pooling: str, options: dict[str, Any], start: st
     pooling=st.sampled_from(STREAMED),
     top=st.integers(0, 70),
 )
-@example(borders=[30], parts=2, sharpness=1.0, scale=1.0, pooling="baseline", top=0)
 @example(borders=[30], parts=2, sharpness=1.0, scale=1.0, pooling="cap_dba_l2", top=0)
 def test_any_chunks_and_extreme_scores(
     borders: list[int], parts: int, sharpness: float, scale: float, pooling: str, top: int
@@ -121,32 +111,14 @@ def test_a_bag_of_one_and_equal_instances(pooling: str) -> None:
     assert found.logit == pytest.approx(verifier.verify_many(queries, [twice]).logit[0], rel=1e-5, abs=1e-5)
 
 
-def test_a_large_mean_leaves_the_variance_its_digits() -> None:
-    verifier = verifier_of("cap_vema", {}, "paper")
-    with torch.no_grad():
-        verifier.pooling.norm.bias.add_(1000.0)
-    bag, queries = bag_and_queries(500, 2)
-    found = in_chunks(verifier, queries, bag, [3, 250])
-    logits = verifier.double().verify_features(torch.from_numpy(queries).double(), _same_bags(bag, 2))
-    expected = logits.logit.detach().numpy()
-    verifier.float()
-    np.testing.assert_allclose([one.logit for one in found], expected, rtol=1e-3, atol=1e-3)
-
-
-def _same_bags(bag: NDArray[Any], count: int) -> Any:
-    return Bags.from_list([torch.from_numpy(bag).double()] * count)
-
-
-@pytest.mark.parametrize("pooling", ["msa", "pma", "mi_net", "bi_lstm"])
-def test_a_pooling_that_needs_the_whole_bag_is_refused(pooling: str) -> None:
-    verifier = verifier_of(pooling, {}, "similar")
+@pytest.mark.parametrize(
+    ("pooling", "options"),
+    [(name, {}) for name in list_poolings() if name not in STREAMED] + [("cap_dba_l2", NORM_LAST)],
+)
+def test_a_pooling_that_needs_the_whole_bag_is_refused(pooling: str, options: dict[str, Any]) -> None:
+    verifier = verifier_of(pooling, options, "similar")
     with pytest.raises(MIVError, match="needs the whole bag at once"):
         StreamingPass(verifier, bag_and_queries()[1])
-
-
-def test_vema_without_its_variance_is_refused() -> None:
-    with pytest.raises(MIVError, match="variance is missing"):
-        StreamingPass(verifier_of("cap_vema", {}, "similar"), bag_and_queries()[1])
 
 
 def test_wrong_shapes_and_an_empty_bag_are_refused() -> None:

@@ -329,17 +329,19 @@ def test_vectors_that_are_standardised_first_are_checked_as_features_only() -> N
     assert verifier.verify(values[0], values[1:3]).reason is None
 
 
-def test_a_query_that_only_looks_foreign_is_unsure_wherever_it_is_asked(tmp_path: Path) -> None:
+def test_images_that_only_look_foreign_are_unsure_wherever_they_are_asked(tmp_path: Path) -> None:
     digits, random = Verifier.from_pretrained("miv/digits"), np.random.default_rng(0)
     ink = np.zeros((3, 28, 28), np.uint8)
     ink[:, 6:22, 12:16] = random.integers(200, 256, (3, 16, 4))
     dim = ink[0] // 5
-    gallery = Gallery.create(tmp_path / "gallery", digits)
-    gallery.add("bag", list(ink))
-    verdicts = [
-        digits.verify(dim, list(ink)),
-        *digits.verify_stream([dim], list(ink), top=0),
-        gallery.search(dim)[0].answer,
-    ]
-    assert {verdict.reason for verdict in verdicts} == {"the query is out of distribution"}
-    assert [verdict.logit for verdict in verdicts] == pytest.approx([verdicts[0].logit] * 3, rel=1e-3)
+    for place, (query, bag) in enumerate([(dim, list(ink)), (ink[0], [dim, dim])]):
+        gallery = Gallery.create(tmp_path / f"gallery{place}", digits)
+        gallery.add("bag", bag)
+        verdicts = [
+            digits.verify(query, bag),
+            *digits.verify_stream([query], bag, top=0),
+            gallery.search(query)[0].answer,
+        ]
+        expected = ["the query is out of distribution", "every instance of the bag is out of distribution"][place]
+        assert [verdict.reason for verdict in verdicts] == [expected] * 3
+        assert [verdict.logit for verdict in verdicts] == pytest.approx([verdicts[0].logit] * 3, rel=1e-3)

@@ -14,7 +14,6 @@ from miv.poolings.nearest import NearestPooling  # isort: skip
 from miv.poolings.maxsim import MaxSimPooling, TokenSimilarity  # isort: skip
 from miv.poolings.cap_tokens import CapTokensPooling, MatchedProduct  # isort: skip
 from miv.poolings.cap import CrossAttentionPooling
-from miv.poolings.partial import PartialBag
 from miv.poolings.pooling_base import (
     POOLINGS,
     Pooling,
@@ -45,7 +44,6 @@ __all__ = [
     "MultiheadAttentionPooling",
     "MultiplicativePooling",
     "NearestPooling",
-    "PartialBag",
     "Pooling",
     "PoolingOutput",
     "Rows",

@@ -1,9 +1,8 @@
 from torch import Tensor
 
 from miv.bags import Bags
-from miv.poolings.best_target import BestTargetForm
 from miv.poolings.pooling_base import Pooling, PoolingOutput, register_pooling
-from miv.poolings.stored import StoredForm
+from miv.poolings.stored import BestTargetForm, StoredForm
 
 
 @register_pooling("baseline", section="4.2.1")

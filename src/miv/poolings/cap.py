@@ -1,7 +1,7 @@
 """Cross-attention pooling: the common part of the attention functions VEMA, DBA and plain multiplication."""
 
 from abc import abstractmethod
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +35,7 @@ class CrossAttentionPooling(Pooling):
             it (``projected_query``), as in the third step of the authors' ablation ladder.
     """
 
+    compares_bag: ClassVar[bool] = False  # whether the scores of a target depend on the other targets
     starts_as_nearest = True  # with one head; each of several has a norm of its own, so one without meaning counts too
 
     def __init__(
@@ -100,6 +101,7 @@ class CrossAttentionPooling(Pooling):
             scores = scores + more
         sharp = scores if self.sharpness is None else scores * self.sharpness
         attention = bags.softmax(sharp).to(keys.values.dtype)  # (T, h)
+        merging = None if self.compares_bag or self.post_norm is not None else sharp
 
         gate = None
         query_value = projected_query
@@ -109,10 +111,10 @@ class CrossAttentionPooling(Pooling):
 
         if self.pre_norm is not None:
             bag_value = self.pre_norm.pool(attention, keys, gate)  # (B, C)
-            return PoolingOutput(self.pre_norm(query_value), bag_value, attention), scores
+            return PoolingOutput(self.pre_norm(query_value), bag_value, attention, None, merging), scores
         bag_value = keys.weighted_sum(attention, keys.values)  # (B, C)
         if gate is not None:
             bag_value = bag_value * gate  # a factor of every term of the sum
         if self.post_norm is not None:
             return PoolingOutput(self.post_norm(query_value), self.post_norm(bag_value), attention), scores
-        return PoolingOutput(query_value, bag_value, attention), scores
+        return PoolingOutput(query_value, bag_value, attention, None, merging), scores

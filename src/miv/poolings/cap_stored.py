@@ -19,14 +19,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from miv.errors import MIVError
 from miv.poolings.cap import CrossAttentionPooling
-from miv.poolings.partial import Floats, PartialBag, RunningSums
 from miv.poolings.stored import Borders, QuerySimilarity, Rows, StoredForm, StoredQueries, as_rows, block_rows
 
 # A variance that is a smaller part of the mean square than this lost too many digits and is computed again.
 _CANCELS = 0.05
-_NUMBERS, _ROWS = 1 << 15, 1 << 13  # scores and rows worked on together, so that they stay in the cache
 
 
 class CrossAttentionForm(StoredForm):
@@ -54,7 +51,6 @@ class CrossAttentionForm(StoredForm):
     ) -> None:
         super().__init__(pooling)
         self.distance_weight, self.power, self.delta = distance_weight, power, delta
-        self.needs_variance = delta is not None
         self.per = "instance" if delta is None else "member"
 
     @property
@@ -70,22 +66,8 @@ class CrossAttentionForm(StoredForm):
         delta = bags.expand(self.delta(bags.var(normed) - 1))  # (T, C)
         return np.concatenate([as_rows(delta * keys), as_rows(keys)], axis=1)
 
-    def rows_of_part(self, features: Rows) -> Rows:
-        return as_rows(self.pooling.project(self.normed(features)))  # without what depends on the rest of the bag
-
     def prepare(self, queries: Rows) -> "CrossAttentionQueries":
         return CrossAttentionQueries(self, queries)
-
-    def partial_bag(
-        self, queries: Rows, top: int, variance: Floats | None = None, log_sums: Floats | None = None
-    ) -> PartialBag:
-        delta = None
-        if self.delta is not None:
-            if variance is None:
-                raise MIVError("The variance is missing. cap_vema needs the variance of the bag before its pass.")
-            delta = self.delta(torch.from_numpy(variance).to(next(self.pooling.parameters())) - 1)
-        prepared = CrossAttentionQueries(self, queries, delta)
-        return PartialBag(prepared, top, 1 + prepared.size if prepared.sums_vectors else 1, log_sums)
 
 
 class Products(NamedTuple):
@@ -97,13 +79,12 @@ class Products(NamedTuple):
 
 
 class CrossAttentionQueries(StoredQueries):
-    """``R`` queries as directions to multiply keys with; ``delta`` ``(C,)`` is VEMA's if all rows are of one bag."""
+    """``R`` queries as directions to multiply keys with."""
 
-    def __init__(self, form: CrossAttentionForm, queries: Rows, delta: Tensor | None = None) -> None:
+    def __init__(self, form: CrossAttentionForm, queries: Rows) -> None:
         super().__init__(form, queries)
         pooling = form.pooling
         self.heads, self.size = pooling.heads, pooling.head_channels
-        self.step = max(64, min(_ROWS, _NUMBERS // (self.heads * self.count)))
         self._parts = [slice(head * self.size, (head + 1) * self.size) for head in range(self.heads)]
         query = pooling.norm(self.query)
         projected = pooling.project(query)  # (R, C)
@@ -120,8 +101,7 @@ class CrossAttentionQueries(StoredQueries):
         self.distance: Rows | None = None  # (C,), of a distance that is no product
         self.square_weight: Rows | None = None  # (C,), of the squared keys in the scores
         if form.distance_weight is None:
-            excited = projected if delta is None else projected * delta
-            self.score_directions = as_rows(excited * factor / math.sqrt(self.size))  # (R, C)
+            self.score_directions = as_rows(projected * factor / math.sqrt(self.size))  # (R, C)
         else:
             weight = form.distance_weight * factor
             if form.power == 1:
@@ -166,31 +146,6 @@ class CrossAttentionQueries(StoredQueries):
             total = weighted_sum(np.ascontiguousarray(weights[:, query].T), keys, ptr)
             logits.append(self._logits_of_vectors(total, None if offsets is None else offsets[:, query].T, query))
         return np.stack(logits)
-
-    def summed(self, weights: Rows, terms: Products, keys: Rows) -> Floats:
-        """Sums of the values, ``(h, R, 1)``, or of the means and then the keys, ``(h, R, 1 + D)``."""
-        if not self.sums_vectors:
-            return _dot(weights, terms.values)[..., None]
-        sums = np.zeros((self.heads, self.count, 1 + self.size))
-        if terms.deviation is not None and terms.mean is not None:
-            weights /= terms.deviation
-            sums[..., 0] = _dot(weights, terms.mean)
-        for head, part in enumerate(self._parts):
-            sums[head, :, 1:] = weights[head] @ keys[:, part]
-        return sums
-
-    def logits_of(self, sums: RunningSums) -> Floats:
-        """Logits ``(R,)`` of one bag."""
-        if not self.sums_vectors:
-            return np.asarray((sums.vectors[..., 0] / sums.total).sum(axis=0) + self.constant)
-        means, has_norm = sums.means, self.pooling.pre_norm is not None
-        logits = [
-            self._logits_of_vectors(
-                means[:, query, 1:].reshape(1, -1), means[:, query, :1].T if has_norm else None, query
-            )
-            for query in range(self.count)
-        ]
-        return np.concatenate(logits)
 
     def _logits_of_vectors(self, total: Rows, offsets: Rows | None, query: int) -> Rows:
         """Logits ``(B,)`` for one query, from attention sums of keys ``(B, C)`` and, with a norm, means ``(B, h)``."""
@@ -253,11 +208,6 @@ class CrossAttentionQueries(StoredQueries):
             variance[head, query, row] = np.var(keys[row, part].astype(np.float64) * self.gate[query, part])
         variance += np.float32(eps**2)
         return np.sqrt(variance, out=variance)
-
-
-def _dot(weights: Rows, values: Rows) -> Floats:
-    """Sums ``(h, R)`` of products ``(h, R, N)``."""
-    return np.asarray((weights[:, :, None] @ values[:, :, :, None])[:, :, 0, 0], np.float64)
 
 
 def softmax_in_place(scores: Rows, ptr: Borders) -> None:

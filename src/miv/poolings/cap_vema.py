@@ -22,6 +22,8 @@ class VarianceExcitedPooling(CrossAttentionPooling):
     population variance over the instances of a bag, before the projection; :math:`\delta` starts at 0.5.
     """
 
+    compares_bag = True
+
     def add_attention_weights(self) -> None:
         self.delta = Excitation(self.channels)  # R and S
 

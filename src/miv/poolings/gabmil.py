@@ -1,10 +1,8 @@
-import numpy as np
 from torch import Tensor, nn
 
 from miv.bags import Bags
-from miv.poolings.partial import Floats, PartialBag, RunningSums
 from miv.poolings.pooling_base import Pooling, PoolingOutput, check_count, register_pooling
-from miv.poolings.stored import BagVectorForm, BagVectorQueries, Rows, StoredForm, as_rows
+from miv.poolings.stored import BagVectorForm, StoredForm
 
 
 @register_pooling("gabmil", section="4.2.2")
@@ -25,48 +23,9 @@ class GatedAttentionPooling(Pooling):
 
     def forward(self, query: Tensor, bags: Bags) -> PoolingOutput:
         targets = bags.values  # (T, C)
-        attention = bags.softmax(self.scores(targets))  # (T, 1)
-        return PoolingOutput(query, bags.sum(attention * targets), attention)
-
-    def scores(self, targets: Tensor) -> Tensor:
-        """Scores ``(T, 1)`` of targets ``(T, C)``, before the softmax."""
-        hidden = self.content(targets).tanh() * self.gate(targets).sigmoid()  # (T, H)
-        return self.score(hidden)
+        scores = self.score(self.content(targets).tanh() * self.gate(targets).sigmoid())  # (T, 1)
+        attention = bags.softmax(scores)  # (T, 1)
+        return PoolingOutput(query, bags.sum(attention * targets), attention, None, scores)
 
     def stored_form(self) -> StoredForm:
-        return GatedForm(self)
-
-
-class GatedForm(BagVectorForm):
-    """The bag vector, which a bag in chunks gives too."""
-
-    def rows_of_part(self, features: Rows) -> Rows:
-        return as_rows(self.normed(features))
-
-    def partial_bag(
-        self, queries: Rows, top: int, variance: Floats | None = None, log_sums: Floats | None = None
-    ) -> PartialBag:
-        return PartialBag(GatedQueries(self, queries), top, self.pooling.channels)
-
-
-class GatedQueries(BagVectorQueries):
-    """All queries with their one attention, for a bag in chunks."""
-
-    step = 2048
-
-    def __init__(self, form: StoredForm, queries: Rows) -> None:
-        super().__init__(form, queries)
-        self.count = 1
-
-    def scores(self, rows: Rows) -> tuple[Rows, None]:
-        """Scores ``(1, 1, N)`` of normed features ``(N, C)``."""
-        return as_rows(self.pooling.scores(self.form.tensor(rows))).reshape(1, 1, -1), None
-
-    def summed(self, weights: Rows, terms: None, rows: Rows) -> Rows:
-        """Sum of the normed features, ``(1, 1, C)``."""
-        return weights @ rows
-
-    def logits_of(self, sums: RunningSums) -> Floats:
-        """Logits ``(R,)`` of one bag."""
-        vector = sums.means[0]  # (1, C)
-        return np.concatenate([self.similarity.logits(vector, query) for query in range(len(self.query))])
+        return BagVectorForm(self)

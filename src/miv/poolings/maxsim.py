@@ -3,12 +3,9 @@ from torch import Tensor, nn
 
 from miv.bags import Bags
 from miv.errors import MIVError
-from miv.poolings.partial import Floats, PartialBag, RunningSums
 from miv.poolings.pooling_base import Pooling, PoolingOutput, check_count, register_pooling
-from miv.poolings.stored import Rows, StoredForm, StoredQueries, as_rows
 
 SCALE, INTERCEPT = 15.0, -10.0  # until they are trained
-_NUMBERS = 1 << 24  # in the products of tokens that are computed together
 SMALLEST = 1e-6  # length of a token that is not padding
 
 
@@ -67,6 +64,7 @@ class MaxSimPooling(Pooling):
     """
 
     score_is_logit = True
+    takes_best = True
 
     def __init__(self, channels: int, width: int | None = None) -> None:
         super().__init__(channels)
@@ -88,41 +86,7 @@ class MaxSimPooling(Pooling):
         early = is_best.float() / torch.ones_like(similarity, dtype=torch.float32).cumsum(dim=0)  # (T, 1)
         chosen = (early == bags.expand(bags.max(early))).to(targets.dtype)  # (T, 1)
         attention = bags.softmax(similarity).to(targets.dtype)  # (T, 1)
-        return PoolingOutput(query, bags.sum(chosen * targets), attention, similarity[:, 0])
-
-    def stored_form(self) -> StoredForm:
-        return MaxSimForm(self)
-
-
-class MaxSimForm(StoredForm):
-    """The features, of which a bag in chunks needs only the best."""
-
-    def partial_bag(
-        self, queries: Rows, top: int, variance: Floats | None = None, log_sums: Floats | None = None
-    ) -> PartialBag:
-        return PartialBag(MaxSimQueries(self, queries), top)
-
-
-class MaxSimQueries(StoredQueries):
-    """Queries over one bag in chunks: the logit is the greatest score."""
-
-    def __init__(self, form: StoredForm, queries: Rows) -> None:
-        super().__init__(form, queries)
-        self.step = max(16, _NUMBERS // (4 * self.pooling.channels))
-
-    def scores(self, rows: Rows) -> tuple[Rows, None]:
-        """Similarities ``(1, R, N)`` of features ``(N, C)``."""
-        targets = self.form.tensor(rows)
-        similarities = [self.pooling.similarity(query.expand(len(targets), -1), targets) for query in self.query]
-        return as_rows(torch.stack(similarities))[None], None
-
-    def summed(self, weights: Rows, terms: None, rows: Rows) -> float:
-        """Nothing is summed beside the weights."""
-        return 0.0
-
-    def logits_of(self, sums: RunningSums) -> Floats:
-        """Logits ``(R,)`` of one bag."""
-        return sums.maximum[0].copy()
+        return PoolingOutput(query, bags.sum(chosen * targets), attention, similarity[:, 0], similarity)
 
 
 def _tokens(x: Tensor, width: int) -> Tensor:

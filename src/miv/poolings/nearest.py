@@ -1,10 +1,9 @@
 from torch import Tensor
 
 from miv.bags import Bags
-from miv.poolings.best_target import BestTargetForm
 from miv.poolings.pooling_base import Pooling, PoolingOutput, check_flag, register_pooling
 from miv.poolings.similar import AlignedNorm, ScaledProduct
-from miv.poolings.stored import StoredForm
+from miv.poolings.stored import BestTargetForm, StoredForm
 
 SHARPNESS = 20.0  # of the shares; a cosine that is greater by 0.05 has e times the share
 
@@ -25,6 +24,7 @@ class NearestPooling(Pooling):
     """
 
     starts_as_nearest = True
+    takes_best = True
     learns = False
 
     def __init__(self, channels: int, centred: bool = False) -> None:
@@ -42,8 +42,9 @@ class NearestPooling(Pooling):
         cosine = (bags.expand(query) * targets).sum(dim=1, keepdim=True) / self.channels  # (T, 1)
         is_nearest = (cosine == bags.expand(bags.max(cosine))).to(targets.dtype)  # (T, 1)
         chosen = is_nearest / bags.expand(bags.sum(is_nearest))  # (T, 1)
-        attention = bags.softmax(cosine * SHARPNESS).to(targets.dtype)  # (T, 1)
-        return PoolingOutput(query, bags.sum(chosen * targets), attention)
+        scores = cosine * SHARPNESS  # (T, 1)
+        attention = bags.softmax(scores).to(targets.dtype)  # (T, 1)
+        return PoolingOutput(query, bags.sum(chosen * targets), attention, None, scores)
 
     def stored_form(self) -> StoredForm:
-        return BestTargetForm(self, SHARPNESS)
+        return BestTargetForm(self, by_cosine=True)

@@ -28,12 +28,15 @@ class PoolingOutput:
             attention.
         score: ``(T,)``, what the pooling chooses targets by, if its attention keeps only the choice; ``None`` if the
             attention itself ranks all targets.
+        attention_scores: ``(T, h)``, whose softmax over each bag is the attention; ``None`` if the outputs for parts of
+            a bag do not tell the output for the whole, see ``miv.verifier.streaming``.
     """
 
     query_vector: Tensor
     bag_vector: Tensor
     attention: Tensor | None
     score: Tensor | None = None
+    attention_scores: Tensor | None = None
 
 
 class WeightedProduct(nn.Module):
@@ -78,6 +81,8 @@ class Pooling(nn.Module):
     """
 
     has_attention: ClassVar[bool] = True
+    # Whether the bag vector is that of the target with the greatest score; otherwise it is a mean by attention.
+    takes_best: ClassVar[bool] = False
     # Whether `start_similar`, once fitted, makes it (with one head) as good as the nearest target.
     starts_as_nearest: ClassVar[bool] = False
     score_is_logit: ClassVar[bool] = False  # whether the score of a target is the logit if it were the whole bag
@@ -128,7 +133,7 @@ class Pooling(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} has no forward(query, bags).")
 
     def stored_form(self) -> StoredForm | None:
-        """What galleries and chunked bags need of this pooling; ``None``: features are stored, and pooled as a whole.
+        """What galleries store for this pooling; ``None``: features are stored, and pooled for every query.
 
         Every class overrides it for itself: a subclass may pool otherwise, so it does not inherit the form.
         """

@@ -1,7 +1,7 @@
-"""What is stored of bags, and how queries read it: in galleries, and in bags larger than memory.
+"""What galleries store of bags, and how queries read it.
 
 A pooling that overrides ``Pooling.stored_form`` is searched in galleries by one pass over what was stored when a bag
-was added. If the form has a ``partial_bag``, it also reads one bag in chunks, in parts that merge.
+was added.
 """
 
 from typing import Any, ClassVar, Literal
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from miv.bags import Bags
-from miv.poolings.partial import Floats, PartialBag
 from miv.poolings.similar import ScaledProduct
 
 Rows = NDArray[np.float32]
@@ -35,8 +34,6 @@ class StoredForm:
     """What is stored per instance, per member of a bag, or per bag: here the features, pooled anew for every query."""
 
     per: Per = "instance"
-    needs_variance = False
-    """Whether ``partial_bag`` needs the variance of the whole bag, which takes a pass of its own."""
     is_stored_apart: ClassVar[bool] = False
     """Whether rows are stored beside the features; otherwise the features themselves are read."""
 
@@ -52,22 +49,9 @@ class StoredForm:
         """Stored rows of bags of features ``(T, C)``; for ``per = "instance"`` the borders do not matter."""
         return features
 
-    def rows_of_part(self, features: Rows) -> Rows:
-        """What a ``partial_bag`` reads, ``(N, K)``, of features ``(N, C)``."""
-        return self.rows(features, np.array([0, len(features)]))
-
     def prepare(self, queries: Rows) -> "StoredQueries":
         """Prepare the features ``(R, C)`` of ``R`` queries."""
         return StoredQueries(self, queries)
-
-    def partial_bag(
-        self, queries: Rows, top: int, variance: Floats | None = None, log_sums: Floats | None = None
-    ) -> PartialBag | None:
-        """An empty part of a bag that names ``top`` targets per query; ``None`` if the pooling needs the whole.
-
-        With the ``log_sums`` ``(h, R)`` of the whole bag, it is a second pass that only names targets.
-        """
-        return None
 
     def tensor(self, features: Rows) -> Tensor:
         """Features in the dtype of the pooling's weights and on their device."""
@@ -130,6 +114,51 @@ class BagVectorQueries(StoredQueries):
 
     def logits(self, rows: Rows, ptr: Borders) -> Rows:
         return np.stack([self.similarity.logits(rows, query) for query in range(self.count)])
+
+
+class BestTargetForm(StoredForm):
+    """``baseline`` and ``nearest``: the target with the greatest similarity, or cosine, gives the logit.
+
+    The features after the first norm are stored.
+    """
+
+    is_stored_apart = True
+
+    def __init__(self, pooling: Any, *, by_cosine: bool = False) -> None:
+        super().__init__(pooling)
+        self.by_cosine = by_cosine
+
+    def rows(self, features: Rows, ptr: Borders) -> Rows:
+        return as_rows(self.normed(features))
+
+    def prepare(self, queries: Rows) -> "BestTargetQueries":
+        return BestTargetQueries(self, queries, self.by_cosine)
+
+
+class BestTargetQueries(StoredQueries):
+    """Queries of a ``BestTargetForm``."""
+
+    rows_together = 1 << 16
+
+    def __init__(self, form: StoredForm, queries: Rows, by_cosine: bool) -> None:
+        super().__init__(form, queries)
+        self.by_cosine = by_cosine
+        self.similarity = QuerySimilarity(self.pooling, self.pooling.norm(self.query))
+
+    def logits(self, rows: Rows, ptr: Borders) -> Rows:
+        value = np.empty((self.count, len(rows)), np.float32)
+        cosine = np.empty_like(value)
+        step = block_rows(rows.shape[1])
+        for start in range(0, len(rows), step):
+            block, place = rows[start : start + step], slice(start, start + step)
+            for query in range(self.count):
+                value[query, place] = self.similarity.logits(block, query)
+                if self.by_cosine:
+                    cosine[query, place] = block @ self.similarity.query[query]
+        if self.by_cosine:
+            greatest = np.repeat(np.maximum.reduceat(cosine, ptr[:-1], axis=1), np.diff(ptr), axis=1)
+            value = np.where(cosine == greatest, value, -np.inf)  # equally near targets are equal but for rounding
+        return np.asarray(np.maximum.reduceat(value, ptr[:-1], axis=1))
 
 
 class QuerySimilarity:

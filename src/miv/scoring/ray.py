@@ -13,7 +13,7 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 from threading import Event
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,9 +23,9 @@ from miv.backbones.descriptors import Features
 from miv.errors import MIVError, needs_extra
 from miv.runtime import Progress, SilentProgress
 from miv.scoring.partitions import Partition, PartitionScorer, ScoreSettings
-from miv.verifier.chunks import ChunkReader, NumpyFile, check_chunk
+from miv.verifier.chunks import NumpyFile, check_chunk, vector_features
 from miv.verifier.network import Verifier
-from miv.verifier.streaming import BagVariance, StreamingPass, needs_variance
+from miv.verifier.streaming import StreamingPass
 from miv.verifier.verdict import Verdict
 
 LOCAL = "local"  # as an address: this machine alone
@@ -173,8 +173,6 @@ def room_for(machines: list[dict[str, float]], cores: int, gpus: float) -> int:
 
 ROWS = 250_000  # targets per part: 400 MB of 384 float32 numbers
 
-Partial = TypeVar("Partial", BagVariance, StreamingPass)
-
 
 class BagPart(NamedTuple):
     """Consecutive rows of a ``.npy`` file; ``place`` is that of the first of them in the bag."""
@@ -221,7 +219,7 @@ def pool_giant(
         light._modules = dict(verifier._modules)
         light.backbone = Features(verifier.backbone.channels)
         verifier = light
-    asked = ChunkReader(verifier).embedded(np.atleast_2d(np.asarray(queries, np.float32)))
+    asked = vector_features(verifier, np.atleast_2d(np.asarray(queries, np.float32)))
     progress = progress or SilentProgress()
     if workers == 1 and address is None:
         return _pooled(verifier, asked, parts, top, progress, lambda work, some: map(work, some))
@@ -229,7 +227,7 @@ def pool_giant(
     with connected(ray, address or LOCAL, say, workers):
         run = ray.remote(num_cpus=1, max_retries=3)(_run_on_worker)
 
-        def on_ray(work: Callable[[BagPart], Partial], some: list[BagPart]) -> Iterator[Partial]:
+        def on_ray(work: Callable[[BagPart], StreamingPass], some: list[BagPart]) -> Iterator[StreamingPass]:
             shared, most = ray.put(work), workers or int(ray.cluster_resources().get("CPU", 1))
             sent: list[Any] = []
             for number, _ in enumerate(some):  # in order, so that the result does not depend on who was faster
@@ -252,9 +250,9 @@ def _pooled(
     progress: Progress,
     spread: Callable[..., Any],
 ) -> list[Verdict]:
-    """Pool in one pass, after one for the variance if the pooling needs it, and before one that names targets."""
+    """Pool in one pass, and in a second one that names targets if the pooling has several heads."""
 
-    def run(empty: Callable[[], Partial], text: str) -> Partial:
+    def run(empty: Callable[[], StreamingPass], text: str) -> StreamingPass:
         whole = empty()
         with progress.step(text, total=sum(part.last - part.first for part in parts)) as advance:
             for part, result in zip(parts, spread(partial(_over_part, verifier, empty), parts), strict=True):
@@ -262,8 +260,7 @@ def _pooled(
                 advance(part.last - part.first)
         return whole
 
-    variance = run(partial(BagVariance, verifier), "Measuring").finish() if needs_variance(verifier) else None
-    empty = partial(StreamingPass, verifier, queries, top, variance)
+    empty = partial(StreamingPass, verifier, queries, top)
     whole = run(empty, "Pooling")
     if whole.needs_second_pass:
         whole = run(partial(empty, whole.log_sums), "Naming targets")
@@ -279,15 +276,12 @@ def _run_on_worker(work: Callable[[BagPart], Any], part: BagPart) -> Any:
         return MIVError(str(error))
 
 
-def _over_part(verifier: Verifier, empty: Callable[[], Partial], part: BagPart) -> Partial:
+def _over_part(verifier: Verifier, empty: Callable[[], StreamingPass], part: BagPart) -> StreamingPass:
     state, place = empty(), part.place
     for rows in NumpyFile(Path(part.path)).chunks(part.first, part.last):
-        features = ChunkReader(verifier).embedded(rows)
+        features = vector_features(verifier, rows)
         check_chunk(features, verifier.pooling.channels, place)
-        if isinstance(state, StreamingPass):
-            state.update(features, place)
-        else:
-            state.update(features)
+        state.update(features, place)
         place += len(features)
     return state
 

@@ -294,13 +294,12 @@ class Verifier(
     ) -> list[Verdict]:
         """Verify queries against one bag of any size, which is read in chunks, in constant memory.
 
-        Logit, probability and shares are those of ``verify``; all queries share one pass over the bag (two with
-        ``cap_vema``). See ``docs/large-data.md``.
+        Logit, probability and shares are those of ``verify``; see ``docs/large-data.md``.
 
         Args:
             queries: one or more queries, each a single instance as ``verify`` takes one.
-            bag: a ``.npy`` or ``.parquet`` file of features, a mapped array, an iterable of arrays ``(n, C)``, a
-                function that returns one, or what ``verify`` takes as a bag.
+            bag: a ``.npy`` file of features, a mapped array, an iterable of arrays ``(n, C)``, a function that returns
+                one, or what ``verify`` takes as a bag.
             top: how many targets with the largest shares to name per query.
             resize: as for ``verify``.
             progress: reports the progress of reading.

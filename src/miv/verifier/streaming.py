@@ -1,37 +1,48 @@
 """Verify queries against one bag of any size, which is read in chunks, in parts that merge."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from numbers import Integral
+from os import PathLike
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from miv.bags import Bags
 from miv.errors import MIVError
-from miv.files.arrays import Floats, Mask
+from miv.files.arrays import Floats, Integers, Mask
 from miv.files.images import Fit
-from miv.poolings import POOLINGS, PartialBag, Rows, form_of
+from miv.poolings import POOLINGS, PoolingOutput, Rows
 from miv.runtime import Progress, SilentProgress, evaluating
-from miv.verifier.chunks import BagChunks, ChunkReader, check_chunk, check_queries, query_features
+from miv.verifier.chunks import BagChunks, check_chunk
 from miv.verifier.engine import not_finite, witnesses_by
 from miv.verifier.network import Verifier
-from miv.verifier.out_of_distribution import Flags, flags_of, reason_of
+from miv.verifier.out_of_distribution import flags_of, reason_of
+from miv.verifier.reading import ErrorLocations, as_vectors, check_finite
 from miv.verifier.verdict import Verdict, Witness
+from miv.verifier.verifying import query_features
 
-_ROWS = 4096  # normed and projected together
+_ROWS = 4096  # pooled together
+_PENDING = 512  # new candidates that are sorted only when there are this many
 
 
 class StreamingPass:
-    """Pools one bag for ``R`` queries, chunk by chunk; parts of the bag can be pooled apart and merged.
+    r"""Pools one bag for ``R`` queries, chunk by chunk; parts of the bag can be pooled apart and merged.
+
+    With the scores :math:`s_n` of a head, the bag vector of a part :math:`P` counts as much as its sum of exponentials:
+
+    .. math:: l_P = \log \sum_{n \in P} e^{s_n}, \qquad
+        v = \sum_P e^{l_P - l} v_P, \qquad l = \log \sum_P e^{l_P}
+
+    A pooling that takes the best target has the bag vector of the part with the greatest score.
 
     Args:
         verifier: the verifier.
         queries: features ``(R, C)``.
         top: number of targets to name per query.
-        variance: ``(C,)``, from ``BagVariance`` over the whole bag, if ``needs_variance``.
-        log_sums: ``(h, R)``, from the ``log_sums`` of a first pass over the whole bag, if that ``needs_second_pass``.
+        log_sums: ``(R, h)``, from the ``log_sums`` of a first pass over the whole bag, if that ``needs_second_pass``.
         foreign: ``(R,)`` bool, which queries are out of distribution whatever their features.
 
     >>> from miv import Verifier
@@ -51,36 +62,97 @@ class StreamingPass:
         verifier: Verifier,
         queries: Rows,
         top: int = 10,
-        variance: Floats | None = None,
         log_sums: Floats | None = None,
         foreign: Mask | None = None,
     ) -> None:
-        queries = check_queries(queries, verifier.pooling.channels)
         if isinstance(top, bool) or not isinstance(top, Integral) or top < 0:
             raise MIVError(f"top is {top!r}. Expected the number of targets to name, from 0.")
         self.verifier: Verifier = verifier
+        queries = check_queries(queries, verifier.pooling.channels)
+        self._queries: Tensor = self._normed(queries)  # (R, C)
+        alone = [self._pooled(query, query[None]) for query in self._queries]
+        scores = alone[0].attention_scores
+        if scores is None:
+            name = POOLINGS.name_of(type(verifier.pooling)) or type(verifier.pooling).__name__
+            raise MIVError(
+                f"The pooling {name} with these options needs the whole bag at once, so it cannot read one in chunks. "
+                "Expected a verifier with a pooling that can, such as cap_dba_l2, nearest or gabmil."
+            )
+        count, heads = len(queries), scores.shape[1]
         self.size: int = 0
-        with torch.inference_mode(), evaluating(verifier):
-            self._pooled: PartialBag = _partial_bag(verifier, queries, int(top), variance, log_sums)
-        self._query_flags: Flags = self._flags(queries)
-        if foreign is not None:
-            self._query_flags = np.maximum(self._query_flags, foreign)
+        self.needs_second_pass: bool = top > 0 and log_sums is None and heads > 1
+        """Whether a second pass is needed to name the leading targets, as with several heads."""
+        self.log_sums: Floats = np.full((count, heads), -np.inf)
+        """The logarithms ``(R, h)`` of the sums of the softmax over the targets so far, for a second pass."""
+        self._known_sums: Floats | None = log_sums
+        self._query_vectors: Tensor = torch.cat([output.query_vector for output in alone])  # (R, C)
+        self._vectors: Floats = np.zeros((count, alone[0].bag_vector.shape[1]))  # (R, C), of the bag so far
+        self._best: Floats = np.full(count, -np.inf)  # (R,) the greatest score
+        self._leading: list[LeadingTargets] = [
+            LeadingTargets(0 if self.needs_second_pass else int(top)) for _ in range(count)
+        ]
+        self._query_flags: NDArray[np.int8] = self._flags(queries, foreign)
         self._least_flag: int = 2  # of the targets so far
 
-    def update(self, features: Rows, first: int | None = None) -> None:
-        """Add the features ``(N, C)`` of targets; ``first`` is the place of the first, by default after the last."""
+    def update(self, features: Rows, first: int | None = None, foreign: Mask | None = None) -> None:
+        """Add the features ``(N, C)`` of targets.
+
+        Args:
+            features: of the targets.
+            first: the place of the first, by default after the last.
+            foreign: ``(N,)`` bool, which targets are out of distribution whatever their features.
+        """
         first = self.size if first is None else first
         check_chunk(features, self.verifier.pooling.channels)
-        with torch.inference_mode(), evaluating(self.verifier):
-            for start in range(0, len(features), _ROWS):
-                part = np.asarray(features[start : start + _ROWS], np.float32)
-                if self._least_flag:
-                    self._least_flag = min(self._least_flag, int(self._flags(part).min()))
-                self._pooled.update(self._pooled.queries.form.rows_of_part(part), first + start)
+        if len(features) and self._least_flag:
+            self._least_flag = min(self._least_flag, int(self._flags(features, foreign).min()))
+        for start in range(0, len(features), _ROWS):
+            normed = self._normed(features[start : start + _ROWS])  # (n, C)
+            for query, vector in enumerate(self._queries):
+                output = self._pooled(vector, normed)
+                assert output.attention_scores is not None  # noqa: S101 - checked at the start
+                scores = output.attention_scores.double()  # (n, h)
+                self._leading[query].add(*self._ranked(query, scores, first + start))
+                log_sums, bag_vector = scores.logsumexp(dim=0), output.bag_vector[0].double()
+                self._join(query, log_sums.cpu().numpy(), float(scores.max()), bag_vector.cpu().numpy())
         self.size += len(features)
 
-    def _flags(self, features: Rows) -> Flags:
-        return flags_of(self.verifier.unlike, features, self.verifier.backbone.kind)
+    def _normed(self, features: Rows) -> Tensor:
+        """Features ``(n, C)`` after the first norm, on the device of the verifier."""
+        verifier, writable = self.verifier, np.require(features, np.float32, ["C", "W"])
+        with torch.inference_mode(), evaluating(verifier):
+            normed: Tensor = verifier.pooling.norm(torch.from_numpy(writable).to(verifier.device, verifier.dtype))
+        return normed
+
+    def _pooled(self, query: Tensor, targets: Tensor) -> PoolingOutput:
+        """The output for a query ``(C,)`` and targets ``(n, C)``, both after the first norm."""
+        with torch.inference_mode(), evaluating(self.verifier):
+            return self.verifier.pooling.forward(query[None], Bags.from_list([targets]))
+
+    def _ranked(self, query: int, scores: Tensor, first: int) -> tuple[Floats, Integers]:
+        """What targets are ranked by, ``(N,)``, and their places: logarithms of shares, but for a constant."""
+        if self._known_sums is not None:  # the mean share over heads
+            scores = (
+                (scores - torch.from_numpy(self._known_sums[query]).to(scores)).exp().mean(dim=1, keepdim=True).log()
+            )
+        return scores[:, 0].cpu().numpy(), first + np.arange(len(scores))
+
+    def _join(self, query: int, log_sums: Floats, best: float, vector: Floats) -> None:
+        """Add a part with the ``log_sums`` ``(h,)`` and the bag vector ``(C,)``."""
+        before = self.log_sums[query]
+        total = np.logaddexp(before, log_sums)
+        if not self.verifier.pooling.takes_best:
+            heads = len(total)
+            weights = np.exp(np.stack([before, log_sums]) - total)  # (2, h)
+            parts = np.stack([self._vectors[query], vector]).reshape(2, heads, -1)
+            self._vectors[query] = (weights[:, :, None] * parts).sum(axis=0).ravel()
+        elif best > self._best[query]:
+            self._vectors[query] = vector
+        self.log_sums[query], self._best[query] = total, max(best, self._best[query])
+
+    def _flags(self, features: Rows, foreign: Mask | None) -> NDArray[np.int8]:
+        flags = flags_of(self.verifier.unlike, np.asarray(features, np.float32), self.verifier.backbone.kind)
+        return flags if foreign is None else np.maximum(flags, foreign)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the verifier: what is sent to another process can only be merged."""
@@ -88,22 +160,14 @@ class StreamingPass:
 
     def merge(self, other: "StreamingPass") -> None:
         """Add another part of the same bag, pooled for the same queries."""
-        if self.verifier is None:
-            self.verifier, self._pooled.queries = other.verifier, other._pooled.queries
-        if other.size:
-            self._pooled.merge(other._pooled)
-            self.size += other.size
-            self._least_flag = min(self._least_flag, other._least_flag)
-
-    @property
-    def needs_second_pass(self) -> bool:
-        """Whether a second pass is needed to name the leading targets, as with several heads."""
-        return self._pooled.needs_second_pass
-
-    @property
-    def log_sums(self) -> Floats:
-        """The logarithms ``(h, R)`` of the sums of the softmax over the targets so far, for a second pass."""
-        return self._pooled.sums.log_sums
+        self.verifier = self.verifier or other.verifier
+        if not other.size:
+            return
+        for query, leading in enumerate(self._leading):
+            leading.add(other._leading[query].scores, other._leading[query].places)
+            self._join(query, other.log_sums[query], other._best[query], other._vectors[query])
+        self.size += other.size
+        self._least_flag = min(self._least_flag, other._least_flag)
 
     def finish(self) -> list[Verdict]:
         """The verdicts for all queries."""
@@ -116,21 +180,24 @@ class StreamingPass:
                 "With several heads, the leading targets are known only after a second pass. Use a second "
                 "StreamingPass with the log_sums of this one, or top=0; a bag that can be read only once needs top=0."
             )
-        with torch.inference_mode(), evaluating(self.verifier):
-            logit, places, shares = self._pooled.finish()
-        if not np.isfinite(logit).all():
-            raise not_finite("logit", f"query {int((~np.isfinite(logit)).argmax())}")
-        if len(places[0]) and (method := witnesses_by(self.verifier, None)) != "attention":
+        with torch.inference_mode():
+            vectors = torch.from_numpy(self._vectors).to(self._query_vectors)
+            logits = self.verifier.pooling.similarity(self._query_vectors, vectors).double().cpu().numpy()
+        if not np.isfinite(logits).all():
+            raise not_finite("logit", f"query {int((~np.isfinite(logits)).argmax())}")
+        if self._leading[0].top and (method := witnesses_by(self.verifier, None)) != "attention":
             raise MIVError(
                 f"The verifier's witness rule was calibrated on {method}, but a bag in chunks has only attention. Use "
                 "top=0, or calibrate with --witnesses attention."
             )
-        return [self._verdict(query, float(logit[query]), places[query], shares[query]) for query in range(len(logit))]
+        return [self._verdict(query, float(logit)) for query, logit in enumerate(logits)]
 
-    def _verdict(self, query: int, logit: float, places: NDArray[np.int64], shares: Floats) -> Verdict:
+    def _verdict(self, query: int, logit: float) -> Verdict:
         """Apply the operating point to the logit and the leading targets of one query."""
         point = self.verifier.operating_point
         probability = float(point.probability(np.array([logit]))[0])
+        places, ranked = self._leading[query].best()
+        shares = np.exp(ranked - (self.log_sums[query, 0] if self._known_sums is None else 0.0))
         leading = tuple(Witness(int(place), float(share)) for place, share in zip(places, shares, strict=True))
         marked = point.witness_rule.chosen(probability, not point.rejected(probability), shares, self.size)
         reason = reason_of(int(self._query_flags[query]), self._least_flag)
@@ -153,70 +220,30 @@ class StreamingPass:
         return replace(verdict, chance_of_error=point.chance_of_error(verdict.decision))
 
 
-def _partial_bag(
-    verifier: Verifier, queries: Rows, top: int, variance: Floats | None, log_sums: Floats | None
-) -> PartialBag:
-    pooling = verifier.pooling
-    partial = form_of(pooling).partial_bag(queries, top, variance, log_sums)
-    if partial is not None:
-        return partial
-    name = POOLINGS.name_of(type(pooling)) or type(pooling).__name__
-    raise MIVError(
-        f"The pooling {name} needs the whole bag at once, so it cannot read one in chunks. Expected a verifier "
-        "with a pooling that can, such as cap_dba_l2, nearest or gabmil."
-    )
+class LeadingTargets:
+    """The ``top`` targets with the greatest scores so far; of equal ones, the first in the bag."""
 
+    def __init__(self, top: int) -> None:
+        self.top = top
+        self.scores: Floats = np.zeros(0)
+        self.places: Integers = np.zeros(0, np.int64)
+        self._floor = -np.inf  # a target with a lower score is not among them
 
-def needs_variance(verifier: Verifier) -> bool:
-    """Whether a bag must be read twice: for its variance, then for everything else."""
-    return form_of(verifier.pooling).needs_variance
-
-
-class BagVariance:
-    r"""Count, mean and squared deviations of the normed features of a part of a bag.
-
-    Parts are joined by the formula of Chan, Golub and LeVeque (1979), which loses no digits to a large mean:
-
-    .. math:: M = M_a + M_b + \delta^2 \, \frac{n_a n_b}{n_a + n_b}, \qquad \delta = \mu_b - \mu_a
-    """
-
-    def __init__(self, verifier: Verifier) -> None:
-        self.verifier = verifier
-        self.count = 0
-        self.mean: Floats = np.zeros(verifier.pooling.channels)
-        self._deviations: Floats = np.zeros(verifier.pooling.channels)
-
-    def update(self, features: Rows) -> None:
-        """Add the features ``(N, C)`` of targets."""
-        if not len(features):
+    def add(self, scores: Floats, places: Integers) -> None:
+        """Add targets with scores ``(N,)`` at places ``(N,)`` of the bag."""
+        if not self.top:
             return
-        with torch.inference_mode(), evaluating(self.verifier):
-            values = torch.from_numpy(np.require(features, np.float32, requirements=["C", "W"]))
-            normed = self.verifier.pooling.norm(values.to(self.verifier.device, self.verifier.dtype)).double()
-            mean = normed.mean(dim=0)
-            deviations = (normed - mean).square().sum(dim=0)
-        self._join(len(features), mean.cpu().numpy(), deviations.cpu().numpy())
+        rows = np.flatnonzero(scores >= self._floor)
+        self.scores = np.concatenate([self.scores, scores[rows]])
+        self.places = np.concatenate([self.places, places[rows]])
+        if len(self.places) >= 2 * self.top + _PENDING or np.isneginf(self._floor):
+            self.places, self.scores = self.best()
+            self._floor = float(self.scores[-1]) if len(self.scores) == self.top else -np.inf
 
-    def merge(self, other: "BagVariance") -> None:
-        """Add another part of the bag."""
-        self._join(other.count, other.mean, other._deviations)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """A part that is sent to be merged needs no verifier."""
-        return {**self.__dict__, "verifier": None}
-
-    def finish(self) -> Floats:
-        """The population variance ``(C,)``."""
-        return np.asarray(self._deviations / max(self.count, 1))
-
-    def _join(self, count: int, mean: NDArray[np.float64], deviations: NDArray[np.float64]) -> None:
-        total = self.count + count
-        if not total:
-            return
-        gap = mean - self.mean
-        self._deviations = self._deviations + deviations + gap**2 * (self.count * count / total)
-        self.mean = self.mean + gap * (count / total)
-        self.count = total
+    def best(self) -> tuple[Integers, Floats]:
+        """Their places and scores ``(k,)``, best first."""
+        order = np.lexsort((self.places, -self.scores))[: self.top]
+        return self.places[order], self.scores[order]
 
 
 def verify_stream(
@@ -228,42 +255,45 @@ def verify_stream(
     progress: Progress | None = None,
 ) -> list[Verdict]:
     """Verify queries against one bag that is read in chunks; see ``Verifier.verify_stream``."""
-    reader, progress = ChunkReader(verifier, resize), progress or SilentProgress()
-    features, foreign = query_features(reader, queries)
-    check_queries(features, verifier.pooling.channels)  # before a pass for the variance, which may take long
-    bag = reader.read(source)
-    variance = _variance(verifier, bag, progress)
-    state = StreamingPass(verifier, features, top, variance, None, foreign)
-    for chunk in _checked(verifier, bag, progress, "Reading the bag"):
-        state.update(chunk)
-    if state.needs_second_pass and not bag.once:  # only that can name the leading targets
-        state = StreamingPass(verifier, features, top, variance, state.log_sums, foreign)
-        for chunk in _checked(verifier, bag, progress, "Reading the bag again"):
-            state.update(chunk)
+    progress = progress or SilentProgress()
+    features, foreign = _features_of_queries(verifier, queries, resize)
+    state = StreamingPass(verifier, features, top, None, foreign)
+    bag = BagChunks(verifier, source, resize)
+    state = _read(bag, state, progress, "Reading the bag")
+    if state.needs_second_pass and not bag.is_once:  # only that can name the leading targets
+        state = StreamingPass(verifier, features, top, state.log_sums, foreign)
+        state = _read(bag, state, progress, "Reading the bag again")
     return state.finish()
 
 
-def _variance(verifier: Verifier, bag: BagChunks, progress: Progress) -> Floats | None:
-    """The variance of the bag, by a pass of its own, if the pooling needs it."""
-    if not needs_variance(verifier):
-        return None
-    if bag.once:
-        raise MIVError(
-            "cap_vema reads a bag twice, but this iterator can be read only once. Expected a file, an array, a list of "
-            "chunks, or a function that returns a new iterator."
-        )
-    variance = BagVariance(verifier)
-    for chunk in _checked(verifier, bag, progress, "Reading the variance of the bag"):
-        variance.update(chunk)
-    return variance.finish()
-
-
-def _checked(verifier: Verifier, bag: BagChunks, progress: Progress, text: str) -> Iterator[Rows]:
-    """The chunks, as long as they have the verifier's channels and all numbers are finite."""
-    place = 0
+def _read(bag: BagChunks, state: StreamingPass, progress: Progress, text: str) -> StreamingPass:
     with progress.step(text, total=bag.size) as advance:
-        for chunk in bag.open():
-            check_chunk(chunk, verifier.pooling.channels, place)
-            yield chunk
-            place += len(chunk)
-            advance(len(chunk))
+        for features, foreign in bag:
+            check_chunk(features, state.verifier.pooling.channels, state.size)
+            state.update(features, foreign=foreign)
+            advance(len(features))
+    return state
+
+
+def check_queries(queries: Any, channels: int) -> Rows:
+    """The features of queries ``(R, channels)``; an error unless they are finite numbers of this shape."""
+    features = as_vectors(queries, channels, "The list of queries")
+    if not len(features):
+        raise MIVError("There are no queries. Expected at least one.")
+    check_finite(features, "The list of queries")
+    return features
+
+
+def _features_of_queries(verifier: Verifier, queries: Any, resize: Fit | None) -> tuple[Rows, Mask]:
+    """Features ``(R, C)`` of queries, each one instance, and which are foreign, ``(R,)`` bool."""
+    if isinstance(queries, Tensor):
+        queries = queries.detach().cpu().numpy()
+    if isinstance(queries, str | PathLike) or not hasattr(queries, "__len__") or _is_numbers(queries):
+        raise MIVError("Got one query. Expected a list of queries, each one instance.")
+    if any(isinstance(query, list | tuple) and not _is_numbers(query) for query in queries):
+        raise MIVError("A query is a list of references. Expected one instance per query, for a bag in chunks.")
+    return query_features(verifier, list(queries), ErrorLocations(), resize)
+
+
+def _is_numbers(values: Any) -> bool:
+    return len(values) > 0 and isinstance(values[0], int | float | np.number)
