@@ -53,7 +53,7 @@ def serving(*arguments: str, python: str = sys.executable) -> Iterator[Service]:
     """Run ``miv serve`` with these arguments on a free port, until it is ready; it gets SIGTERM at the end."""
     start = time.monotonic()
     process = subprocess.Popen(
-        [python, "-m", "miv", "serve", *arguments, "--port", "0"],
+        [python, "-m", "miv", "serve", *arguments, "--port", "0", "--log", "-"],
         stderr=subprocess.PIPE,
         text=True,
     )

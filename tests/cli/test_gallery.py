@@ -40,7 +40,7 @@ def test_the_commands_from_create_to_compact() -> None:
     assert (found["bags"], len(found["hits"]), found["references"]) == (3, 2, 1)
     shown = gallery("search", "archive", "--query", "files/file 1/2.png", "--query", "files/file 1/3.png")
     assert shown.splitlines()[0].split()[:3] == ["1", "file", "1"]
-    assert "not calibrated" in shown
+    assert "Not calibrated" in shown
     gallery("search", "archive", "--query", "files/file 1/2.png", "--top", "2", "--html", "hits.html")
     assert Path("hits.html").read_text().count("<img") == 1 + 2 * 4  # the query, and the instances of two bags
     gallery("replace", "archive", "--name", "file 0", "--bag", "files/file 1/2.png")

@@ -83,7 +83,7 @@ def test_warnings_are_in_the_answer_each_time_and_not_in_the_log(
     monkeypatch.setattr(root, "handlers", [])
     monkeypatch.setattr(root, "level", root.level)
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
-    configure_logs()
+    configure_logs(Path("-"))
     long = "Bees " + "and bees " * 200 + "make honey."
     sources = [{"name": "SECRET.txt", "text": "---"}, {"name": "bees.txt", "text": "Bees make honey."}]
     for _ in range(2):

@@ -1,5 +1,7 @@
 """Galleries over HTTP, on the folders of ``miv gallery``."""
 
+import base64
+import io
 import shutil
 import subprocess
 import threading
@@ -10,13 +12,17 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from PIL import Image
 
 from miv import Gallery, Verifier
+from miv.data.samples import read_samples
 from miv.gallery import GalleryManifest, Snapshot, store
 from miv.service import Limits
 from miv.service.storage import bytes_below
+from miv.verifier.saving import shipped_folder
 from tests.service.serving import ready_client
 from tests.service.serving import vector_lists as vectors
 
@@ -79,6 +85,27 @@ def test_costly_witnesses_give_way_to_cheap_ones_with_a_note(model: str, tmp_pat
         assert "would pool 161,800 instances: they are by attention" in costly["notes"][-1]
         refused = search(client, "costly", vectors(20, 9), witnesses="attention")
         assert (refused.status_code, "2,100 instances" in message(refused)) == (413, True)
+
+
+def test_hits_show_pictures_of_files_in_one_folder_only(tmp_path: Path) -> None:
+    names = []
+    for number, folder in enumerate(("shown", "shown", "secret", "shown")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        names.append(str(tmp_path / folder / f"{number}.png"))
+        Image.fromarray(np.random.default_rng(number).integers(0, 256, (300, 300), np.uint8)).save(names[-1])
+    (tmp_path / "shown" / "link.png").symlink_to(names[2])
+    names[3] = str(tmp_path / "shown" / "link.png")
+    gallery = Gallery.create(tmp_path / "galleries" / "letters", "miv/digits")
+    gallery.add("one", names, instance_names=names, resize="stretch")
+    (query,) = (read_samples(shipped_folder("miv/digits"))[0]["query"],)
+    with ready_client("miv/digits", galleries=tmp_path / "galleries", pictures=tmp_path / "shown") as client:
+        assert "shown" not in search(client, "letters", query).json()["hits"][0]
+        [hit] = search(client, "letters", query, pictures=True).json()["hits"]
+    assert [one["name"] for one in hit["shown"]] == names
+    assert [one["picture"] is not None for one in hit["shown"]] == [True, True, False, False]
+    assert {one["index"] for one in hit["shown"] if one["is_witness"]} == {one["index"] for one in hit["witnesses"]}
+    small = Image.open(io.BytesIO(base64.b64decode(hit["shown"][0]["picture"].partition(",")[2])))
+    assert small.size == (192, 192)
 
 
 @pytest.fixture

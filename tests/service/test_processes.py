@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -65,6 +67,23 @@ def test_a_service_logs_no_content_and_stops_cleanly(model: str, tmp_path: Path,
     assert ready["seconds"] >= 0
 
 
+def test_a_person_reads_one_line_when_it_is_ready_and_a_file_has_the_log(model: str, tmp_path: Path) -> None:
+    for options in ([], ["--log", str(tmp_path / "log")]):
+        command = [sys.executable, "-m", "miv", "serve", model, "--port", "0", *options]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            if options:
+                wait_for(lambda: (tmp_path / "log").exists() and '"ready"' in (tmp_path / "log").read_text())
+            else:
+                assert process.stderr is not None
+                line = process.stderr.readline()
+                httpx.get(f"http://{line.split('http://')[1].split()[0]}/v1/none", timeout=60)
+            process.send_signal(signal.SIGTERM)
+            _, rest = process.communicate(timeout=60)
+        assert (process.returncode, rest) == (0, "")
+    assert line.startswith("Ready: ")
+    assert [json.loads(one)["event"] for one in (tmp_path / "log").read_text().splitlines()][-1] == "stopped"
+
+
 @pytest.mark.slow
 def test_workers_end_when_their_supervisor_is_killed(model: str, temporary: Path) -> None:
     with serving(model, "--workers", "2") as service:
@@ -86,7 +105,7 @@ def _listens(address: str) -> bool:
 def test_a_model_that_cannot_be_loaded_ends_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = vectors_folder(tmp_path)
     (folder / "model.safetensors").write_bytes(b"damaged")
-    monkeypatch.setattr("miv.service.process.configure_logs", lambda: None)  # those of this process stay
+    monkeypatch.setattr("miv.service.process.configure_logs", lambda file: None)  # those of this process stay
     with pytest.raises(MIVError, match=r"model\.safetensors"):
         run_command("serve", str(folder), "--port", "0")
 

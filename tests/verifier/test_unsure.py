@@ -129,14 +129,15 @@ def verifier() -> Verifier:
 def test_a_query_out_of_distribution_gives_unsure(verifier: Verifier) -> None:
     bag = [[1.0, 0.0], [0.0, 1.0]]
     usual = verifier.verify([1.0, 0.1], bag)
-    assert (usual.decision, usual.reason, usual.document()["unlike"]) == ("yes", None, {"query": False, "places": []})
+    assert (usual.decision, usual.reason, usual.unlike.places, usual.query_is_unlike) == ("yes", None, [], False)
     odd = verifier.verify(FAR, [FAR, *bag])
     assert (odd.decision, odd.verdict, bool(odd)) == ("unsure", False, False)
     assert odd.reason == "the query is out of distribution"
     assert str(odd).startswith("Unsure: the query is out of distribution (probability ")
     assert "1 instance is out of distribution: place 0." in str(odd)
     document = json.loads(json.dumps(odd.document()))
-    assert (document["decision"], document["unlike"]) == ("unsure", {"query": True, "places": [0]})
+    flagged = {"query": True, "places": [0], "empty_query": False, "empty_places": []}
+    assert (document["decision"], document["unlike"]) == ("unsure", flagged)
     assert document["reason"] == "the query is out of distribution"
     assert "Unsure: the query is out of distribution" in odd._repr_html_()
 

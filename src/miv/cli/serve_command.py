@@ -36,6 +36,9 @@ def serve(
     ] = 0,
     galleries: Annotated[Path | None, Option(help="Folder with galleries of `miv gallery` to serve.")] = None,
     gallery_bytes: Annotated[int, Option(help="Maximum size of all galleries.", min=1)] = 10_000_000_000,
+    pictures: Annotated[
+        Path | None, Option(help="Folder of image files that the page may show with the hits of a gallery.")
+    ] = None,
     keep: Annotated[
         Path | None, Option(help="Folder for stored bags.", show_default="a folder in ~/.cache/miv")
     ] = None,
@@ -52,6 +55,9 @@ def serve(
     max_waiting: Annotated[int, Option(help="Requests that wait per model.", rich_help_panel=LIMITS)] = 128,
     batching: Annotated[bool, Option("--batching/--no-batching", help="Batch waiting requests.")] = True,
     stop_seconds: Annotated[int, Option(help="Graceful shutdown timeout in seconds.")] = 30,
+    log: Annotated[
+        Path | None, Option(help="File for the log as lines of JSON, one per request; - is standard error.")
+    ] = None,
 ) -> None:
     """Serve verifiers over HTTP, with a page to try them in a browser.
 
@@ -66,7 +72,9 @@ def serve(
 
     limits = partial(Limits, bytes=max_bytes, exemplars=max_exemplars, instances=max_instances, pixels=max_pixels)
     settings = partial(ServiceSettings, host=host, port=port, workers=workers, threads=threads, batching=batching)
-    settings = partial(settings, keep=keep, keep_days=keep_days, keep_bytes=keep_bytes, stop_seconds=stop_seconds)
+    settings = partial(
+        settings, keep=keep, keep_days=keep_days, keep_bytes=keep_bytes, stop_seconds=stop_seconds, log=log
+    )
     run_service(
         settings(
             tuple(models),
@@ -74,6 +82,7 @@ def serve(
             allowed_hosts=tuple(allowed_host or ()),
             galleries=galleries,
             gallery_bytes=gallery_bytes,
+            pictures=pictures,
             limits=limits(characters=max_characters, seconds=max_seconds, waiting_requests=max_waiting),
         )
     )

@@ -46,33 +46,28 @@ class Chance:
     """
 
     def __init__(self, point: OperatingPoint) -> None:
-        self._is_calibrated = not point.is_default
         self._steps = _steps_of(point)
 
-    def rate(self, probability: float) -> tuple[float, bool] | None:
-        """The false-accept rate of one bag, and whether it is only an upper bound; ``None`` if unknown."""
-        return next(((rate, is_bound) for above, rate, is_bound in self._steps if probability > above), None)
-
     def of(self, probability: float, bags: int) -> float | None:
-        """The probability that a chance hit is this good, among so many bags."""
-        rate = self.rate(probability)
+        """The probability that a chance hit is this good, among so many bags; ``None`` if it is unknown."""
+        rate, _ = self._rate(probability)
         if rate is None:
             return None
-        return 1.0 if rate[0] >= 1 else -math.expm1(bags * math.log1p(-rate[0]))
+        return 1.0 if rate >= 1 else -math.expm1(bags * math.log1p(-rate))
 
-    def words(self, probability: float | None, bags: int) -> str:
-        """What to tell about the best hit."""
-        if not self._is_calibrated:
-            return "The verifier is not calibrated: probabilities and chance hits are unknown. Run `miv calibrate`."
-        if probability is None:
-            return "The gallery is empty."
-        chance, rate = self.of(probability, bags), self.rate(probability)
-        if chance is None or rate is None:
+    def words(self, probability: float, bags: int) -> str:
+        """What to tell about the best hit of a calibrated verifier."""
+        chance, (_, is_bound) = self.of(probability, bags), self._rate(probability)
+        if chance is None:
             return "The calibration does not say how likely a chance hit is. Calibrate again with `miv calibrate`."
-        if rate[1] and chance > _VAGUE:
+        if is_bound and chance > _VAGUE:
             return f"The calibration data have too few negatives to rule out a chance hit among {bags:,} bags."
-        words = ("at most " if rate[1] else "") + ("above 0.99" if chance > 0.99 else f"{chance:.2g}")
+        words = ("at most " if is_bound else "") + ("above 0.99" if chance > 0.99 else f"{chance:.2g}")
         return f"If no bag of {bags:,} held the query's class, the best would look this good with probability {words}."
+
+    def _rate(self, probability: float) -> tuple[float | None, bool]:
+        """The false-accept rate of one bag, and whether it is only an upper bound."""
+        return next(((rate, is_bound) for above, rate, is_bound in self._steps if probability > above), (None, False))
 
 
 _TAIL = {"effective_negatives": NUMBER, "probability": [NUMBER], "count": [int]}
@@ -141,6 +136,12 @@ class Hit:
     def __bool__(self) -> bool:
         return self.verdict
 
+    def shown(self) -> list[tuple[int, str, bool]]:
+        """Place and name of the instances to show on a page, and whether each is a witness."""
+        witnesses = {witness.index for witness in self.witnesses}
+        places = places_to_show(self.answer, _SHOWN).tolist()
+        return [(place, self.instance_names[place], place in witnesses) for place in places]
+
     def document(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         return {
@@ -192,11 +193,12 @@ class Hits(Sequence[Hit]):
         return f"Hits({len(self)} of {self.bags:,} bags, {sum(hit.verdict for hit in self)} yes)"
 
     def __str__(self) -> str:
-        width = max((len(in_a_line(hit.name)) for hit in self), default=0)
-        lines = [
-            f"{place:>3}  {in_a_line(hit.name):<{width}}  {headline(hit.answer)}{_witness_words(hit)}"
-            for place, hit in enumerate(self, start=1)
-        ]
+        width, lines = max((len(in_a_line(hit.name)) for hit in self), default=0), []
+        for place, hit in enumerate(self, start=1):
+            lines.append(
+                f"{place:>3}  {in_a_line(hit.name):<{width}}  {headline(hit.answer)}{_witness_words(hit)}"
+                f" {self.warnings_of(hit)}".rstrip()
+            )
         return "\n".join([*lines, *self.notes()])
 
     def pieces(self, query: Sequence[str]) -> list[str]:
@@ -204,24 +206,39 @@ class Hits(Sequence[Hit]):
         asked = " ".join(_shown(name, "query", "#2f6fd0") for name in query)
         pieces = [f"<p>{asked}</p>", *(f"<p>{escape(note)}</p>" for note in self.notes())]
         for place, hit in enumerate(self, start=1):
-            witnesses = {witness.index for witness in hit.witnesses}
-            words = f"<b>{place}. {escape(hit.name)}</b> {escape(headline(hit.answer))}"
+            words = f"<b>{place}. {escape(hit.name)}</b> {escape(f'{headline(hit.answer)} {self.warnings_of(hit)}')}"
+            shown = hit.shown()
             members = [
-                _shown(hit.instance_names[index] or f"instance {index}", witness_word(hit.answer), frame)
-                for index in places_to_show(hit.answer, _SHOWN).tolist()
-                for frame in ["#d97706" if index in witnesses else "transparent"]
+                _shown(
+                    name or f"instance {index}",
+                    *((witness_word(hit.answer), "#d97706") if is_witness else ("", "transparent")),
+                )
+                for index, name, is_witness in shown
             ]
             more = f"<small>and {hit.size - len(members)} more</small>" if hit.size > len(members) else ""
             pieces.append(f"<section><p>{words}</p>{' '.join(members)} {more}</section>")
         return pieces
 
+    def warnings_of(self, hit: Hit) -> str:
+        """The warnings of a hit that not all hits have."""
+        return " ".join(warning for warning in hit.answer.warnings if warning not in self._of_all)
+
+    @property
+    def _of_all(self) -> list[str]:
+        first, *others = self.hits
+        return [one for one in first.answer.warnings if all(one in hit.answer.warnings for hit in others)]
+
     def notes(self) -> list[str]:
-        """What a reader must know about the hits."""
-        chance = Chance(self.point).words(self.hits[0].probability if self.hits else None, self.bags)
-        if not self.pooled:
-            return [chance]
-        used = f"{self.hits[0].answer.witnesses_by} instead. Ask for fewer bags or with fewer references"
-        return [chance, f"Witnesses by {self.by} would pool {self.pooled:,} instances: they are by {used}."]
+        """What a reader must know about the hits: among them the warnings that all of them have."""
+        if not self.hits:
+            return ["The gallery is empty."]
+        notes = self._of_all
+        if not self.point.is_default:
+            notes.append(Chance(self.point).words(self.hits[0].probability, self.bags))
+        if self.pooled:
+            used = f"{self.hits[0].answer.witnesses_by} instead. Ask for fewer bags or with fewer references"
+            notes.append(f"Witnesses by {self.by} would pool {self.pooled:,} instances: they are by {used}.")
+        return notes
 
     def document(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -238,11 +255,10 @@ class Hits(Sequence[Hit]):
 def _shown(name: str, word: str, frame: str) -> str:
     """A picture in its frame, or the name if there is no such image file."""
     style, title = f"border:3px solid {frame};border-radius:4px", escape(name, quote=True)
-    title += "" if frame == "transparent" else f" ({word})"
+    title += f" ({word})" if word else ""
     if Path(name).suffix.lower() in IMAGE_SUFFIXES and is_file(name):
         with suppress(MIVError):  # damaged since
-            pixels = read_image(name, colour=None)
-            source = picture_of(pixels)
+            source = picture_of(read_image(name, colour=None))
             return f'<img alt="{title}" title="{title}" src="{source}" style="{style};height:96px">'
     return f'<span style="{style};display:inline-block;padding:0 4px">{title}</span>'
 

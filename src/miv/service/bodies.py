@@ -46,7 +46,7 @@ class StrictBody(BaseModel):
 
 
 class ImageInstance(StrictBody):
-    """An image, as the base64 of a PNG, JPEG, WebP, BMP, GIF or TIFF file."""
+    """An image, as the base64 of a PNG, JPEG, WebP, BMP, GIF, TIFF, PGM or PPM file."""
 
     image: str = Field(strict=True, description="Base64 of an image file.")  # if empty, the reader says which one
     name: Label = None
@@ -146,6 +146,7 @@ class SearchRequest(StrictBody):
 
     query: Query
     top: int = Field(10, strict=True, ge=1, le=1000, description="Number of bags to return.")
+    pictures: bool = Field(False, strict=True, description="Whether to return small pictures of the first ten hits.")
     witnesses: Witnesses = None
     resize: Resize = None
 

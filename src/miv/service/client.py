@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from miv.errors import MIVError, unknown_name
-from miv.files.images import Fit, read_image
+from miv.files.images import Fit
 from miv.files.instances import InstanceKind
 from miv.verifier.out_of_distribution import OutOfDistribution
 from miv.verifier.reading import ALONE, ErrorLocations, as_vectors, check_bags, single_instances, with_folders
@@ -46,9 +46,6 @@ def _document(status: int, answer: bytes, url: str) -> Any:
     except (ValueError, RecursionError, TypeError, KeyError):
         message = f"{url} did not answer as `miv serve` does. Check the address."
     raise ServiceError(status, message)
-
-
-_NETPBM = (b"P1", b"P2", b"P3", b"P4", b"P5", b"P6")  # which no browser sends, so the service does not read it
 
 
 def sent_bag(bag: Any, kind: InstanceKind, places: ErrorLocations = ALONE) -> Any:
@@ -88,8 +85,6 @@ def _sent(instance: Any, kind: InstanceKind, place: str) -> Any:
             content = path.read_bytes()
         except OSError as error:
             raise MIVError(f"{place}: could not read {path}: {error.strerror or error}.") from error
-        if content[:2] in _NETPBM:
-            content = _png(Image.fromarray(read_image(path, colour=True)))
         return {"image": base64.b64encode(content).decode(), "name": path.name[:300]}
     if not isinstance(instance, Image.Image):
         pixels = np.asarray(instance)
@@ -109,11 +104,7 @@ def _png(image: Image.Image) -> bytes:
 def verdict_of(document: dict[str, Any]) -> Verdict:
     """A verdict as ``Verifier.verify`` returns it; only the instances to show are missing."""
     size, scores, matches = document["size"], _array(document["scores"]), _array(document.get("matches"))
-    unlike = None
-    if document["unlike"] is not None:
-        bag = np.zeros(size, np.int8)
-        bag[document["unlike"]["places"]] = 1
-        unlike = OutOfDistribution(np.array([document["unlike"]["query"]], np.int8), bag, np.array([0, size]))
+    unlike = document["unlike"]
     return Verdict(
         document["verdict"],
         document["probability"],
@@ -127,7 +118,7 @@ def verdict_of(document: dict[str, Any]) -> Verdict:
         nearly_whole_sets=document["nearly_whole_sets"],
         lower_threshold=document["lower_threshold"],
         lazy_matches=None if matches is None else Lazy(lambda *_: [matches], 0, 1),
-        unlike=unlike,
+        unlike=None if unlike is None else OutOfDistribution.of_document(unlike, size),
         withheld=None if document["reason"] == BETWEEN else document["reason"],
         warnings=tuple(document["warnings"]),
         chance_of_error=document["chance_of_error"],
@@ -302,15 +293,6 @@ class Client:
         name, kind = self._model(model)
         body = _body(model=name, bag=sent_bag(bag, kind), resize=resize)
         return RemoteBag(**self.request("POST", "/v1/bags", body))
-
-    def is_kept(self, bag: RemoteBag) -> bool:
-        """Whether the service still has a bag."""
-        try:
-            return bool(self.request("GET", f"/v1/bags/{bag.id}"))
-        except ServiceError as error:
-            if error.status == 404:
-                return False
-            raise
 
     def forget(self, bag: RemoteBag) -> None:
         """Remove a kept bag from the service."""

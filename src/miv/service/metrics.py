@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, and logs: one line of JSON per event, never the content of a request or a token."""
+"""Metrics for Prometheus, and logs, which never hold the content of a request or a token."""
 
 import json
 import logging
@@ -7,12 +7,14 @@ import sys
 import traceback
 import warnings
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
 from prometheus_client.process_collector import ProcessCollector
 
 from miv.errors import MIVWarning, are_warnings_collected
+from miv.files.atomic import readable_disk_errors
 
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -73,10 +75,33 @@ class JsonLines(logging.Formatter):
         return json.dumps(line)
 
 
-def configure_logs() -> None:
-    """Send all logs and warnings of this process to standard error, one line of JSON each."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
+class HumanLines(logging.Formatter):
+    """Formats a record in words."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        fields: dict[str, Any] = getattr(record, "fields", {})
+        if record.levelno < logging.WARNING:
+            return str(fields["words"])
+        line = json.loads(JsonLines().format(record))
+        details = ", ".join(f"{name} {line[name]}" for name in (*fields, "exception", "places") if name in line)
+        return f"{record.levelname.capitalize()}: {line['event']}{f' ({details})' if details else ''}"
+
+
+def configure_logs(file: Path | None) -> None:
+    """Write all logs and warnings of this process to a file, or to standard error for "-", one line of JSON each.
+
+    Without a file, standard error gets what a person should know, in words: that the service is ready, and trouble.
+    """
+    handler: logging.Handler = logging.StreamHandler(sys.stderr)
+    if file is None:
+        handler.setFormatter(HumanLines())
+        handler.addFilter(lambda record: record.levelno >= logging.WARNING or "words" in getattr(record, "fields", {}))
+    else:
+        if str(file) != "-":
+            with readable_disk_errors(file):
+                handler = logging.FileHandler(file)
+        handler.setFormatter(JsonLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)

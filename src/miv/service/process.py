@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -30,17 +31,11 @@ from miv.service.settings import ServiceSettings
 logger = logging.getLogger(__name__)
 
 
-def _announce(settings: ServiceSettings, address: str, seconds: float | None) -> None:
-    """Say that the service listens, or that it is ready after so many seconds: in the log, and to a person."""
-    event, models = "listening" if seconds is None else "ready", ", ".join(settings.models)
-    fields: dict[str, Any] = {"address": address, "models": settings.models}
-    words = f"Loading {models}…"
-    if seconds is not None:
-        fields["seconds"] = round(seconds, 1)
-        words = f"Ready: {models} ({seconds:.1f} s). Open {address} in a browser; Ctrl-C stops it."
-    logger.info(event, extra={"fields": fields})
-    if sys.stderr.isatty():
-        print(words, file=sys.stderr, flush=True)
+def _announce(settings: ServiceSettings, address: str, seconds: float) -> None:
+    """Say that the service is ready after so many seconds."""
+    words = f"Ready: {', '.join(settings.models)} ({seconds:.1f} s). Open {address} in a browser; Ctrl-C stops it."
+    fields = {"address": address, "models": settings.models, "seconds": round(seconds, 1), "words": words}
+    logger.info("ready", extra={"fields": fields})
 
 
 def end_orphaned_worker(supervisor: int) -> None:
@@ -61,11 +56,11 @@ _ANSWER_SECONDS = 300  # a worker that does not answer its supervisor for so lon
 def run_service(settings: ServiceSettings) -> None:
     """Serve until SIGTERM or Ctrl-C, then finish what is running; a model that cannot be loaded is an error."""
     served_names(settings.models)  # a wrong one is an error before anything is opened
-    configure_logs()
+    configure_logs(settings.log)
     with _listen(settings.host, settings.port) as listening:
         host = "127.0.0.1" if settings.listens_everywhere else listening.getsockname()[0]
         address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
-        _announce(settings, address, None)
+        logger.info("listening", extra={"fields": {"address": address, "models": settings.models}})
         ready = partial(_announce, settings, address)
         if settings.workers == 1:
             _run_alone(settings, listening, ready)
@@ -110,14 +105,19 @@ class _Supervisor(Multiprocess):
 
 
 def _worker_app(settings: ServiceSettings, ready: Callable[[float], None], supervisor: int) -> FastAPI:
-    configure_logs()
+    configure_logs(settings.log)
     end_orphaned_worker(supervisor)
 
     def failed(error: Exception) -> None:
         print(f"Error: {error}", file=sys.stderr, flush=True)
         os._exit(STARTUP_FAILURE)  # tells the supervisor not to try again
 
-    return create_app(settings, failed, ready)
+    def announce(seconds: float) -> None:
+        with suppress(FileExistsError):  # another worker did
+            Path(os.environ[SHARED_FOLDER], "ready").touch(exist_ok=False)
+            ready(seconds)
+
+    return create_app(settings, failed, announce)
 
 
 def _config(settings: ServiceSettings, app: Any, **options: Any) -> uvicorn.Config:

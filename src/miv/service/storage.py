@@ -34,6 +34,7 @@ from miv.gallery import (
     GalleryBusy,
     GalleryManifest,
     GalleryReplaced,
+    Hits,
     TooManyPooled,
 )
 from miv.service.client import RemoteBag
@@ -301,11 +302,11 @@ class GalleryRegistry:
             gallery.remove(bag)
             self._after_change(name, gallery)
 
-    def search(self, name: str, query: Any, model: LoadedModel, **options: Any) -> dict[str, Any]:
-        """The document of a search."""
+    def search(self, name: str, query: Any, model: LoadedModel, **options: Any) -> Hits:
+        """Search a gallery."""
         with self._guarded(name, "read"):
             try:
-                return {"model": model.name, **self._gallery(name, model).search(query, **options).document()}
+                return self._gallery(name, model).search(query, **options)
             except TooManyPooled as error:
                 raise RefusedRequest(413, str(error)) from error
 

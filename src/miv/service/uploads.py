@@ -1,12 +1,14 @@
 """Open an uploaded image: one of a few raster formats by its content, checked before anything is decoded."""
 
+import base64
 import io
 import re
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
-from PIL import Image
+from PIL import Image, ImageOps
 
 from miv.errors import MIVError
 from miv.files.images import check_pixels
@@ -18,6 +20,7 @@ FORMATS = {
     "WEBP": (b"RIFF",),
     "BMP": (b"BM",),
     "TIFF": (b"II*\x00", b"MM\x00*"),
+    "PPM": (b"P5", b"P6"),
 }
 """Formats by the bytes that a file begins with. Each is opened by its own decoder only."""
 
@@ -51,6 +54,24 @@ def image_of_bytes(content: bytes, place: str, pixels: int) -> Iterator[Image.Im
         raise MIVError(f"{place} has far too many pixels. Expected at most {pixels:,}; make it smaller.") from error
     except Exception as error:  # Pillow's decoders raise many types on damaged files
         raise MIVError(f"{place}: the image is unreadable, truncated or damaged. Replace it.") from error
+
+
+_SIDE = 192  # pixels of a thumbnail
+
+
+def thumbnail(name: str, folder: Path, pixels: int) -> str | None:
+    """An image file in a folder, made small, as a data URI; ``None`` for any other name."""
+    with suppress(MIVError, OSError, ValueError):
+        path = Path(name).resolve()
+        if path.is_relative_to(folder) and path.is_file():
+            with image_of_bytes(path.read_bytes(), name, pixels) as image:
+                image.draft(None, (_SIDE, _SIDE))  # a large JPEG is decoded at a fraction of its size
+                kind, file = "JPEG" if image.format == "JPEG" else "PNG", io.BytesIO()
+                small = ImageOps.exif_transpose(image)
+                small.thumbnail((_SIDE, _SIDE))
+                small.save(file, kind)
+            return f"data:image/{kind.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"
+    return None
 
 
 def holds_more(content: bytes, kind: str) -> bool:

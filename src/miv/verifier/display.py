@@ -234,7 +234,7 @@ def _member(verdict: Verdict, place: int, is_witness: bool, name: str) -> str:
     bar = f'<div style="width:{max(1, round(60 * share))}px;height:6px;background:{colour}"></div>'
     words = f"{share:.2f}" + (f" · {score}" if score else "")
     words += f" <b>{witness_word(verdict)}</b>" if is_witness else ""  # colour alone is not accessible to everyone
-    words += " out of distribution" if verdict.unlike is not None and verdict.unlike.bag[place] else ""
+    words += "" if verdict.unlike is None else f" {verdict.unlike.words(place)}".rstrip()
     return f"<div>{inside}{bar}<small>{words}</small>{caption}</div>"
 
 

@@ -270,5 +270,18 @@ class OutOfDistribution:
         return f"{len(places)} instance{s} {verb} {what}: place{s} {listed}."
 
     def document(self) -> dict[str, Any]:
-        """Return plain values of one exemplar, for JSON."""
-        return {"query": bool(self.query[0]), "places": self.places}
+        """Return plain values of one exemplar, for JSON; what has no content is among the flagged, too."""
+        empty = np.flatnonzero(self.bag == _EMPTY).tolist()
+        flagged = {"query": bool(self.query[0]), "places": self.places}
+        return flagged | {"empty_query": bool(self.query[0] == _EMPTY), "empty_places": empty}
+
+    @classmethod
+    def of_document(cls, document: dict[str, Any], size: int) -> "OutOfDistribution":
+        """Read what ``document`` returned, for a bag of this size."""
+        bag = np.zeros(size, np.int8)
+        bag[document["places"]], bag[document["empty_places"]] = _OUT, _EMPTY
+        return cls(np.array([document["query"] + document["empty_query"]], np.int8), bag, np.array([0, size]))
+
+    def words(self, place: int) -> str:
+        """What is wrong with a target; "" if nothing."""
+        return ("", "out of distribution", "without content")[self.bag[place]]

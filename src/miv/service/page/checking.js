@@ -14,11 +14,11 @@ export class Checking {
     this.answer = make("textarea", { rows: 7, id: "answer-text", placeholder: "Paste the answer to check" });
     this.sources = make("div", { class: "sources-given" });
     this.trouble = make("p", { class: "problem", role: "alert", hidden: true });
-    this.question = make("input", { id: "question-text", placeholder: "The question that it answers, if it is very short" });
+    this.question = make("input", { id: "question-text", placeholder: "for very short answers" });
     this.choices = make("div", { class: "filters" });
     this.go = button("Check", () => this.check(), { class: "main" });
     this.result = make("div", { class: "result" });
-    const files = make("input", { type: "file", multiple: true, hidden: true, accept: ".txt,.md,.markdown,.text,text/plain,text/markdown", "data-role": "sources" });
+    const files = make("input", { type: "file", multiple: true, hidden: true, accept: ".txt,.md,.markdown,.text,.rst,.log,text/plain,text/markdown", "data-role": "sources" });
     files.addEventListener("change", () => { this.take([...files.files]); files.value = ""; });
     this.zone = button("", () => files.click(), { class: "drop" });
     this.zone.append(make("b", { text: "Drop or choose source files" }), make("small", { text: "plain text or Markdown" }));

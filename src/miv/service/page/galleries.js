@@ -1,11 +1,13 @@
 /* The mode "Search a gallery": one query against many kept bags, best first. */
 import { saveJson } from "/page/downloads.js";
-import { button, choice, decide, make, percent, plural, say } from "/page/elements.js";
+import { button, choice, make, percent, plural, say } from "/page/elements.js";
 import { Giving } from "/page/giving.js";
 import { queryOf } from "/page/reading.js";
-import { scale, whatIf } from "/page/scale.js";
+import { scale, whatIf, whatIfDecision } from "/page/scale.js";
+import { look } from "/page/scene.js";
 import { post, request } from "/page/server.js";
 import { ServerTrouble, aboutModel, bringIntoView, emptyCard, fitOf, suggest, waiting } from "/page/states.js";
+import { forPeople, reasonOf } from "/page/verdict.js";
 
 const WITNESSES = 6; // shown per bag
 
@@ -106,7 +108,7 @@ export class Galleries {
     if (!this.result.querySelector(".hits")) this.result.replaceChildren(waiting("Searching…"));
     const query = this.query.items.map((item) => item.instance);
     try {
-      const asked = { query: query.length === 1 ? query[0] : query, top: 10, ...fitOf(this.model, this.shared) };
+      const asked = { query: query.length === 1 ? query[0] : query, top: 10, pictures: this.model.kind === "image", ...fitOf(this.model, this.shared) };
       const found = await post("/v1/galleries/" + encodeURIComponent(this.gallery.name) + "/search", asked, running.signal);
       if (running !== this.running) return;
       this.draw(found);
@@ -143,22 +145,35 @@ export class Galleries {
   }
 }
 
-/* A visitor has no terminal for the command that a note names. */
-const forPeople = (note) => note.replace(/(Run|Calibrate again with) `miv calibrate`/, "Ask whoever runs this server to calibrate it");
-
-const decisionOf = (hit, found, tried) => (tried === null ? hit.decision : decide(hit.probability, tried, found.lower_threshold));
+const decisionOf = (hit, found, tried) => (tried === null ? hit.decision : whatIfDecision({ ...hit, lower_threshold: found.lower_threshold }, tried));
 
 function hitCard(hit, found, tried) {
   const what = decisionOf(hit, found, tried);
-  const shown = hit.witnesses.slice(0, WITNESSES);
-  const more = hit.witnesses.length - shown.length;
+  const own = hit.warnings.filter((text) => !found.notes.includes(text));
   return make("li", { class: "card hit " + hit.decision },
     make("header", {}, make("h3", { text: hit.name }), make("span", { class: "facts", text: "bag of " + hit.size.toLocaleString("en") })),
     make("p", { class: "says" }, make("strong", { text: hit.decision }),
       what === hit.decision ? null : make("span", { class: "flip", text: "→ " + what + ", what if" }),
       " " + percent(hit.probability) + " probability"),
     scale(hit.probability, found.threshold, found.lower_threshold, tried ?? found.threshold),
-    shown.length ? make("ul", { class: "found", "aria-label": hit.verdict ? "Witnesses" : "Candidates" },
-      ...shown.map((one) => make("li", {}, make("span", { text: one.name || "instance " + (one.index + 1) }), " ", make("small", { text: percent(one.score) }))),
-      more ? make("li", { class: "more", text: "and " + more + " more" }) : null) : null);
+    reasonOf(hit), hit.shown?.some((one) => one.picture) ? pictures(hit) : names(hit),
+    ...own.map((text) => make("p", { class: "note", text })));
+}
+
+/* The best instances of a hit, witnesses framed. */
+function pictures(hit) {
+  const word = hit.verdict ? "witness" : "candidate", more = hit.size - hit.shown.length;
+  return make("ol", { class: "bag", "aria-label": "The best of the bag" }, ...hit.shown.map((one) => {
+    const item = { ...one, picture: one.picture ?? undefined, name: one.name.split("/").at(-1) };
+    return make("li", { class: "instance " + (one.is_witness ? word : "") }, look(item, one.is_witness ? "A " + word : "In the bag", one.index),
+      make("span", { class: "caption", text: one.is_witness ? word : "" }));
+  }), more ? make("li", { class: "more", text: "and " + more + " more" }) : null);
+}
+
+function names(hit) {
+  if (!hit.witnesses.length) return null;
+  const shown = hit.witnesses.slice(0, WITNESSES), more = hit.witnesses.length - shown.length;
+  return make("ul", { class: "found", "aria-label": hit.verdict ? "Witnesses" : "Candidates" },
+    ...shown.map((one) => make("li", {}, make("span", { text: one.name || "instance " + (one.index + 1) }), " ", make("small", { text: percent(one.score) }))),
+    more ? make("li", { class: "more", text: "and " + more + " more" }) : null);
 }

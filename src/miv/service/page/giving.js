@@ -1,10 +1,9 @@
 /* A place to give a query or a bag: drop, choose, paste or photograph pictures; type or drop texts; paste vectors. */
 import { photograph } from "/page/camera.js";
 import { button, make, plural, say } from "/page/elements.js";
-import { Unreadable, imagesOf, textsOf, vectorsOf, wordsOf } from "/page/reading.js";
+import { ACCEPTED, Unreadable, imagesOf, textsOf, vectorsOf, wordsOf } from "/page/reading.js";
 
 const FEW = 24; // pictures shown before "Show all"
-const PICTURES = "image/png,image/jpeg,image/gif,image/bmp,image/webp,image/tiff";
 const WORDS = {
   query: { image: "Drop or choose the query", text: "What to look for, such as a statement", features: "The query as numbers: [0.1, 0.2, …]",
     note: "Several are taken together, as references of one thing." },
@@ -101,12 +100,16 @@ export class Giving {
     } catch (error) { this.problem(error.message); }
   }
 
+  picker(name, joins, more = {}) {
+    const input = make("input", { type: "file", accept: ACCEPTED[this.kind], multiple: !more.capture, hidden: true, "data-role": name, ...more });
+    input.addEventListener("change", () => { this.take([...input.files], joins); input.value = ""; });
+    return input;
+  }
+
   /* Pictures. */
   pictures() {
-    const files = make("input", { type: "file", accept: PICTURES, multiple: true, hidden: true, "data-role": this.role });
-    const app = make("input", { type: "file", accept: "image/*", capture: "environment", hidden: true });
-    const more = make("input", { type: "file", accept: PICTURES, multiple: true, hidden: true, "data-role": this.role + "-reference" });
-    for (const input of [files, app, more]) input.addEventListener("change", () => { this.take([...input.files], input === more || undefined); input.value = ""; });
+    const files = this.picker(this.role), more = this.picker(this.role + "-reference", true);
+    const app = this.picker(this.role + "-photograph", undefined, { capture: "environment" });
     const zone = button("", () => files.click(), { class: this.items.length ? "drop small" : "drop" });
     zone.append(make("b", { text: !this.items.length ? WORDS[this.role].image : this.replaces ? "Change the " + this.role : "Add more" }),
       this.items.length ? "" : make("small", { text: "drop files, paste, or press to choose. " + WORDS[this.role].note }));
@@ -163,12 +166,14 @@ export class Giving {
   /* Texts and vectors. */
   words() {
     const bag = this.role === "bag", several = bag ? "" : " Several lines are several references.";
-    const note = (this.kind === "text" ? (bag ? "One per line. " : "") + "Text files can be dropped here." : "JSON or CSV; files can be dropped here.") + several;
+    const note = (this.kind === "text" ? (bag ? "One per line. " : "") + "Text files" : "JSON, CSV or NumPy files") + " can be dropped here." + several;
+    const files = this.picker(this.role);
     this.field = make("textarea", { rows: this.role === "bag" ? 7 : 2, spellcheck: "false", placeholder: WORDS[this.role][this.kind],
       "aria-label": this.role === "query" ? "Query" : "Bag", "aria-describedby": this.role + "-note" });
     this.field.value = this.items.map((item) => (item.vector ? item.vector.join(", ") : item.text)).join("\n");
     this.field.addEventListener("input", () => this.write(this.field.value, false));
-    return [this.field, make("p", { id: this.role + "-note", class: "note", text: note })];
+    return [this.field, make("p", { class: "row" }, button("Choose files", () => files.click(), { "aria-label": "Choose files for the " + this.role }),
+      make("span", { id: this.role + "-note", class: "note", text: note })), files];
   }
 
   write(words, whole) {

@@ -2,7 +2,9 @@
 
 export class Unreadable extends Error {}
 
-const IMAGES = /^image\/(png|jpeg|gif|bmp|webp|tiff|x-portable-.*)$/;
+const IMAGES = /\.(png|jpe?g|gif|bmp|webp|tiff?|pgm|ppm)$/i;
+/* What the file picker offers for a query or a bag: the files that `miv verify` reads. */
+export const ACCEPTED = { image: "image/*,.pgm,.ppm", text: ".txt,.md,.csv,text/plain", features: ".npy,.csv,.json,.txt" };
 
 export function pictureOf(base64) {
   return "data:image/png;base64," + base64; // a browser looks at the bytes, not at the name of the format
@@ -25,8 +27,8 @@ function refuseEmpty(files, what) {
 }
 
 export async function imagesOf(files) {
-  const other = [...files].find((file) => !IMAGES.test(file.type));
-  if (other) throw new Unreadable("“" + other.name + "” is not a picture this page takes. Give PNG, JPEG, GIF, BMP, TIFF or WebP files.");
+  const other = [...files].find((file) => !IMAGES.test(file.name) && !IMAGES.test(file.type.replace("/", ".")));
+  if (other) throw new Unreadable("“" + other.name + "” is not a picture this page takes. Give PNG, JPEG, GIF, BMP, TIFF, WebP, PGM or PPM files.");
   refuseEmpty(files, "the picture itself");
   return Promise.all([...files].map(async (file) => {
     const picture = await dataAddressOf(file); // unlike an object URL, it goes with the last item that shows it
@@ -35,13 +37,26 @@ export async function imagesOf(files) {
 }
 
 export async function wordsOf(files) {
-  const other = [...files].find((file) => !/^text\/|json$/.test(file.type) && !/\.(txt|md|markdown|text|csv|json)$/i.test(file.name));
+  const other = [...files].find((file) => !/^text\/|json$/.test(file.type) && !/\.(txt|md|markdown|text|rst|log|csv|json|npy)$/i.test(file.name));
   if (other) throw new Unreadable("“" + other.name + "” is not a text file. Give plain text or Markdown.");
   refuseEmpty(files, "a file with text");
-  const read = await Promise.all([...files].map(async (file) => ({ name: file.name, text: await file.text() })));
+  const read = await Promise.all([...files].map(async (file) => ({ name: file.name, text: await (/\.npy$/i.test(file.name) ? linesOfNpy(file) : file.text()) })));
   const blank = read.find((file) => !file.text.trim());
   if (blank) throw new Unreadable("“" + blank.name + "” holds only spaces or line breaks. Give a file with text.");
   return read;
+}
+
+/* The vectors of a NumPy file as lines of numbers. */
+async function linesOfNpy(file) {
+  const content = await file.arrayBuffer(), head = new TextDecoder().decode(content.slice(0, 1000));
+  const [, bits] = /'descr': '<f([48])'/.exec(head) ?? [], [, first, second] = /'shape': \((\d+),(?: (\d+))?\)/.exec(head) ?? [];
+  const start = head.indexOf("\n") + 1, width = Number(second ?? first);
+  if (!start || !bits || !width || /'fortran_order': True/.test(head) || (content.byteLength - start) % Number(bits)) {
+    throw new Unreadable("“" + file.name + "” is not a NumPy file of vectors, float32 or float64.");
+  }
+  const numbers = new (bits === "4" ? Float32Array : Float64Array)(content.slice(start)), rows = [];
+  for (let place = 0; place < numbers.length; place += width) rows.push(numbers.subarray(place, place + width).join(", "));
+  return rows.join("\n");
 }
 
 export function textsOf(words) {

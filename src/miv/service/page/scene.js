@@ -7,14 +7,15 @@ const EVEN = 0.01; // shares this close to an even share, relative to it, say no
 
 export const witnessWord = (verdict) => (verdict.verdict ? "witness" : "candidate");
 
-function look(item, words, place) {
+export function look(item, words, place) {
   if (item.text !== undefined) return make("p", { class: "words", text: item.text });
   if (item.picture) {
     const image = make("img", { src: item.picture, alt: words + (item.name ? ": " + item.name : ""), loading: "lazy", decoding: "async", title: item.name });
     image.addEventListener("load", () => fitted(image), { once: true });
+    image.addEventListener("error", () => image.replaceWith(look({ name: item.name }, words, place)), { once: true }); // a format that this browser does not show
     return image;
   }
-  return make("span", { class: "chip", text: "#" + (place + 1), title: item.vector ? item.vector.slice(0, 8).join(", ") + (item.vector.length > 8 ? ", …" : "") : item.name });
+  return make("span", { class: "chip", text: item.name && !item.vector ? item.name : "#" + (place + 1), title: item.vector ? item.vector.slice(0, 8).join(", ") + (item.vector.length > 8 ? ", …" : "") : item.name });
 }
 
 /* Small pictures are enlarged by a whole factor and keep their squares; large ones are shrunk. */
@@ -75,7 +76,8 @@ function caption(answers, place) {
   });
   const both = found.length > 1 && found[0].word === found[1].word;
   const words = both ? [found[0].word + " for both"] : found.map(({ word, letter }) => (answers.length > 1 ? letter + " " : "") + word);
-  if (answers.some(({ verdict }) => verdict.unlike?.places.includes(place))) words.push("out of distribution");
+  const flagged = (places) => answers.some(({ verdict }) => verdict.unlike?.[places].includes(place));
+  if (flagged("places")) words.push(flagged("empty_places") ? "without content" : "out of distribution");
   return { kind, words: words.join("\n") };
 }
 

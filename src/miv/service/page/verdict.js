@@ -20,7 +20,11 @@ export const sentence = (verdict) => SAYS[verdict.decision][0] + ". " + (isWithh
 
 const isWithheld = (verdict) => Boolean(verdict.reason) && verdict.reason !== "between the thresholds";
 
-function reasonOf(verdict) {
+/* A visitor has no terminal for the command that a note names. */
+export const forPeople = (note) => note.replace("`miv calibrate` measures it", "Whoever runs this server can measure it")
+  .replace("Calibrate again with `miv calibrate`", "Ask whoever runs this server to calibrate it again");
+
+export function reasonOf(verdict) {
   if (!verdict.reason) return null;
   const words = !isWithheld(verdict)
     ? "The probability lies between the two thresholds, where an answer would be wrong too often."
@@ -61,7 +65,7 @@ export function verdictCard(model, verdict, place, tried, onmove) {
     drawn);
   const reason = reasonOf(verdict);
   if (reason) card.append(reason);
-  for (const text of [verdict.chance_of_error, ...verdict.warnings]) if (text) card.append(make("p", { class: "note", text }));
+  for (const text of [verdict.chance_of_error, ...verdict.warnings]) if (text) card.append(make("p", { class: "note", text: forPeople(text) }));
   card.append(slider, what);
   if (model.promise) card.append(make("p", { class: "note", text: "The calibrated threshold: " + model.promise + "." }));
   return card;

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 from unicodedata import category
 
@@ -13,6 +14,8 @@ from fastapi.responses import JSONResponse
 from starlette.convertors import PathConvertor, register_url_convertor
 
 from miv.errors import MIVError
+from miv.gallery import Hits
+from miv.runtime import pause
 from miv.service.batching import bytes_of, embedded
 from miv.service.bodies import (
     GalleriesAnswer,
@@ -34,6 +37,7 @@ from miv.service.models import LoadedModel
 from miv.service.reading import InstanceReader, is_long_to_embed, is_long_to_pool, is_several, read_instances, read_json
 from miv.service.state import RunningService, model_of, service_of
 from miv.service.storage import GalleryRegistry
+from miv.service.uploads import thumbnail
 from miv.verifier.explain import instances_pooled
 
 router = APIRouter()
@@ -98,6 +102,7 @@ class _Anything(PathConvertor):
 
 
 register_url_convertor("anything", _Anything())
+_PICTURED = 10  # hits
 _LONGEST_TEXT = 200  # characters of a text that serve as its name, as in `miv gallery add`
 
 
@@ -172,7 +177,23 @@ async def search(request: Request, gallery: str) -> JSONResponse:
     work = partial(registry.search, gallery, read if several else read[0], model, **options)
     by = asked.witnesses or model.verifier.operating_point.witnesses_by or "leave_one_out"
     is_long = is_long_to_pool(instances_pooled(by, members, len(read)))  # at most that many
-    return JSONResponse(await model.run(work, size, is_long=is_long))
+    hits = await model.run(work, size, is_long=is_long)
+    answer = {"model": model.name, **hits.document()}
+    service = service_of(request)
+    if asked.pictures and service.settings.pictures is not None:
+        show = partial(_show, hits, answer["hits"], service.settings.pictures.resolve(), service.limits.pixels)
+        await service.in_thread(show, is_large=True)
+    return JSONResponse(answer)
+
+
+def _show(hits: Hits, documents: list[dict[str, Any]], folder: Path, pixels: int) -> None:
+    """Add pictures of their instances to the documents of the first hits."""
+    for hit, document in zip(hits[:_PICTURED], documents, strict=False):
+        document["shown"] = []
+        for place, name, is_witness in hit.shown():
+            pause()
+            picture = thumbnail(name, folder, pixels)
+            document["shown"].append({"index": place, "name": name, "is_witness": is_witness, "picture": picture})
 
 
 async def _registry_and_models(request: Request) -> tuple[GalleryRegistry, dict[str, LoadedModel]]:
