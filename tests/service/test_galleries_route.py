@@ -18,11 +18,9 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 from miv import Gallery, Verifier
-from miv.data.samples import read_samples
 from miv.gallery import GalleryManifest, Snapshot, store
 from miv.service import Limits
 from miv.service.storage import bytes_below
-from miv.verifier.saving import shipped_folder
 from tests.service.serving import ready_client
 from tests.service.serving import vector_lists as vectors
 
@@ -97,10 +95,10 @@ def test_hits_show_pictures_of_files_in_one_folder_only(tmp_path: Path) -> None:
     names[3] = str(tmp_path / "shown" / "link.png")
     gallery = Gallery.create(tmp_path / "galleries" / "letters", "miv/digits")
     gallery.add("one", names, instance_names=names, resize="stretch")
-    (query,) = (read_samples(shipped_folder("miv/digits"))[0]["query"],)
+    query = {"image": base64.b64encode(Path(names[0]).read_bytes()).decode()}
     with ready_client("miv/digits", galleries=tmp_path / "galleries", pictures=tmp_path / "shown") as client:
-        assert "shown" not in search(client, "letters", query).json()["hits"][0]
-        [hit] = search(client, "letters", query, pictures=True).json()["hits"]
+        assert "shown" not in search(client, "letters", query, resize="stretch").json()["hits"][0]
+        [hit] = search(client, "letters", query, resize="stretch", pictures=True).json()["hits"]
     assert [one["name"] for one in hit["shown"]] == names
     assert [one["picture"] is not None for one in hit["shown"]] == [True, True, False, False]
     assert {one["index"] for one in hit["shown"] if one["is_witness"]} == {one["index"] for one in hit["witnesses"]}
