@@ -120,7 +120,6 @@ def test_several_references_are_never_in_the_bag(raw: dict[str, Path], name: str
         *[(name, {"references_per_query": 0}, "references_per_query is 0") for name in REFERENCED],
         ("claims", {"missing_gold": "ad"}, "Did you mean 'add'"),
         ("claims", {"validation_share": 1.0}, "validation_share is 1.0"),
-        ("claims", {"train_file": ""}, "train_file is empty"),
         ("claims-twin", {"pages": 1}, "pages is 1"),
         ("claims-twin", {"claims": 1_000_000_000}, "claims is 1000000000"),
         ("claims-twin", {"pages": 12_000}, "pages is 12000 .*at most 8,000 in total"),

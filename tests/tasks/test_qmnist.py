@@ -22,7 +22,7 @@ SHARED = Path(os.environ.get("MIV_SHARED_DIR", Path(__file__).parents[3] / "shar
 real_data = pytest.mark.skipif(not SHARED.exists(), reason="needs the real files")
 
 
-CODES = {"u1": 0x08, "i1": 0x09, "i2": 0x0B, "i4": 0x0C, "f4": 0x0D, "f8": 0x0E}
+CODES = {"u1": 0x08, "i4": 0x0C}
 
 
 def idx_bytes(array: NDArray[Any]) -> bytes:
@@ -191,7 +191,7 @@ def test_rounds_use_the_same_writers_and_seeds_do_not(task: Qmnist, sets: dict[s
             {"train-labels-idx2-int": lambda content: content[:108] + bytes([0, 0, 0, 11]) + content[112:]},
             "row 3: the digit is 11",
         ),
-        ({"test-labels-idx2-int": lambda _: idx_bytes(np.zeros(600, np.uint8))}, "extended labels"),
+        ({"test-labels-idx2-int": lambda _: idx_bytes(np.zeros(600, np.uint8))}, "not an IDX file of labels"),
         ({"train-labels-idx2-int": None, "train-images-idx3-ubyte": None}, "Writer 0 is in the train and the test"),
     ],
 )
@@ -240,33 +240,28 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("idx")
 
 
-@given(
-    array=st.sampled_from(sorted(CODES)).flatmap(
-        lambda kind: arrays.arrays(np.dtype(kind), arrays.array_shapes(max_dims=3, min_side=0, max_side=5))
-    ),
-    compressed=st.booleans(),
-)
+@given(kind=st.sampled_from(["images", "labels"]), compressed=st.booleans(), data=st.data())
 @settings(max_examples=60, deadline=None)
-def test_what_is_written_is_read(folder: Path, array: NDArray[Any], compressed: bool) -> None:
+def test_what_is_written_is_read(folder: Path, kind: Any, compressed: bool, data: st.DataObject) -> None:
+    dtype, axes = (np.uint8, 3) if kind == "images" else (np.int32, 2)
+    array = data.draw(arrays.arrays(dtype, arrays.array_shapes(min_dims=axes, max_dims=axes, min_side=0, max_side=5)))
     content = idx_bytes(array)
     path = folder / "written"
     path.write_bytes(gzip.compress(content) if compressed else content)
-    array_read = read_idx(path)
-    assert array_read.dtype == array.dtype
-    np.testing.assert_array_equal(array_read, array)
+    np.testing.assert_array_equal(read_idx(path, kind), array)
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"\x89PNG\r\n\x1a\n", "not an IDX file"),
-        (bytes([0, 0, 8, 1, 0, 0, 0, 2, 1, 2, 3]), "contains more"),
-        (bytes([0, 0, 8, 1, 32, 0, 0, 1]), "more than the maximum of 536,870,912 bytes"),
-        (bytes([0, 0, 8, 100, *([0, 0, 0, 1] * 100), 7]), "not an IDX file: it starts with 00 00 08 64"),
+        (bytes([0, 0, 8, 3, *([0, 0, 0, 1] * 3), 1, 2]), "contains more"),
+        (bytes([0, 0, 8, 3, 32, 0, 0, 1, *([0, 0, 0, 1] * 2)]), "more than the maximum of 536,870,912 bytes"),
+        (bytes([0, 0, 8, 100, *([0, 0, 0, 1] * 100), 7]), "it starts with 00 00 08 64"),
     ],
 )
 def test_refused(folder: Path, content: bytes, message: str) -> None:
     path = folder / "bad"
     path.write_bytes(content)
     with pytest.raises(MIVError, match=message):
-        read_idx(path)
+        read_idx(path, "images")

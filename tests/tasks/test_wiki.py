@@ -60,8 +60,8 @@ def test_the_first_of_two_pages_is_kept(tmp_path: Path, caplog: pytest.LogCaptur
     [
         (b'{"id": "Hail", "lines": "0\\tHail', "line 3: broken JSON at character"),
         (b"[1, 2]", "line 3: expected one JSON object"),
-        (b'{"lines": ""}', "line 3: the page has no title"),
-        (b'{"id": "Snow", "lines": 5}', "line 3: the page has no field 'lines'"),
+        (b'{"lines": ""}', "line 3: not a page"),
+        (b'{"id": "Snow", "lines": 5}', "line 3: not a page"),
         (b'{"id": "Snow", "lines": "\xff"}', "line 3: not UTF-8 text"),
         (b'{"id": "Snow", "lines": "0\\t\\ud800"}', "line 3: .*surrogate"),
         (b'{"id": "\\"}', "line 3: broken JSON"),

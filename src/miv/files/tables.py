@@ -67,8 +67,8 @@ def parse_object(content: bytes, source: str | Path, line: int) -> dict[str, Any
     return row
 
 
-def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of a file with their line numbers, from 1; empty lines are skipped."""
+def read_json_lines(path: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of a ``Path``, or of a ``zipfile.Path``, with their line numbers; empty lines are skipped."""
     return ((following.lines, row) for following, row in _json_lines(path, FIRST_ROW))
 
 

@@ -4,7 +4,6 @@ A task is one file in ``miv/tasks`` with one frozen dataclass. Every field needs
 ``Args:``; they become the options of ``miv data build <task>``.
 """
 
-import dataclasses
 import hashlib
 import json
 import os
@@ -54,6 +53,8 @@ def create_task(name: str, **options: Any) -> Task:
     for option in task_options(name):
         if option.choices and option.name in options and options[option.name] not in option.choices:
             raise unknown_name(f"{option.name} of {name}", str(options[option.name]), option.choices)
+        if option.type is Path and option.name in options:
+            options[option.name] = Path(options[option.name])
     return TASKS.create(name, **options)
 
 
@@ -73,10 +74,8 @@ def check_room(images: int, height: int, width: int) -> None:
     """Raise an error if the images do not fit in the memory of a typical machine."""
     size = images * height * width
     if size > _MOST_IMAGE_BYTES:
-        raise MIVError(
-            f"{images:,} images of {height} × {width} pixels need {size / 2**30:,.1f} GiB. "
-            f"Expected at most {_MOST_IMAGE_BYTES >> 30}; use fewer images."
-        )
+        given = f"{images:,} images of {height} × {width} pixels need {size / 2**30:,.1f} GiB"
+        raise MIVError(f"{given}. Expected at most {_MOST_IMAGE_BYTES >> 30}; use fewer images.")
 
 
 def build_once(name: str, options: Mapping[str, Any], folder: Path, progress: Progress) -> dict[str, ExemplarSet]:
@@ -89,29 +88,25 @@ def build_once(name: str, options: Mapping[str, Any], folder: Path, progress: Pr
         if sets := _open(path, damaged="The sets are built again."):  # another process may have built them
             return sets
         built = task.build(progress)
-        if os.path.lexists(path):  # it cannot be read now, and stays
-            return built
         path = built_folder(name, options, folder)  # the task may have just downloaded its raw files
         with ignoring_cache_errors(folder):
-            if not path.is_dir():
+            if not os.path.lexists(path):  # otherwise it cannot be read now, and stays
                 save_splits(built, path, builder=name, options=_plain_options(task), seed=task.seed)
-            return load_splits(path)  # mapped from the files, which takes less memory
+                return load_splits(path)  # mapped from the files, which takes less memory
     return built
 
 
 def built_folder(name: str, options: Mapping[str, Any], folder: Path) -> Path:
-    """The subfolder of ``folder`` for the sets of a task.
+    """The subfolder of ``folder`` for the sets of a task: its name and a hash of all that decides its content.
 
-    Its name contains the task's name and a hash of its options, its raw files and the version of miv. Name, size and
-    time of every raw file represent its content, which may be gigabytes.
+    That is its options, the version of miv, and name, size and time of every raw file, which may be gigabytes.
     """
     task = create_task(name, **options)
     files = [
-        [str(file.relative_to(raw)), file.stat().st_size, file.stat().st_mtime_ns]
-        for key, value in dataclasses.asdict(task).items()  # type: ignore[call-overload]
-        if isinstance(value, Path) or key == "raw"
-        for raw in [Path(value)]
-        for file in sorted(raw.rglob("*"))
+        [str(file.relative_to(value)), file.stat().st_size, file.stat().st_mtime_ns]
+        for value in vars(task).values()
+        if isinstance(value, Path)
+        for file in sorted(value.rglob("*"))
         if file.is_file() and not file.name.startswith(".")
     ]
     made_of = json.dumps([__version__, name, _plain_options(task), files], sort_keys=True)
@@ -119,16 +114,13 @@ def built_folder(name: str, options: Mapping[str, Any], folder: Path) -> Path:
 
 
 def _plain_options(task: Task) -> dict[str, Any]:
-    values = dataclasses.asdict(task)  # type: ignore[call-overload]
-    return {key: str(value.resolve()) if isinstance(value, Path) else value for key, value in values.items()}
+    return {key: str(value.resolve()) if isinstance(value, Path) else value for key, value in vars(task).items()}
 
 
 def _open(path: Path, damaged: str = "") -> dict[str, ExemplarSet] | None:
     """The sets in a folder; ``None`` if there are none or they are damaged. With ``damaged``, those are discarded."""
-    if not os.path.lexists(path):
-        return None
     try:
-        return load_splits(path, verify=True)
+        return load_splits(path, verify=True) if os.path.lexists(path) else None
     except (MIVError, OSError) as error:
         if damaged:
             discard(path, error, damaged)

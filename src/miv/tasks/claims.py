@@ -107,9 +107,6 @@ class Claims:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for option in ("train_file", "test_file"):
-            if not getattr(self, option):
-                raise MIVError(f"{option} is empty. Expected the name of a file in {self.raw}, such as train.jsonl.")
         if not 0 < self.validation_share < 1:
             raise MIVError(f"validation_share is {self.validation_share}. Expected a number between 0 and 1.")
         check_whole(0, round=self.round, seed=self.seed)
@@ -122,7 +119,7 @@ class Claims:
         """Read the files and return the claims of each split, which share no page or sentence."""
         names = {"train": self.train_file, "validation": self.validation_file, "test": self.test_file}
         names = {split: name for split, name in names.items() if name}
-        bags = {split: self._read(Path(self.raw) / name) for split, name in names.items()}
+        bags = {split: self._read(self.raw / name) for split, name in names.items()}
         if self.validation_file:
             bags["validation"] = self._apart(bags["validation"], "validation", bags["test"], "test")
             bags["train"] = self._apart(bags["train"], "train", bags["validation"], "validation")

@@ -1,23 +1,20 @@
 """FEVER: do sentences of Wikipedia support the claim? Paper, sections 2.1 and A.3."""
 
-import io
 import logging
 import re
 import unicodedata
 import zipfile
 import zlib
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from miv.data import ExemplarSet
 from miv.errors import MIVError, unknown_name
-from miv.files.tables import bad_line, checked_text, parse_object, read_json_lines, text_field
+from miv.files.tables import bad_line, checked_text, read_json_lines, text_field
 from miv.runtime import Progress
 from miv.tasks.base import check_whole, register_task
 from miv.tasks.claims import ClaimBag, Claims, ClaimSentence, claim_exemplars
@@ -64,18 +61,12 @@ def _evidence(groups: Any, path: Path, line: int) -> dict[str, set[int]]:
     return evidence
 
 
-# The wiki dump: one streaming pass that keeps only the requested pages.
-#
-# A line of the dump is a page, {"id": "Title", "text": "...", "lines": "0\tFirst sentence.\tlink\n1\t..."}. There are
-# 5.4 million of them and a build needs a few thousand, so the title is cut out of the raw bytes, and only requested
-# pages are parsed.
+# The wiki dump: one streaming pass that keeps only the requested pages. A line of it is a page,
+# {"id": "Title", "text": "...", "lines": "0\tFirst sentence.\tlink\n1\t..."}.
 
 Page = dict[int, str]
 """The non-empty sentences of a page by their number in it."""
 
-_BLOCK = 1 << 22
-_LONGEST_LINE = 1 << 26  # more than 100 times the longest page of the dump
-_START = b'{"id": "'
 _SENTENCE = re.compile(r"([0-9]{1,9})\t([^\t]*)")
 _BRACKETS = {
     f"-{code}-": mark for code, mark in zip(["LRB", "RRB", "LSB", "RSB", "LCB", "RCB", "COLON"], "()[]{}:", strict=True)
@@ -83,11 +74,6 @@ _BRACKETS = {
 _BRACKET = re.compile("|".join(_BRACKETS))
 
 logger = logging.getLogger(__name__)
-
-
-def normal_title(title: str) -> str:
-    """One spelling for titles that look the same: claims and dump write accents in different Unicode forms."""
-    return unicodedata.normalize("NFC", title)
 
 
 def parse_sentences(lines: str) -> Page:
@@ -105,74 +91,51 @@ def parse_sentences(lines: str) -> Page:
 
 def read_pages(dump: Path, titles: Collection[str], progress: Progress) -> dict[str, Page]:
     """Read the pages with these titles in one pass over the dump, a folder of ``wiki-*.jsonl`` or a zip archive."""
-    wanted: dict[bytes, list[str]] = {}
+    wanted: dict[str, list[str]] = {}
     for title in titles:
-        wanted.setdefault(normal_title(title).encode("utf-8", "surrogatepass"), []).append(title)
+        wanted.setdefault(_normal_title(title), []).append(title)
     pages: dict[str, Page] = {}
     parts = _parts(dump)
     with progress.step("Reading wiki pages (files)", total=len(parts)) as advance:
-        for name, open_part in parts:
+        for part in parts:
             try:
-                with open_part() as raw, io.BufferedReader(raw, _BLOCK) as stream:
-                    for line, page, sentences in _wanted_pages(name, stream, wanted):
-                        if sentences and wanted[page][0] in pages:
-                            logger.warning(
-                                "%s, line %d: a second page %s; the first is kept.", name, line, page.decode()
-                            )
-                        elif sentences:
-                            pages |= dict.fromkeys(wanted[page], sentences)
-            except RuntimeError as error:  # encrypted, or an unsupported compression
-                raise MIVError(f"{name} cannot be unpacked: {error}. Unpack it with another tool.") from error
-            except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-                raise MIVError(f"{name} cannot be read: {error}. Download it again.") from error
+                for line, page in read_json_lines(part):
+                    name, lines = page.get("id"), page.get("lines")
+                    if not isinstance(name, str) or not isinstance(lines, str):
+                        raise bad_line(part, line, "not a page: expected texts in the fields 'id' and 'lines'.")
+                    names = wanted.get(_normal_title(name), []) if lines.strip() else []
+                    sentences = parse_sentences(checked_text(lines, "'lines'", part, line)) if names else {}
+                    if sentences and names[0] in pages:
+                        logger.warning("%s, line %d: a second page %s; the first is kept.", part, line, name)
+                    elif sentences:
+                        pages |= dict.fromkeys(names, sentences)
+            except (RuntimeError, EOFError, zipfile.BadZipFile, zlib.error) as error:  # encrypted, or damaged
+                raise MIVError(f"{part} cannot be unpacked: {error}. Download it again.") from error
             advance(1)
     return pages
 
 
-def _parts(dump: Path) -> list[tuple[str, Callable[[], Any]]]:
-    """The files of the dump in their order: a name, and what opens it."""
-    parts: list[tuple[str, Callable[[], Any]]]
+def _normal_title(title: str) -> str:
+    """One spelling for titles that look the same: claims and dump write accents in different Unicode forms."""
+    return unicodedata.normalize("NFC", title)
+
+
+def _parts(dump: Path) -> list[Any]:
+    """The files of the dump in their order: paths, in a folder or in an archive."""
     if dump.is_dir():
-        parts = [(str(path), partial(path.open, "rb")) for path in sorted(dump.glob("wiki-*.jsonl")) if path.is_file()]
+        parts: list[Any] = sorted(path for path in dump.glob("wiki-*.jsonl") if path.is_file())
     elif dump.is_file():
         try:
             archive = zipfile.ZipFile(dump)
         except (zipfile.BadZipFile, OSError) as error:
             raise MIVError(f"{dump} is not a readable zip archive ({error}). Download it again.") from error
-        members = [name for name in sorted(archive.namelist()) if re.search(r"(^|/)wiki-[^/]*\.jsonl$", name)]
-        parts = [(f"{dump}/{name}", partial(archive.open, name)) for name in members]
+        names = sorted(name for name in archive.namelist() if re.search(r"(^|/)wiki-[^/]*\.jsonl$", name))
+        parts = [zipfile.Path(archive, name) for name in names]
     else:
         raise MIVError(f"There is no wiki dump at {dump}: expected wiki-pages.zip or a folder of wiki-*.jsonl.")
     if not parts:
         raise MIVError(f"{dump} holds no wiki-*.jsonl. Expected the pages of FEVER's wiki-pages.zip.")
     return parts
-
-
-def _wanted_pages(name: str, stream: IO[bytes], wanted: Collection[bytes]) -> Iterator[tuple[int, bytes, Page]]:
-    """Yield the requested pages of one file: line number, title, sentences."""
-    for line, content in enumerate(iter(lambda: stream.readline(_LONGEST_LINE), b""), start=1):
-        if len(content) == _LONGEST_LINE:
-            raise bad_line(name, line, f"the line has {_LONGEST_LINE:,} bytes or more; not a dump.")
-        text = content.rstrip(b"\n")
-        if not text.strip():
-            continue
-        # A title without escapes is cut out of a line in the dump's layout. Any other line is parsed, which also
-        # detects truncated and wrong files.
-        title = text[len(_START) : text.find(b'"', len(_START))]
-        if not (text.startswith(_START) and text.endswith(b"}")) or b"\\" in title:
-            title_text = parse_object(text, name, line).get("id")
-            if not isinstance(title_text, str):
-                raise bad_line(name, line, "the page has no title: expected a text in the field 'id'.")
-            title = title_text.encode("utf-8", "surrogatepass")
-        if not title.isascii():
-            title = normal_title(title.decode("utf-8", "replace")).encode()
-        if title in wanted:
-            sentences = parse_object(text, name, line).get("lines")
-            if not isinstance(sentences, str):
-                raise bad_line(name, line, "the page has no field 'lines' with its sentences.")
-            if sentences.strip():
-                checked_text(sentences, "the field 'lines'", name, line)
-            yield line, title, parse_sentences(sentences)
 
 
 # The task.
@@ -208,7 +171,7 @@ class Fever:
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Read claims and pages and build the sets ``train``, ``validation`` and ``test``."""
-        raw = Path(self.raw)
+        raw = self.raw
         dump = _find_dump(raw)
         claims = {split: read_claims(raw / name) for split, name in _FILES.items()}
         titles = {page for rows in claims.values() for claim in rows for page in claim.evidence}
@@ -233,44 +196,38 @@ class Fever:
         return [claims[row] for row in rng.permutation(chosen)]
 
     def _bags(self, split: str, claims: list[FeverClaim], pages: dict[str, Page]) -> Iterator[ClaimBag]:
-        """Yield the bags, then log how many were truncated."""
-        counts: Counter[str] = Counter()
+        """Yield the bags, then log how many were truncated to ``max_bag`` sentences."""
+        truncated = 0
         for claim in claims:
             sentences = [
                 ClaimSentence((page, number), text, page, number in numbers)
                 for page, numbers in claim.evidence.items()
                 for number, text in pages.get(page, {}).items()
             ]
-            bag = self._truncated(sentences)
-            counts["are truncated"] += len(bag) < len(sentences)
+            evidence_first = sorted(range(len(sentences)), key=lambda place: not sentences[place].is_evidence)
+            bag = [sentences[place] for place in sorted(evidence_first[: self.max_bag])]
+            truncated += len(bag) < len(sentences)
             yield ClaimBag(claim.text, next(iter(claim.evidence)), claim.supported, bag)
-        _report(split, len(claims), counts)
-
-    def _truncated(self, sentences: list[ClaimSentence]) -> list[ClaimSentence]:
-        """At most ``max_bag`` sentences, in their order."""
-        if len(sentences) <= self.max_bag:
-            return sentences
-        evidence_first = sorted(range(len(sentences)), key=lambda place: not sentences[place].is_evidence)
-        return [sentences[place] for place in sorted(evidence_first[: self.max_bag])]
+        _report(split, claims, truncated, "are truncated")
 
 
 def _with_evidence(split: str, claims: list[FeverClaim], pages: dict[str, Page]) -> list[FeverClaim]:
     """The claims with some evidence in the dump; logs how many have none."""
-    complete = []
-    counts: Counter[str] = Counter()
-    for claim in claims:
-        counts["name a page that is missing from the dump"] += any(page not in pages for page in claim.evidence)
-        if any(not numbers.isdisjoint(pages.get(page, ())) for page, numbers in claim.evidence.items()):
-            complete.append(claim)
-    counts["are left out because none of their evidence is in the dump"] = len(claims) - len(complete)
-    _report(split, len(claims), counts)
+    complete = [
+        claim
+        for claim in claims
+        if any(not numbers.isdisjoint(pages.get(page, ())) for page, numbers in claim.evidence.items())
+    ]
+    missing = sum(any(page not in pages for page in claim.evidence) for claim in claims)
+    _report(split, claims, missing, "name a page that is missing from the dump")
+    without = len(claims) - len(complete)
+    _report(split, claims, without, "are left out because none of their evidence is in the dump")
     return complete
 
 
-def _report(split: str, claims: int, counts: Counter[str]) -> None:
-    for what, count in counts.items():
-        if count:
-            logger.warning("%s: of %d claims %d %s.", split, claims, count, what)
+def _report(split: str, claims: list[FeverClaim], count: int, what: str) -> None:
+    if count:
+        logger.warning("%s: of %d claims %d %s.", split, len(claims), count, what)
 
 
 def _find_dump(raw: Path) -> Path:

@@ -7,7 +7,7 @@ from typing import Any
 
 from miv.data import SPLITS, ExemplarSet, load_split, load_splits
 from miv.data.folder import folders_beside
-from miv.data.splits import hold_out
+from miv.data.splits import hold_out, one_split
 from miv.errors import MIVError, unknown_name
 from miv.files.atomic import bring_back
 from miv.runtime import Progress
@@ -26,39 +26,34 @@ def open_splits(
     seed: int = 0,
 ) -> dict[str, ExemplarSet]:
     """Return the sets by split. ``built`` is the folder for sets of tasks; a single set is divided."""
-    if isinstance(exemplars, str | PathLike):
-        bring_back(Path(exemplars))
-    is_task = isinstance(exemplars, str) and not Path(exemplars).is_dir()
+    path = None if isinstance(exemplars, ExemplarSet | Mapping) else _path(exemplars)
+    if path is not None:
+        bring_back(path)
+    is_task = isinstance(exemplars, str) and path is not None and not path.is_dir()
     if task_options and not is_task:
-        what = f"{exemplars} is a folder of splits," if isinstance(exemplars, str | PathLike) else "This is"
+        what = "This is" if path is None else f"{path} is a folder of splits,"
         option = next(iter(task_options))
         raise MIVError(f"{what} not a task, so it takes no option of a task such as {option}. Leave it out.")
     if isinstance(exemplars, ExemplarSet):
-        return _divided(exemplars, validation_fraction, seed)
+        if not 0 < validation_fraction < 1:
+            raise MIVError(f"validation_fraction is {validation_fraction}. Expected more than 0, and less than 1.")
+        sets = hold_out(exemplars, validation_fraction, seed)
+        if sets["validation"] is exemplars:
+            raise MIVError(
+                f"These {len(exemplars):,} exemplars cannot be divided so that both parts have both labels. Give at "
+                "least two exemplars of each label, or a dict with train and validation."
+            )
+        return sets
     if isinstance(exemplars, Mapping):
         return checked_splits(exemplars)
-    if not isinstance(exemplars, str | PathLike):
-        expected = "an ExemplarSet, a dict of them by split, a folder of splits, or the name of a task"
-        raise MIVError(f"The exemplars are a {type(exemplars).__name__}. Expected {expected}.")
+    path = _path(exemplars)
     if not is_task:
-        return load_splits(Path(exemplars), verify=True)
-    if Path(exemplars).is_file():
-        raise MIVError(f"{exemplars} is a file. Expected a folder of splits, as from `miv data from-table`, or a task.")
+        return load_splits(path, verify=True)
+    if path.is_file():
+        raise MIVError(f"{path} is a file. Expected a folder of splits, as from `miv data from-table`, or a task.")
     if exemplars not in list_tasks():
-        raise unknown_name("folder or task", str(exemplars), [*list_tasks(), *folders_beside(Path(exemplars))])
+        raise unknown_name("folder or task", str(exemplars), [*list_tasks(), *folders_beside(path)])
     return build_once(str(exemplars), task_options, built, progress)
-
-
-def _divided(exemplars: ExemplarSet, validation_fraction: float, seed: int) -> dict[str, ExemplarSet]:
-    if not 0 < validation_fraction < 1:
-        raise MIVError(f"validation_fraction is {validation_fraction}. Expected more than 0, and less than 1.")
-    sets = hold_out(exemplars, validation_fraction, seed)
-    if sets["validation"] is exemplars:
-        raise MIVError(
-            f"These {len(exemplars):,} exemplars cannot be divided so that both parts have both labels. Give at least "
-            "two exemplars of each label, or a dict with train and validation."
-        )
-    return sets
 
 
 def open_one(exemplars: Exemplars, split: str) -> ExemplarSet:
@@ -66,14 +61,15 @@ def open_one(exemplars: Exemplars, split: str) -> ExemplarSet:
     if isinstance(exemplars, ExemplarSet):
         return exemplars
     if isinstance(exemplars, Mapping):
-        sets = checked_splits(exemplars)
-        if split not in sets:
-            raise unknown_name("split", split, sets)
-        return sets[split]
+        return one_split(checked_splits(exemplars), split)
+    return load_split(_path(exemplars), split, verify=True)
+
+
+def _path(exemplars: object) -> Path:
     if not isinstance(exemplars, str | PathLike):
-        kind = type(exemplars).__name__
-        raise MIVError(f"The exemplars are a {kind}. Expected an ExemplarSet, a dict of them by split, or a folder.")
-    return load_split(Path(exemplars), split, verify=True)
+        expected = "an ExemplarSet, a dict of them by split, a folder of splits, or to train the name of a task"
+        raise MIVError(f"The exemplars are a {type(exemplars).__name__}. Expected {expected}.")
+    return Path(exemplars)
 
 
 def checked_splits(sets: Mapping[str, ExemplarSet]) -> dict[str, ExemplarSet]:

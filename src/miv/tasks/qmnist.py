@@ -5,7 +5,7 @@ import math
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,43 +18,36 @@ from miv.runtime import Progress
 from miv.tasks.base import check_whole, register_task
 from miv.tasks.writer_bags import Draw, ExemplarPlan, Recipe, Stock, draw_exemplars, hold_out, plan_exemplars
 
-_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+_IDX = {"images": (b"\0\0\x08\x03", ">u1"), "labels": (b"\0\0\x0c\x02", ">i4")}  # dtype and number of axes
 _GZIP = b"\x1f\x8b"
 _LARGEST = 512 << 20  # bytes; 10 times the largest official file
-_MOST_AXES = 32  # numpy's own limit; the official files have two or three
 
 
-def read_idx(path: Path) -> NDArray[Any]:
-    """Read an IDX file, compressed with gzip or not, as an array of the type and shape that it states."""
+def read_idx(path: Path, kind: Literal["images", "labels"]) -> NDArray[Any]:
+    """Read an IDX file, compressed with gzip or not: images ``(N, H, W)`` uint8, or labels ``(N, L)`` int32."""
+    magic, dtype = _IDX[kind]
     try:
         with path.open("rb") as raw:
-            compressed = raw.read(2) == _GZIP
-            raw.seek(0)
-            stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if compressed else raw
-            return _read(stream, path)
+            opened = gzip.open if raw.read(2) == _GZIP else open
+        with opened(path, "rb") as stream:
+            header = stream.read(4 + 4 * magic[3])
+            if len(header) < 4 + 4 * magic[3] or header[:4] != magic:
+                raise MIVError(
+                    f"{path} is not an IDX file of {kind}: it starts with {header[:4].hex(' ') or 'nothing'}."
+                )
+            shape = tuple(np.frombuffer(header[4:], ">u4").tolist())
+            expected = math.prod(shape) * np.dtype(dtype).itemsize
+            if expected > _LARGEST:
+                raise MIVError(f"{path} states a shape of {shape}, more than the maximum of {_LARGEST:,} bytes.")
+            content = stream.read(expected + 1)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise MIVError(f"{path} is a damaged gzip file ({error}). Download it again.") from error
     except OSError as error:
         raise MIVError(f"Could not read {path}: {error.strerror or error}.") from error
-
-
-def _read(stream: IO[bytes], path: Path) -> NDArray[Any]:
-    magic = stream.read(4)
-    if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _TYPES or not 0 < magic[3] <= _MOST_AXES:
-        raise MIVError(f"{path} is not an IDX file: it starts with {magic.hex(' ') or 'nothing'}.")
-    header = stream.read(4 * magic[3])
-    if len(header) < 4 * magic[3]:
-        raise MIVError(f"{path} ends within its header. Download it again.")
-    shape = tuple(int(side) for side in np.frombuffer(header, ">u4"))
-    dtype = np.dtype(_TYPES[magic[2]])
-    expected = math.prod(shape) * dtype.itemsize
-    if expected > _LARGEST:
-        raise MIVError(f"{path} states a shape of {shape}, more than the maximum of {_LARGEST:,} bytes.")
-    content = stream.read(expected + 1)
     if len(content) != expected:
         size = "more" if len(content) > expected else f"{len(content):,}"
         raise MIVError(f"{path} states {expected:,} bytes, but contains {size}. Download it again.")
-    return np.frombuffer(content, dtype).reshape(shape).astype(dtype.newbyteorder("="), copy=False)
+    return np.frombuffer(content, dtype).reshape(shape)
 
 
 _MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
@@ -132,12 +125,9 @@ def _find_files(raw: Path, progress: Progress, *, download: bool) -> dict[str, P
 
 def _read_pair(images_path: Path, labels_path: Path, first: int | None) -> Digits:
     """Read images and their labels; ``first`` takes only that many, as MNIST has a part of QMNIST's test."""
-    images = read_idx(images_path)
-    if images.ndim != 3 or images.dtype != np.uint8 or 0 in images.shape:
-        raise MIVError(f"{images_path} is {images.dtype} {images.shape}. Expected uint8 (N, 28, 28).")
-    labels = read_idx(labels_path)
-    if labels.ndim != 2 or labels.shape[1] < 3 or labels.dtype.kind != "i":
-        raise MIVError(f"{labels_path} is {labels.dtype} {labels.shape}. Expected extended labels, int32 (N, 8).")
+    images, labels = read_idx(images_path, "images"), read_idx(labels_path, "labels")
+    if 0 in images.shape or labels.shape[1] < 3:
+        raise MIVError(f"{images_path} is {images.shape}, {labels_path} {labels.shape}. Expected (N, 28, 28), (N, 8).")
     if first is not None:
         images, labels = images[:first], labels[: min(first, len(images))]
     if len(images) != len(labels):
@@ -200,7 +190,7 @@ class Qmnist:
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Read the raw files and draw the sets ``train``, ``validation`` and ``test``."""
-        train, test = read_digits(Path(self.raw), progress, download=self.download)
+        train, test = read_digits(self.raw, progress, download=self.download)
         digits = dict(zip(SPLITS, (train, *self._split_by_writer(test)), strict=True))
         sets = {}
         with progress.step("Drawing exemplars (sets)", total=len(SPLITS)) as advance:

@@ -102,15 +102,13 @@ def draw_exemplars(
     rng: np.random.Generator,
     references_per_query: int = 1,
 ) -> ExemplarSet:
-    """Make the exemplars of the signature task.
+    """Make two exemplars for each writer, each of the writer's queries, and each of the writer's anchors.
 
-    For each writer, each query and each of the writer's anchors there are two exemplars. The positive one
-    asks with a genuine signature; its bag holds that anchor and anchors of 2-5 other writers, more of the
-    same script than of the other. The negative one asks with a forgery, of such a bag (90 %), or with the
-    genuine signature, of a bag without its writer (10 %, and wherever nobody forged the writer). A writer
-    lends a second anchor now and then; bags hold 2-8. Where a writer has more forgeries than genuine
-    signatures, the latter ask again, and the other way round, so that every signature asks. Further references are all
-    genuine or all forged like the query, and none of them is in the bag. The group is the writer's script.
+    The positive one asks with a genuine signature; its bag holds that anchor, sometimes a second one, and those of 2-5
+    other writers, more of the same script than of the other. The negative one asks with a forgery, of such a bag
+    (90 %), or with the genuine signature, of a bag without its writer (10 %, and if nobody forged the writer). If a
+    writer has more forgeries than genuine signatures, the latter ask again, and the other way round. Further references
+    are all genuine or all forged like the query, and not in the bag. The group is the writer's script.
     """
     if len(writers) <= _FEWEST or not any(len(writer.genuine) > 1 for writer in writers):
         raise MIVError(f"Got {len(writers)} writers. Expected at least {_FEWEST + 1}, one of them with two genuine.")
@@ -127,33 +125,27 @@ def draw_exemplars(
                 anchors = rng.permutation(anchors)[:anchors_per_query].tolist()
             for anchor in anchors:
                 for label in (1, 0):
-                    asked, own = query, _own_anchors(writer, query, anchor, rng)
-                    if label == 0:
-                        if len(forged) and rng.random() < _FORGED_SHARE:
-                            asked = int(forged[turn % len(forged)])
-                        else:
-                            own = []
+                    asked, own = query, [anchor]
+                    spare = [image for image in writer.genuine if image not in (query, anchor)]
+                    if rng.random() < _TWICE and spare:
+                        own.append(spare[int(rng.integers(len(spare)))])
+                    if label == 0 and len(forged) and rng.random() < _FORGED_SHARE:
+                        asked = int(forged[turn % len(forged)])
+                    elif label == 0:
+                        own = []
                     rest = _other_anchors(same, different, _LARGEST_BAG - len(own), rng)
                     bag = np.array(own + rest, np.int64)
                     order = rng.permutation(len(bag))
-                    more: list[int] = []
+                    references.append([asked])
                     if references_per_query > 1:
                         alike = writer.genuine if asked in writer.genuine else writer.forged
-                        spare = [image for image in alike if image not in {asked, *own}]
-                        more = rng.permutation(spare)[: references_per_query - 1].tolist()
-                    references.append([asked, *more])
+                        further = rng.permutation([image for image in alike if image not in {asked, *own}])
+                        references[-1] += further[: references_per_query - 1].tolist()
                     bags.append(bag[order])
                     labels.append(label)
                     witnesses.append(order < label * len(own))
                     groups.append(writer.script)
     return ExemplarSet.from_lists(pool, None, bags, labels, witnesses, groups, references=references)
-
-
-def _own_anchors(writer: Writer, query: int, anchor: int, rng: np.random.Generator) -> list[int]:
-    if rng.random() >= _TWICE:
-        return [anchor]
-    spare = [image for image in writer.genuine if image not in (query, anchor)]
-    return [anchor, spare[int(rng.integers(len(spare)))]] if spare else [anchor]
 
 
 def _other_anchors(same: list[Writer], different: list[Writer], most: int, rng: np.random.Generator) -> list[int]:
@@ -213,7 +205,7 @@ class Signature:
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Read the images and draw the sets ``train``, ``validation`` and ``test``."""
-        files = find_signatures(Path(self.raw))
+        files = find_signatures(self.raw)
         check_room(len(files), self.height, self.width)
         splits = self._split(files)
         sets = {}
@@ -221,19 +213,17 @@ class Signature:
             for number, split in enumerate(SPLITS):
                 files = splits[split]
                 images = np.empty((len(files), self.height, self.width), np.uint8)
-                for place, file in enumerate(files):
-                    images[place] = read_signature(file.path, self.width, self.height)
-                    advance(1)
-                rng = np.random.default_rng([self.seed, self.round, number])
-                named = [f"{file.script}/{file.writer}".lstrip("/") + "/forged" * file.forged for file in files]
-                classes = np.array(named, dtype=object)
-                names = np.array([name_below(Path(self.raw), file.path) for file in files], dtype=object)
-                pool = InstancePool("image", images, classes, names, _steps(self.width, self.height))
                 writers: dict[tuple[str, str], Writer] = {}
                 for place, file in enumerate(files):
+                    images[place] = read_signature(file.path, self.width, self.height)
                     writer = writers.setdefault((file.script, file.writer), Writer(file.script))
                     (writer.forged if file.forged else writer.genuine).append(place)
-                signers = list(writers.values())
+                    advance(1)
+                named = [f"{file.script}/{file.writer}".lstrip("/") + "/forged" * file.forged for file in files]
+                names = np.array([name_below(self.raw, file.path) for file in files], dtype=object)
+                steps = _steps(self.width, self.height)
+                pool = InstancePool("image", images, np.array(named, dtype=object), names, steps)
+                rng, signers = np.random.default_rng([self.seed, self.round, number]), list(writers.values())
                 exemplars = draw_exemplars(pool, signers, self.anchors_per_query, rng, self.references_per_query)
                 if split == "train" and self.exemplars is not None and self.exemplars < len(exemplars):
                     exemplars = exemplars.subset(rng.permutation(len(exemplars))[: self.exemplars])
