@@ -1,11 +1,11 @@
 """What large bags and many machines cost. The last line of the output is one JSON object.
 
-    python benchmarks/scale.py --data DATA [--folder FOLDER] [--only stream_memory_mb,ray_efficiency] [--out FILE]
+    python benchmarks/scale.py --data DATA [--folder FOLDER] [--only stream_memory_mb,machines] [--out FILE]
 
 Each figure is a function of a file ``scale_*.py`` beside this one, which says how it is measured, and each is measured
 in a process of its own. DATA has the folder ``qmnist``. FOLDER needs 8 GB for the bag of 10,000,000 x 384 numbers,
 which is removed after its figure. FILE is updated after each figure, so ``--only`` with the others goes on with a run
-that was stopped. A figure whose data or package is missing is named under ``left_out``. How time and memory grow is
+that was stopped. How time and memory grow is
 plotted in the folder ``plots`` beside it.
 """
 
@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,7 +27,6 @@ from benchmarks.scale_growth import growth_of_bags, growth_of_exemplars
 from benchmarks.scale_machines import machines
 from benchmarks.scale_memory import in_new_process
 from benchmarks.scale_plots import draw_growth
-from benchmarks.scale_ray import ray_efficiency
 
 FINETUNING = Path(__file__).with_name("scale_finetune.py")  # a script, because it needs its own allocator settings
 LOADAVG = Path("/proc/loadavg")
@@ -37,7 +35,6 @@ FIGURES: dict[str, Callable[[Path, Path], Mapping[str, Any]]] = {
     "stream_memory_mb": lambda folder, data: growth_of_bags(folder),
     "growth_exemplars": lambda folder, data: growth_of_exemplars(folder),
     "machines": lambda folder, data: {"machines": machines(folder)},
-    "ray_efficiency": lambda folder, data: _named("ray", ray_efficiency(folder)),
     "finetune_step_overhead": lambda folder, data: _named("finetune", in_new_process(str(FINETUNING))),
 }
 
@@ -50,13 +47,6 @@ def _named(subject: str, figures: dict[str, Any]) -> dict[str, Any]:
 
 def _measured(name: str, folder: Path, data: Path) -> dict[str, Any]:
     return dict(FIGURES[name](folder, data))
-
-
-def _missing(name: str, data: Path) -> str | None:
-    """What a figure needs and this machine lacks, if anything."""
-    if name == "ray_efficiency" and find_spec("ray") is None:
-        return "needs Ray: pip install 'miv[ray]'"
-    return None
 
 
 def running_beside() -> float:
@@ -116,10 +106,6 @@ def main() -> None:
     with TemporaryDirectory(dir=options.folder) as folder:
         for number, name in enumerate(names, 1):
             print(f"{number} of {len(names)}: {name}", file=sys.stderr, flush=True)
-            missing = _missing(name, options.data)
-            if missing:
-                found.setdefault("left_out", {})[name] = missing
-                continue
             figures = _in_process_of_its_own(name, Path(folder), options.data.absolute())
             print(name, json.dumps(figures), flush=True)
             found |= figures | {"runs": found["runs"] | figures["runs"]}

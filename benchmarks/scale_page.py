@@ -6,7 +6,6 @@ from typing import Any
 
 GOALS = (  # figure, what it is, goal
     ("stream_memory_mb", "MB above the verifier, for 10,000,000 × 384 float16 features on disk", "<= 500"),
-    ("ray_efficiency", "exemplars per second with two Ray workers / with one thread", ">= 1.6"),
     ("finetune_step_overhead", "step of fine-tuning / the encoder's forward and backward", "<= 1.2"),
 )
 FINETUNING = (

@@ -27,7 +27,7 @@ DOCUMENTED = {
     "miv.evaluation.predicting": ["explain"],
     "miv.interop.sklearn": ["OnInstances"],
     "miv.poolings": ["EuclideanPooling"],
-    "miv.scoring": ["pool_giant"],
+    "miv.scoring": ["score"],
     "miv.service": ["Client", "ServiceError", "ServiceSettings", "create_app"],
     "miv.verifier.decisions": ["OperatingPoint"],
     "miv.verifier.explain": ["explain_features"],

@@ -1,6 +1,5 @@
-"""Score a table of exemplars of any size, and pool one giant bag, in this process or on a Ray cluster."""
+"""Score a table of exemplars of any size, in one process or in several that share it."""
 
-from miv.scoring.ray import pool_giant
 from miv.scoring.run import ScoreRun, score
 
-__all__ = ["ScoreRun", "pool_giant", "score"]
+__all__ = ["ScoreRun", "score"]
