@@ -5,14 +5,14 @@
 Everything runs on this machine: ``miv serve`` in processes of its own, clients over loopback in this one.
 
 ``request_over_call``: p50 of a request with ready features (a bag of 50 vectors as JSON, C = 512, cap_dba_l2) / p50 of
-the same call in this process, ``verify(query, bag).document()``; one thread each, in turn. Beside it the same for a bag
-that the service keeps, for ``verify`` without the scores of single instances, and in processor time (that of the
-service and of the client), which other work on the machine changes least.
+the same call in this process, ``verify(query, bag).document()``; one thread each, in turn. Beside it the same for
+``verify`` without the scores of single instances, and in processor time (that of the service and of the client), which
+other work on the machine changes least.
 ``batching_gain``: requests per second of 16 clients / the same with ``--no-batching``: an image as the query of
-``miv/digits``, and a kept bag of 12.
+``miv/digits``, and a bag of 12.
 ``ready_s``: seconds from starting ``miv serve miv/digits`` to its first answer "ready"; best of three.
-``failed_requests`` and ``memory_growth``: 32 clients for 60 seconds on two workers, with images, kept bags, new kept
-bags and searches of a gallery. Answers of 503 with Retry-After are honoured and not counted as failed. The growth is
+``failed_requests`` and ``memory_growth``: 32 clients for 60 seconds on two workers, with images, changes and
+searches of a gallery. Answers of 503 with Retry-After are honoured and not counted as failed. The growth is
 the greatest change of the resident memory of all processes from second 20 to 60, as a share of that at second 20.
 ``attacks``: small requests of four clients (a bag of 12 images) to a model that eight other clients attack, either by
 searches with 50 references and Shapley values in a gallery with a bag of 1,500, or by images of 5000 × 5000 pixels,
@@ -63,14 +63,10 @@ def verify_bytes(query: Any, bag: Any, **more: Any) -> bytes:
     return request_bytes("POST", "/v1/verify", {"exemplars": [{"query": query, "bag": bag}], **more})
 
 
-def keep(client: RawClient, bag: Any) -> str:
-    return str(client.answered(request_bytes("POST", "/v1/bags", {"bag": bag}))["id"])
-
-
 def ready(repeats: int, folder: Path) -> dict[str, Any]:
     found, processor = [], []
     for _ in range(repeats):
-        with serving("miv/digits", "--keep", str(folder / "ready")) as service:
+        with serving("miv/digits") as service:
             found.append(service.ready_s)
             processor.append(processor_seconds(service.process.pid))
     return {
@@ -89,13 +85,11 @@ def latency(repeats: int, folder: Path) -> dict[str, Any]:
     random = np.random.default_rng(0)
     query, bag = random.normal(size=(1, CHANNELS))[0], random.normal(size=(SIZE, CHANNELS))
     query, bag = query.astype(np.float32), bag.astype(np.float32)
-    times: dict[str, list[float]] = {"call": [], "bare": [], "kept": [], "vectors": []}
-    arguments = [str(folder / "vectors"), "--keep", str(folder / "kept"), "--threads", "1"]
-    with serving(*arguments) as service, RawClient(service.host, service.port) as client:
+    times: dict[str, list[float]] = {"call": [], "bare": [], "vectors": []}
+    with serving(str(folder / "vectors"), "--threads", "1") as service, RawClient(service.host, service.port) as client:
         given = [[round(float(number), 6) for number in row] for row in bag]
         asked = [round(float(number), 6) for number in query]
-        kept = verify_bytes(asked, {"kept": keep(client, given)})
-        requests = {"kept": kept, "vectors": verify_bytes(asked, given)}
+        request = verify_bytes(asked, given)
         for number in range(repeats + 20):
             found = {}
             start = time.perf_counter()
@@ -104,15 +98,14 @@ def latency(repeats: int, folder: Path) -> dict[str, Any]:
             start = time.perf_counter()
             verifier.verify(query, bag)
             found["bare"] = time.perf_counter() - start
-            for name, request in requests.items():
-                start = time.perf_counter()
-                status, _, _ = client.send(request)
-                found[name] = time.perf_counter() - start
-                assert status == 200
+            start = time.perf_counter()
+            status, _, _ = client.send(request)
+            found["vectors"] = time.perf_counter() - start
+            assert status == 200
             if number >= 20:  # warm
                 for name, seconds in found.items():
                     times[name].append(seconds)
-        processor = {name: processor_ms(service, client, request, repeats) for name, request in requests.items()}
+        processor = {"vectors": processor_ms(service, client, request, repeats)}
     start_of_call = time.process_time()
     for _ in range(repeats):
         verifier.verify(query, bag).document()
@@ -120,7 +113,6 @@ def latency(repeats: int, folder: Path) -> dict[str, Any]:
     p50 = {name: statistics.median(found) * 1e3 for name, found in times.items()}
     return {
         "request_over_call": round(p50["vectors"] / p50["call"], 2),
-        "kept_request_over_call": round(p50["kept"] / p50["call"], 2),
         "request_over_call_in_processor_time": round(processor["vectors"] / processor["call"], 2),
         "ms": {name: round(one, 2) for name, one in p50.items()},
         "processor_ms": {name: round(one, 2) for name, one in processor.items()},
@@ -139,10 +131,10 @@ def batching(seconds: float, folder: Path) -> dict[str, Any]:
     rates: dict[str, list[float]] = {"--batching": [], "--no-batching": []}
     for _ in range(3):
         for option, found in rates.items():
-            arguments = ["miv/digits", "--keep", str(folder / "batching"), option, "--threads", "1"]
-            with serving(*arguments) as service, RawClient(service.host, service.port) as client:
-                name = keep(client, [image(number) for number in range(12)])
-                requests = [verify_bytes(image(100 + number), {"kept": name}) for number in range(16)]
+            arguments = ["miv/digits", option, "--threads", "1"]
+            with serving(*arguments) as service:
+                bag = [image(number) for number in range(12)]
+                requests = [verify_bytes(image(100 + number), bag) for number in range(16)]
                 put_under_load(service, 16, 1, lambda number, _: requests[number])  # noqa: B023 - warm
                 start = time.monotonic()
                 load = put_under_load(service, 16, seconds, lambda number, _: requests[number])  # noqa: B023
@@ -157,9 +149,9 @@ def batching(seconds: float, folder: Path) -> dict[str, Any]:
 
 
 def load(seconds: int, folder: Path) -> dict[str, Any]:
-    arguments = ["miv/digits", "--keep", str(folder / "load"), "--galleries", str(folder / "galleries")]
+    arguments = ["miv/digits", "--galleries", str(folder / "galleries")]
     memory: list[tuple[float, int]] = []
-    with serving(*arguments, "--workers", "2", "--threads", "1", "--keep-bytes", "300000000") as service:
+    with serving(*arguments, "--workers", "2", "--threads", "1") as service:
         requests = prepared(service)
         found = put_under_load(
             service,
@@ -183,7 +175,7 @@ def load(seconds: int, folder: Path) -> dict[str, Any]:
 
 def attacks(seconds: int, folder: Path) -> dict[str, Any]:
     figures: dict[str, Any] = {}
-    arguments = ["miv/digits", "--keep", str(folder / "attack"), "--galleries", str(folder / "attacked")]
+    arguments = ["miv/digits", "--galleries", str(folder / "attacked")]
     with serving(*arguments, "--threads", "1") as service:
         with RawClient(service.host, service.port) as client:
             client.answered(request_bytes("POST", "/v1/galleries", {"name": "large"}))
@@ -228,15 +220,14 @@ def send(service: Service, clients: int, seconds: float, requests: list[bytes]) 
 def prepared(service: Service) -> list[bytes]:
     """A mixture of requests, most of them verdicts."""
     with RawClient(service.host, service.port) as client:
-        name = keep(client, [image(number) for number in range(12)])
         client.answered(request_bytes("POST", "/v1/galleries", {"name": "load"}))
         for number in range(20):
             bag = {"bag": [image(1000 + 10 * number + place) for place in range(5)]}
             client.answered(request_bytes("PUT", f"/v1/galleries/load/bags/{number}", bag))
-    found = [verify_bytes(image(100 + number), {"kept": name}) for number in range(16)]
-    found += [verify_bytes(image(200 + n), [image(300 + 20 * n + place) for place in range(12)]) for n in range(12)]
+    found = [verify_bytes(image(200 + n), [image(300 + 20 * n + place) for place in range(12)]) for n in range(12)]
     found += [verify_bytes(image(9), [image(n) for n in range(4)], heads=True)] * 2
-    found += [request_bytes("POST", "/v1/bags", {"bag": [image(n + place) for place in range(20)]}) for n in range(2)]
+    bags = [[image(n + place) for place in range(20)] for n in range(2)]
+    found += [request_bytes("PUT", f"/v1/galleries/load/bags/{n}", {"bag": bag}) for n, bag in enumerate(bags)]
     found += [request_bytes("POST", "/v1/galleries/load/search", {"query": image(n), "top": 3}) for n in range(3)]
     return [*found, request_bytes("GET", "/v1/models")]
 

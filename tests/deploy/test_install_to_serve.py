@@ -27,7 +27,7 @@ def test_the_service_runs_without_the_libraries_of_training(tmp_path: Path, monk
     monkeypatch.delenv("PYTHONPATH", raising=False)
     monkeypatch.chdir(tmp_path)
     with (
-        serving("miv/digits", "--keep", "kept", "--galleries", "galleries", python=str(python)) as service,
+        serving("miv/digits", "--galleries", "galleries", python=str(python)) as service,
         RawClient(service.host, service.port) as client,
     ):
         assert client.send(request_bytes("GET", "/"))[0] == 200  # the page is in the package

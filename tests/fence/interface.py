@@ -120,7 +120,7 @@ def _joined(path: str) -> str:
 def service() -> Lines:
     """Every operation of the service: its parameters, the fields of its body, its status codes and answer's fields."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = ServiceSettings(("miv/digits",), galleries=Path(folder), keep=Path(folder) / "kept")
+        settings = ServiceSettings(("miv/digits",), galleries=Path(folder))
         document = create_app(settings).openapi()
     return {
         f"{method.upper()} {path}": sorted(set(_operation(operation, document)))

@@ -75,7 +75,6 @@ def test_five_thousand_requests_made_from_the_document(tmp_path: Path) -> None:
         str(vectors_folder(tmp_path, channels=1)),
         "miv/digits",
         galleries=tmp_path / "galleries",
-        keep=tmp_path / "kept",
     ) as address:
         sent = _try_everything(address, cases)
         print(f"{sent} requests")

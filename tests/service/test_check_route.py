@@ -99,7 +99,7 @@ def test_warnings_are_in_the_answer_each_time_and_not_in_the_log(
     assert "SECRET" not in log
 
 
-def test_a_judge_checks_and_verifies_but_keeps_no_bags() -> None:
+def test_a_judge_checks_and_verifies() -> None:
     with ready_client("miv/judge") as client:
         text = "Marie Curie was born in Warsaw. Polonium is a metal."
         asked = {
@@ -118,8 +118,6 @@ def test_a_judge_checks_and_verifies_but_keeps_no_bags() -> None:
         assert first["verdict"] is True
         assert first["witnesses"][0]["index"] == 1
         assert second["verdict"] is False
-        kept = client.post("/v1/bags", json={"bag": ["Bees hum."]})
-        assert (kept.status_code, "together with the query" in kept.text) == (422, True)
         assert (
             client.post("/v1/check", json={"answer": "Bees hum today.", "sources": []}).json()["counts"]["supported"]
             == 0

@@ -20,8 +20,7 @@ TOKEN = "a-token-for-tests"
 
 @pytest.fixture(scope="module")
 def url(model: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    kept = tmp_path_factory.mktemp("kept")
-    with served("miv/digits", model, keep=kept / "bags", galleries=kept / "galleries", token=TOKEN) as url:
+    with served("miv/digits", model, galleries=tmp_path_factory.mktemp("galleries"), token=TOKEN) as url:
         yield url
 
 
@@ -90,18 +89,6 @@ def test_what_has_no_content_is_not_called_out_of_distribution(client: Client, i
         assert 2 in [*verdict.unlike.query, *verdict.unlike.bag]
 
 
-def test_a_kept_bag_is_asked_again_and_forgotten(client: Client) -> None:
-    bag = client.keep(vectors(5, 2), model="vectors")
-    assert (bag.size, bag.model) == (5, "vectors")
-    same(
-        client.verify(vectors(1, 1)[0], bag),  # the model that it was kept for
-        client.verify(vectors(1, 1)[0], vectors(5, 2), model="vectors"),
-    )
-    client.forget(bag)
-    with pytest.raises(ServiceError, match="Keep it again"):
-        client.verify(vectors(1, 1)[0], bag, model="vectors")
-
-
 def test_a_gallery_is_filled_and_searched(client: Client, images: Any) -> None:
     gallery = client.create_gallery("digits", model="miv/digits")
     gallery.put("box 1/first", images[:3], instance_names=["a", "b", "c"])
@@ -160,7 +147,7 @@ def test_an_address_is_checked() -> None:
 def test_the_code_of_the_page_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     blocks = [block.text for block in read_blocks(ROOT / "docs" / "serving.md") if block.language == "python"]
     names: dict[str, Any] = {}
-    with served("miv/digits", keep=tmp_path / "kept", galleries=tmp_path / "galleries") as url:
+    with served("miv/digits", galleries=tmp_path / "galleries") as url:
         for text in blocks:
             if "miv/evidence" not in text:  # its libraries are large
                 exec(text.replace("http://localhost:8000", url), names)

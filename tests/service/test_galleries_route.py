@@ -20,7 +20,7 @@ from PIL import Image
 from miv import Gallery, Verifier
 from miv.gallery import GalleryManifest, Snapshot, store
 from miv.service import Limits
-from miv.service.storage import bytes_below
+from miv.service.galleries import bytes_below
 from tests.service.serving import ready_client
 from tests.service.serving import vector_lists as vectors
 

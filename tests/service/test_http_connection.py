@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from miv import MIVError
-from miv.service import Client, RemoteBag, ServiceError
+from miv.service import Client, RemoteGallery, ServiceError
 
 Answer = tuple[int, dict[str, str], bytes] | None  # None closes the connection
 
@@ -91,12 +91,12 @@ def test_what_may_not_be_done_twice_is_sent_once(answer: Answer, words: str) -> 
 
 def test_what_a_busy_service_has_deleted_after_all_is_no_error() -> None:
     gone: Answer = (404, {}, b'{"error": {"status": 404, "message": "There is no such bag."}}')
-    bag = RemoteBag("5f0c", "m", 1, "", "")
     with answering(busy("0"), gone, gone) as (url, got), Client(url) as client:
-        client.forget(bag)
+        gallery = RemoteGallery(client, "archive", "features")
+        gallery.remove("5f0c")
         with pytest.raises(ServiceError, match="There is no such bag"):
-            client.forget(bag)
-    assert got == ["DELETE /v1/bags/5f0c"] * 3
+            gallery.remove("5f0c")
+    assert got == ["DELETE /v1/galleries/archive/bags/5f0c"] * 3
 
 
 @pytest.mark.parametrize("content", [b"<html>", b"", b"[1]", b'{"detail": "x"}', b"\xff" * 10])

@@ -16,6 +16,7 @@ from benchmarks.serve_load import Load, put_under_load
 from benchmarks.serve_process import Service, serving
 from benchmarks.serve_requests import RawClient, request_bytes
 
+from miv import Gallery
 from miv.errors import MIVError
 from tests.cli.running import run_command
 from tests.service.serving import vectors, vectors_folder
@@ -124,10 +125,10 @@ def test_the_token_of_the_command_is_checked(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.slow
-def test_sigterm_finishes_what_is_running(model: str, tmp_path: Path) -> None:
+def test_sigterm_finishes_what_is_running(model: str) -> None:
     heavy = verify(vectors(60, 1).tolist(), witnesses="shapley")
     answers: list[tuple[int, bytes]] = []
-    with serving(model, "--keep", str(tmp_path)) as service:
+    with serving(model) as service:
 
         def ask() -> None:
             with RawClient(service.host, service.port) as client:
@@ -156,13 +157,15 @@ def test_sigterm_finishes_what_is_running(model: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_worker_loses_nothing_that_was_kept_and_the_others_go_on(model: str, tmp_path: Path) -> None:
-    with serving(model, "--keep", str(tmp_path), "--workers", "2", "--threads", "1") as service:
+def test_a_killed_worker_loses_nothing_that_was_stored_and_the_others_go_on(model: str, tmp_path: Path) -> None:
+    with serving(model, "--galleries", str(tmp_path), "--workers", "2", "--threads", "1") as service:
         wait_for(lambda: len(service.workers()) == 2)
-        kept: list[str] = []
+        with RawClient(service.host, service.port) as client:
+            client.answered(request_bytes("POST", "/v1/galleries", {"name": "archive"}))
+        stored: list[str] = []
         stop = threading.Event()
-        keeping = [threading.Thread(target=keep_until, args=(service, stop, kept, seed)) for seed in range(3)]
-        for thread in keeping:
+        storing = [threading.Thread(target=store_until, args=(service, stop, stored, seed)) for seed in range(3)]
+        for thread in storing:
             thread.start()
         killed = service.workers()[0]
         found: list[Load] = []
@@ -176,19 +179,16 @@ def test_a_killed_worker_loses_nothing_that_was_kept_and_the_others_go_on(model:
         os.kill(killed, signal.SIGKILL)
         asking.join()
         stop.set()
-        for thread in keeping:
+        for thread in storing:
             thread.join()
         assert not found[0].failed, found[0].problems
         assert found[0].answered > 5
         wait_for(lambda: len(service.workers()) == 2 and killed not in service.workers())
-        assert len(kept) > 1
+        assert len(stored) > 1
         with RawClient(service.host, service.port) as client:
-            for name in kept:
-                client.answered(request_bytes("GET", f"/v1/bags/{name}"))
-            client.answered(verify({"kept": kept[-1]}))
-        assert not list(tmp_path.glob(".*.part"))
-    with serving(model, "--keep", str(tmp_path)) as again, RawClient(again.host, again.port) as client:
-        assert client.send(verify({"kept": kept[0]}))[0] == 200
+            about = client.answered(request_bytes("GET", "/v1/galleries/archive"))
+    assert set(about["names"]) >= set(stored)
+    assert not Gallery.check(tmp_path / "archive").problems
 
 
 def wait_for(condition: Any, seconds: float = 60) -> None:
@@ -206,18 +206,18 @@ def any_waiting(service: Service) -> bool:
     return any(float(line.rpartition(" ")[2]) >= 1 for line in lines)
 
 
-def keep_until(service: Service, stop: threading.Event, kept: list[str], seed: int) -> None:
-    """Keep bags; every id that the service answered with must be there later."""
+def store_until(service: Service, stop: threading.Event, stored: list[str], seed: int) -> None:
+    """Store bags; every one that the service answered for must be there later."""
     number = 0
     client = RawClient(service.host, service.port)
     while not stop.is_set():
         number += 1
         bag = {"bag": vectors(4, 10_000 * seed + number).tolist()}
         try:
-            status, _, body = client.send(request_bytes("POST", "/v1/bags", bag))
+            status, _, _ = client.send(request_bytes("PUT", f"/v1/galleries/archive/bags/{seed}-{number}", bag))
         except OSError:  # its worker was killed
             client = RawClient(service.host, service.port)
             continue
-        if status == 201:
-            kept.append(json.loads(body)["id"])
+        if status == 200:
+            stored.append(f"{seed}-{number}")
         time.sleep(0.02)

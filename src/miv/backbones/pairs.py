@@ -103,7 +103,7 @@ class PairEncoder(HuggingFace):
     """A text encoder that reads the query and a target together (a cross-encoder), so that it sees how they differ.
 
     A bag becomes a bag of pairs; the query is paired with itself. A target that differs in one word, such as a "not" or
-    a number, then has other features than one that agrees. Each pair is read anew, so galleries, kept bags, streams
+    a number, then has other features than one that agrees. Each pair is read anew, so galleries, streams
     and ONNX cannot be used.
 
     Args:

@@ -20,7 +20,7 @@ USUAL = {
     "data from-table": ("instances", "kind", "size", "query_column", "bag_column", "label_column", "out", "overwrite"),
     "reproduce": ("tier", "list_all", "rounds", "models", "raw", "results", "report_only", "out", "json"),
     "score": ("out", "instances", "by_instance", "workers", "overwrite", "json"),
-    "serve": ("host", "port", "token_file", "workers", "galleries", "keep"),
+    "serve": ("host", "port", "token_file", "workers", "galleries", "pictures"),
     "train": (
         *("out", "backbone", "pooling", "recipe", "recipes", "without", "start_from", "preset", "config", "raw"),
         *("resume", "baselines", "seed", "json"),

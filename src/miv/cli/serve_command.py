@@ -39,13 +39,6 @@ def serve(
     pictures: Annotated[
         Path | None, Option(help="Folder of image files that the page may show with the hits of a gallery.")
     ] = None,
-    keep: Annotated[
-        Path | None, Option(help="Folder for stored bags.", show_default="a folder in ~/.cache/miv")
-    ] = None,
-    keep_days: Annotated[float, Option(help="Remove a stored bag after this many days.")] = 7.0,
-    keep_bytes: Annotated[
-        int, Option(help="Maximum size of all stored bags; the oldest make room for new ones.", min=1)
-    ] = 1_000_000_000,
     max_bytes: Annotated[int, Option(help="Maximum size of a request.", rich_help_panel=LIMITS)] = 32_000_000,
     max_exemplars: Annotated[int, Option(help="Exemplars per request.", rich_help_panel=LIMITS)] = 256,
     max_instances: Annotated[int, Option(help="Instances per bag.", rich_help_panel=LIMITS)] = 2_000,
@@ -72,9 +65,7 @@ def serve(
 
     limits = partial(Limits, bytes=max_bytes, exemplars=max_exemplars, instances=max_instances, pixels=max_pixels)
     settings = partial(ServiceSettings, host=host, port=port, workers=workers, threads=threads, batching=batching)
-    settings = partial(
-        settings, keep=keep, keep_days=keep_days, keep_bytes=keep_bytes, stop_seconds=stop_seconds, log=log
-    )
+    settings = partial(settings, stop_seconds=stop_seconds, log=log)
     run_service(
         settings(
             tuple(models),

@@ -7,20 +7,19 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from miv.service.client import Client, RemoteBag, RemoteGallery, ServiceError
+    from miv.service.client import Client, RemoteGallery, ServiceError
     from miv.service.routes import create_app as create_app
     from miv.service.settings import Limits, ServiceSettings
 
 _HOMES = {
     "Client": "client",
     "Limits": "settings",
-    "RemoteBag": "client",
     "RemoteGallery": "client",
     "ServiceError": "client",
     "ServiceSettings": "settings",
     "create_app": "routes",
 }
-__all__ = ["Client", "Limits", "RemoteBag", "RemoteGallery", "ServiceError", "ServiceSettings", "create_app"]
+__all__ = ["Client", "Limits", "RemoteGallery", "ServiceError", "ServiceSettings", "create_app"]
 
 
 def __getattr__(name: str) -> Any:

@@ -33,7 +33,7 @@ class ReadExemplar:
 
     query: Rows  # (R,) of the request's pool
     several: bool  # whether the query was given as a list of references
-    bag: Rows | Features  # (N,) rows of the pool, or features (N, C) that were embedded before
+    bag: Rows  # (N,)
 
     def __len__(self) -> int:
         return len(self.query) + len(self.bag)
@@ -54,9 +54,8 @@ class ReadRequest:
 
     @property
     def bytes(self) -> int:
-        """Approximate size in memory; a bag that several exemplars share counts once."""
-        bags = {id(exemplar.bag): exemplar.bag.nbytes for exemplar in self.exemplars}
-        return bytes_of(self.pool) + sum(bags.values())
+        """Approximate size in memory."""
+        return bytes_of(self.pool) + sum(exemplar.bag.nbytes for exemplar in self.exemplars)
 
 
 def bytes_of(pool: InstancePool) -> int:
@@ -86,11 +85,8 @@ def verify_batch(verifier: Verifier, requests: Sequence[ReadRequest]) -> list[li
         chosen = [(requests[number].exemplars[place], features[number]) for number, place in members]
         flags = [foreign[number] for number, _ in members]
         masks = [mask[one.query] for (one, _), mask in zip(chosen, flags, strict=True)]
-        masks += [
-            mask[one.bag] if one.bag.ndim == 1 else np.zeros(len(one.bag), bool)
-            for (one, _), mask in zip(chosen, flags, strict=True)
-        ]
-        bags: list[Any] = [one.bag if one.bag.ndim == 2 else pool[one.bag] for one, pool in chosen]
+        masks += [mask[one.bag] for (one, _), mask in zip(chosen, flags, strict=True)]
+        bags = [pool[one.bag] for one, pool in chosen]
         exemplars = _joined([pool[one.query] for one, pool in chosen], bags, several, np.concatenate(masks))
         verdicts = decide(verifier, exemplars, by, places=locations)
         if by != "none":

@@ -59,12 +59,6 @@ class TextInstance(StrictBody):
     name: Label = None
 
 
-class KeptBag(StrictBody):
-    """A bag that the service keeps."""
-
-    kept: str = Field(strict=True, min_length=1, max_length=100, description="The id from POST /v1/bags.")
-
-
 Instance = Annotated[Vector | AnyText | ImageInstance | TextInstance, Field(union_mode="left_to_right")]
 Instances = Annotated[list[Instance], Field(fail_fast=True, min_length=1)]
 Query = Annotated[
@@ -80,7 +74,7 @@ class AskedExemplar(StrictBody):
     """A query, or several references, and a bag."""
 
     query: Query
-    bag: Annotated[Instances | KeptBag, Field(union_mode="left_to_right", description="The instances of the bag.")]
+    bag: Instances
 
 
 class VerifyRequest(StrictBody):
@@ -126,12 +120,6 @@ class PutBagRequest(StrictBody):
 
     bag: Instances
     resize: Resize = None
-
-
-class KeepRequest(PutBagRequest):
-    """A bag to keep."""
-
-    model: ModelName = None
 
 
 class NewGalleryRequest(StrictBody):

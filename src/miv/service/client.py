@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from os import PathLike
 from pathlib import Path
@@ -49,9 +48,7 @@ def _document(status: int, answer: bytes, url: str) -> Any:
 
 
 def sent_bag(bag: Any, kind: InstanceKind, places: ErrorLocations = ALONE) -> Any:
-    """A bag as JSON: a stored bag, a list, an array, a folder, or for texts a .txt file; errors name ``places``."""
-    if isinstance(bag, RemoteBag):
-        return {"kept": bag.id}
+    """A bag as JSON: a list, an array, a folder, or for texts a .txt file; errors name ``places``."""
     [instances] = with_folders([bag], kind)
     check_bags([None], [instances], kind, places)
     if kind == "features":
@@ -131,17 +128,6 @@ def _array(numbers: Any) -> NDArray[np.float64] | None:
 
 def _body(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
-
-
-@dataclass(frozen=True)
-class RemoteBag:
-    """A bag that the service stores; give it to ``Client.verify`` instead of the instances."""
-
-    id: str  # its name at the service
-    model: str  # that it was stored for
-    size: int  # number of instances
-    created: str  # when, in UTC
-    expires: str  # when the service removes it at the latest
 
 
 class RemoteGallery:
@@ -244,8 +230,7 @@ class Client:
     ) -> Verdict:
         """Does the bag hold something of the query's class, and which of its instances show it?
 
-        The arguments are those of ``Verifier.verify``; the bag may also be a ``RemoteBag``. ``model`` is not needed if
-        the service has one, or for a ``RemoteBag``.
+        The arguments are those of ``Verifier.verify``. ``model`` is not needed if the service has one.
         """
         return self.verify_many([query], [bag], model=model, resize=resize, witnesses=witnesses)[0]
 
@@ -261,8 +246,7 @@ class Client:
         """Verify many exemplars with one request; ``queries`` and ``bags`` have the same length."""
         if len(queries) != len(bags):
             raise MIVError(f"There are {len(queries)} queries and {len(bags)} bags. Expected one query per bag.")
-        stored_for = {bag.model for bag in bags if isinstance(bag, RemoteBag)}
-        name, kind = self._model(stored_for.pop() if model is None and len(stored_for) == 1 else model)
+        name, kind = self._model(model)
         exemplars = []
         for number, (query, bag) in enumerate(zip(queries, bags, strict=True)):
             places = ALONE if len(bags) == 1 else ErrorLocations([f"Exemplar {number}"])
@@ -287,16 +271,6 @@ class Client:
         texts = [{"name": name, "text": text} for name, text in sources.items()]
         body = _body(model=model, answer=answer, sources=texts, question=question, citations=citations)
         return self.request("POST", "/v1/check", body)
-
-    def keep(self, bag: Any, *, model: str | None = None, resize: Fit | None = None) -> RemoteBag:
-        """Let the service keep the features of a bag, so that further queries need not send and embed it again."""
-        name, kind = self._model(model)
-        body = _body(model=name, bag=sent_bag(bag, kind), resize=resize)
-        return RemoteBag(**self.request("POST", "/v1/bags", body))
-
-    def forget(self, bag: RemoteBag) -> None:
-        """Remove a kept bag from the service."""
-        self.request("DELETE", f"/v1/bags/{bag.id}")
 
     def galleries(self) -> list[dict[str, Any]]:
         """The galleries, with the model and the counts of each."""

@@ -24,7 +24,7 @@ from miv.service.errors import RefusedRequest
 from miv.service.metrics import ServiceMetrics
 from miv.service.settings import ServiceSettings
 from miv.verifier.network import Verifier
-from miv.verifier.saving import backbone_fingerprint, shipped_folder, verifier_fingerprint
+from miv.verifier.saving import shipped_folder, verifier_fingerprint
 
 
 def served_names(models: Sequence[str]) -> list[str]:
@@ -62,11 +62,6 @@ class LoadedModel:
     def fingerprint(self) -> str:
         """Equal for verifiers that give equal logits: those that can search the same gallery."""
         return verifier_fingerprint(self.verifier)
-
-    @cached_property
-    def backbone_fingerprint(self) -> str:
-        """Equal for verifiers that give equal features: those that can ask the same kept bag."""
-        return backbone_fingerprint(self.verifier)
 
 
 def _warm_up(verifier: Verifier) -> None:

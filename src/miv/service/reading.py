@@ -20,7 +20,7 @@ from miv.data import InstancePool
 from miv.errors import MIVError
 from miv.files.images import Fit
 from miv.runtime import pause
-from miv.service.batching import Features, ReadExemplar, ReadRequest, Rows
+from miv.service.batching import ReadExemplar, ReadRequest, Rows
 from miv.service.bodies import ImageInstance, Instance, TextInstance, VerifyForm
 from miv.service.errors import RefusedRequest, first_problem
 from miv.service.models import LoadedModel
@@ -162,17 +162,13 @@ class InstanceReader:
     def rows(self, given: Sequence[GivenInstance], place: str, most: int) -> Rows:
         """Read instances; return their rows in the pool. ``place`` names them in errors."""
         _check_most(len(given), most, place, "instances")
-        self.count(len(given))
+        self._count += len(given)
+        if self._count > self._limits.instances_in_all:
+            most_in_all = self._limits.instances_in_all
+            raise RefusedRequest(413, f"The request has more than {most_in_all:,} instances. Divide it.")
         if self.kind == "features":
             return self._vector_rows(given, place)
         return np.array([self._row(one, _named(one, place, n, len(given))) for n, one in enumerate(given)])
-
-    def count(self, instances: int) -> None:
-        """Count instances towards the limit of the request, also those of a kept bag."""
-        self._count += instances
-        if self._count > self._limits.instances_in_all:
-            most = self._limits.instances_in_all
-            raise RefusedRequest(413, f"The request has more than {most:,} instances. Divide it.")
 
     def pool(self) -> InstancePool:
         """The distinct instances of the request."""
@@ -218,13 +214,13 @@ class InstanceReader:
 def read_exemplars(
     verifier: Verifier,
     limits: Limits,
-    exemplars: Sequence[tuple[Any, Sequence[GivenInstance] | Features]],
+    exemplars: Sequence[tuple[Any, Sequence[GivenInstance]]],
     *,
     witnesses: WitnessMethod | None = None,
     heads: bool = False,
     resize: Fit | None = None,
 ) -> ReadRequest:
-    """Convert exemplars; each query is an instance or a list of references, each bag instances or features."""
+    """Convert exemplars; each query is an instance or a list of references."""
     _check_most(len(exemplars), limits.exemplars, "The request", "exemplars")
     by = witnesses_by(verifier, witnesses)
     reader, converted = InstanceReader(verifier, limits, resize, in_pairs=True), []
@@ -234,11 +230,7 @@ def read_exemplars(
         if verifier.backbone.reads_pairs:
             several, (query, bag) = False, _paired(verifier, limits, query, bag, of)
         asked = reader.rows(query if several else [query], f"{of}the query".capitalize(), limits.references)
-        if isinstance(bag, np.ndarray):
-            reader.count(len(bag))
-            members: Rows | Features = bag
-        else:
-            members = reader.rows(bag, f"{of}the bag".capitalize(), limits.instances)
+        members = reader.rows(bag, f"{of}the bag".capitalize(), limits.instances)
         converted.append(ReadExemplar(asked, several, members))
     pooled = sum(instances_pooled(by, len(one.bag), len(one.query)) for one in converted)
     if pooled > limits.pooled:

@@ -24,7 +24,6 @@ from miv.service.settings import ServiceSettings
 logger = logging.getLogger(__name__)
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _METHODS = _SAFE | {"POST", "PUT", "DELETE", "PATCH"}
-_STORING = frozenset({"/v1/bags", "/v1/galleries"})  # by POST
 _NO_TOKEN = frozenset({"/", "/healthz", "/readyz", "/openapi.json"})  # and /page/…
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{0,5})?")
 _CLIENT_GONE = 499  # in the log: the client left before the answer, as nginx counts it
@@ -189,7 +188,7 @@ class RequestGuard:
             await answer.refuse(scope, error.status, str(error))
         except TimeoutError:
             message = f"The request took longer than {self._limits.seconds:g} seconds. Send less, or try again later."
-            if scope["method"] in {"PUT", "DELETE"} or scope["path"] in _STORING:
+            if scope["method"] in {"PUT", "DELETE"} or scope["path"] == "/v1/galleries":
                 message += " The change may have been applied anyway. Check before retrying."
             await answer.refuse(scope, 503, message)
         except Exception:

@@ -55,9 +55,6 @@ class ServiceSettings:
     galleries: Path | None = None  # folder with the galleries to serve
     gallery_bytes: int = 10_000_000_000  # of all galleries in that folder
     pictures: Path | None = None  # image files in this folder that galleries name may be shown with hits
-    keep: Path | None = None  # folder for stored bags; by default one in the user's cache
-    keep_days: float = 7.0  # a stored bag is removed when it is older
-    keep_bytes: int = 1_000_000_000  # of all stored bags; the oldest make room for new ones
     stop_seconds: int = 30  # graceful shutdown timeout
     log: Path | None = None  # file for lines of JSON, "-" for standard error; None prints words for people there
 

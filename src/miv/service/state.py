@@ -1,8 +1,8 @@
-"""What all routes share: settings, models, stored bags and galleries."""
+"""What all routes share: settings, models and galleries."""
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
@@ -10,10 +10,10 @@ from typing import TypeVar
 from fastapi import Request
 
 from miv.runtime import available_cores, pausing
+from miv.service.galleries import GalleryRegistry
 from miv.service.metrics import ServiceMetrics
 from miv.service.models import LoadedModel, ServedModels
 from miv.service.settings import ServiceSettings
-from miv.service.storage import BagStore, GalleryRegistry
 
 Result = TypeVar("Result")
 
@@ -30,7 +30,6 @@ class RunningService:
         self.metrics = ServiceMetrics()
         self.models = ServedModels(settings, self.metrics)
         self.at_stop: list[Callable[[], None]] = [self.models.stop]
-        self.kept_bags = BagStore(settings.keep, days=settings.keep_days, most_bytes=settings.keep_bytes)
         galleries, most = settings.galleries, settings.gallery_bytes
         self.galleries = None if galleries is None else GalleryRegistry(galleries, most)
         # Large bodies and images are read apart, so that small ones never wait for them.
@@ -53,11 +52,6 @@ class RunningService:
             return await asyncio.get_running_loop().run_in_executor(self._large if is_large else None, run)
         finally:
             ended.set()
-
-    def model_of_kept(self, bags: Iterable[str]) -> str | None:
-        """The model that stored bags, given by their ids, were stored for, if it is one and is served."""
-        models = {self.kept_bags.find(bag).model for bag in bags}.intersection(self.models.names)
-        return models.pop() if len(models) == 1 else None
 
 
 def service_of(request: Request) -> RunningService:

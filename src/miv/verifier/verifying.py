@@ -127,7 +127,7 @@ def bag_reader(verifier: Verifier, resize: Fit | None = None, *, in_pairs: bool 
     if verifier.backbone.reads_pairs and not in_pairs:
         raise MIVError(
             f"The verifier's backbone is {verifier.configuration['backbone']}, which reads each target together with "
-            "the query, so bags cannot be embedded before queries are known. Galleries, kept bags and streams need "
+            "the query, so bags cannot be embedded before queries are known. Galleries and streams need "
             "another backbone, such as hf:minilm; use verify, verify_many or score."
         )
     return Reader(verifier.backbone.kind, verifier.instances, resize, _length_of(verifier.backbone))

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 import miv.verifier
+from miv import Gallery
 from miv.data import ExemplarSet
 from miv.data.samples import save_samples
 from miv.service import Client
+from tests.service.browser.watched_page import digits
 from tests.service.serving import CHANNELS, served, vectors_folder
 
 CHROMIUM = os.environ.get("MIV_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -48,7 +50,13 @@ def service(playwright: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     random = np.random.default_rng(7)
     queries, bags = random.standard_normal((2, CHANNELS)), random.standard_normal((2, 12, CHANNELS))
     save_samples(ExemplarSet.from_arrays(queries, list(bags), [1, 0]), "test", folder / "vectors")
-    with served(*models, galleries=folder / "galleries", keep=folder / "kept") as address:
+    letters = Gallery.create(folder / "galleries" / "letters", "miv/digits")
+    files = [folder / "pictures" / f"page {number}.png" for number in range(12)]
+    files[0].parent.mkdir()
+    for file, content in zip(files, digits(12), strict=True):
+        file.write_bytes(content)
+    letters.add("a letter", files)
+    with served(*models, galleries=folder / "galleries", pictures=folder / "pictures") as address:
         with Client(address) as client:
             _fill_gallery(client)
         yield address

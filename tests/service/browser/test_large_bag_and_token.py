@@ -49,8 +49,8 @@ def test_of_500_instances_the_best_are_shown_first_and_all_on_request(
         assert made.value.suggested_filename == "verdict.png"
 
 
-def test_the_page_asks_for_the_token(browser: Any, tmp_path: Path, screenshots: Path) -> None:
-    started = served("miv/digits", keep=tmp_path, token="right-horse-battery")
+def test_the_page_asks_for_the_token(browser: Any, screenshots: Path) -> None:
+    started = served("miv/digits", token="right-horse-battery")
     with started as address, watched_page(browser, address, refused=3) as page:
         page.goto("/")
         field = page.get_by_label("Token of the server")

@@ -91,6 +91,7 @@ def serious_findings(page: Any) -> list[str]:
     spec = find_spec("axe_playwright_python")
     if spec is None or spec.origin is None:
         pytest.skip("needs axe-playwright-python, which has axe-core")
+    page.evaluate("scrollTo({top: 0, behavior: 'instant'})")  # else the header that stays in view covers something
     page.evaluate((Path(spec.origin).parent / "axe.min.js").read_text(encoding="utf-8"))
     found = page.evaluate("rules => axe.run({runOnly: {type: 'tag', values: rules}})", _RULES)
     return [

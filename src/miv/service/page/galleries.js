@@ -1,4 +1,4 @@
-/* The mode "Search a gallery": one query against many kept bags, best first. */
+/* The mode "Search a gallery": one query against many bags, best first. */
 import { saveJson } from "/page/downloads.js";
 import { button, choice, make, percent, plural, say } from "/page/elements.js";
 import { Giving } from "/page/giving.js";

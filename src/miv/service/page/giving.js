@@ -36,7 +36,6 @@ export class Giving {
     this.items = [];
     this.onchange = onchange;
     this.all = false;
-    this.replaces = false; // whether new pictures take the place of those given before, instead of joining them
     this.count = make("span", { class: "count" });
     this.body = make("div", { class: "body" });
     this.trouble = make("p", { class: "problem", role: "alert", hidden: true });
@@ -80,44 +79,32 @@ export class Giving {
     this.trouble.hidden = !words;
   }
 
-  /* With a kept bag, every further query is another one: only "Add a reference" joins pictures. */
-  replace(on) {
-    if (on === this.replaces) return;
-    this.replaces = on;
-    if (this.kind === "image") this.show(this.kind);
-  }
-
-  async take(files, joins = !this.replaces) {
+  async take(files) {
     if (!files.length) return;
     usedLast = this;
     try {
-      if (this.kind === "image") {
-        const found = await imagesOf(files);
-        this.set(joins ? [...this.items, ...found] : found);
-      }
+      if (this.kind === "image") this.set([...this.items, ...await imagesOf(files)]);
       else this.write((await wordsOf(files)).map((file) => file.text.trim()).join("\n"), true);
       say(plural(files.length, "file") + " added to the " + this.role + ".");
     } catch (error) { this.problem(error.message); }
   }
 
-  picker(name, joins, more = {}) {
-    const input = make("input", { type: "file", accept: ACCEPTED[this.kind], multiple: !more.capture, hidden: true, "data-role": name, ...more });
-    input.addEventListener("change", () => { this.take([...input.files], joins); input.value = ""; });
+  picker(name, more = { multiple: true }) {
+    const input = make("input", { type: "file", accept: ACCEPTED[this.kind], hidden: true, "data-role": name, ...more });
+    input.addEventListener("change", () => { this.take([...input.files]); input.value = ""; });
     return input;
   }
 
   /* Pictures. */
   pictures() {
-    const files = this.picker(this.role), more = this.picker(this.role + "-reference", true);
-    const app = this.picker(this.role + "-photograph", undefined, { capture: "environment" });
+    const files = this.picker(this.role), app = this.picker(this.role + "-photograph", { capture: "environment" });
     const zone = button("", () => files.click(), { class: this.items.length ? "drop small" : "drop" });
-    zone.append(make("b", { text: !this.items.length ? WORDS[this.role].image : this.replaces ? "Change the " + this.role : "Add more" }),
+    zone.append(make("b", { text: this.items.length ? "Add more" : WORDS[this.role].image }),
       this.items.length ? "" : make("small", { text: "drop files, paste, or press to choose. " + WORDS[this.role].note }));
     const tools = make("p", { class: "row" }, button("Paste", () => this.paste(), { "aria-label": "Paste a picture into the " + this.role }),
       button("Photograph", () => this.photo(app), { "aria-label": "Photograph the " + this.role }),
-      this.replaces && this.items.length ? button("Add a reference", () => more.click()) : null,
       this.items.length ? button("Clear", () => this.set([]), { "aria-label": "Clear the " + this.role }) : null);
-    return [zone, tools, files, app, more, this.thumbnails()];
+    return [zone, tools, files, app, this.thumbnails()];
   }
 
   thumbnails() {

@@ -44,8 +44,7 @@ export async function request(address, options = {}) {
     if (response.status !== 401) try { sessionStorage.setItem(KEY, token); } catch { /* kept in memory only */ }
   }
   if (!response.ok) throw await problemOf(response);
-  return response.status === 204 ? null : response.json();
+  return response.json();
 }
 
 export const post = (address, content, signal) => request(address, { method: "POST", body: JSON.stringify(content), signal });
-export const remove = (address) => request(address, { method: "DELETE" });

@@ -1,8 +1,7 @@
-/* The mode "Verify": give a query and a bag, see the verdict, compare two models, keep the bag. */
+/* The mode "Verify": give a query and a bag, see the verdict, compare two models. */
 import { downloads } from "/page/downloads.js";
 import { button, choice, letters, make, plural, say } from "/page/elements.js";
 import { Giving } from "/page/giving.js";
-import { KeptBags } from "/page/kept.js";
 import { itemsOf, queryOf } from "/page/reading.js";
 import { scene, unanswered } from "/page/scene.js";
 import { post, request } from "/page/server.js";
@@ -13,12 +12,11 @@ export class Verifying {
   constructor(shared) {
     this.shared = shared;
     this.query = new Giving("query", "Query", (items, typing) => this.given(typing));
-    this.bag = new Giving("bag", "Bag", (items, typing) => { this.kept.leave(); this.given(typing); });
-    this.kept = new KeptBags(shared, this);
+    this.bag = new Giving("bag", "Bag", (items, typing) => this.given(typing));
     this.choices = make("div", { class: "filters" });
     this.go = button("Verify", () => this.verify(), { class: "main" });
     this.result = make("div", { class: "result", id: "result" });
-    this.inputs = make("div", { class: "inputs" }, this.choices, this.query.element, this.bag.element, this.kept.element, make("p", { class: "row go" }, this.go));
+    this.inputs = make("div", { class: "inputs" }, this.choices, this.query.element, this.bag.element, make("p", { class: "row go" }, this.go));
     this.inputs.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.verify(); });
     this.element = make("div", { class: "workspace" }, this.inputs, this.result);
     this.running = null;
@@ -50,7 +48,6 @@ export class Verifying {
     suggest(this.samples(), (id) => this.sample(id));
     this.query.show(this.model.kind);
     this.bag.show(this.model.kind);
-    this.kept.show();
     this.ready();
     if (this.last && this.last.kind !== this.model.kind) this.last = null;
     const other = this.last && this.last.answers[0].model !== this.model;
@@ -73,7 +70,7 @@ export class Verifying {
   }
 
   ready() {
-    const asked = this.query.items.length > 0 && (this.bag.items.length > 0 || this.kept.current !== null);
+    const asked = this.query.items.length > 0 && this.bag.items.length > 0;
     this.go.disabled = !asked;
     return asked;
   }
@@ -112,7 +109,6 @@ export class Verifying {
     try {
       const found = await this.drawn(id, running.signal);
       if (running !== this.running) return;
-      this.kept.leave();
       this.query.set(queryOf(found), true);
       this.bag.set(itemsOf(found.bag), true);
       this.shared.change({ sample: id });
@@ -133,7 +129,7 @@ export class Verifying {
     const running = this.begin();
     const asked = [this.model, this.compared].filter(Boolean);
     // What is given may change before the answer comes, which is about this.
-    const given = { kind: this.model.kind, query: this.query.items, bag: this.kept.items ?? this.bag.items, kept: this.kept.current };
+    const given = { kind: this.model.kind, query: this.query.items, bag: this.bag.items };
     try {
       const [own, compared] = asked.map(async (model, place) => {
         const { verdicts } = await post("/v1/verify", this.content(model, place, given), running.signal);
@@ -147,7 +143,6 @@ export class Verifying {
       const before = this.last;
       this.last = { answers, refused: other?.error ? other : null, ...given, at: new Date() };
       if (!before || before.bag !== this.last.bag) this.all = false;
-      this.kept.tried(this.last);
       this.draw();
       bringIntoView(this.result);
       say(answers.map(({ model, verdict }) => (answers.length > 1 ? model.name + ": " : "") + sentence(verdict)).join(" "));
@@ -156,12 +151,10 @@ export class Verifying {
     }
   }
 
-  content(model, place, { query, bag, kept }) {
+  content(model, place, { query, bag }) {
     const asked = query.map((item) => item.instance);
-    // Another model may take other features: it gets the instances, unless only the server still has the bag.
-    const stored = kept && (kept.model === model.name || bag[0].instance === undefined);
     const heads = this.shared.state.heads === letters[place] && model.heads > 1;
-    const exemplar = { query: asked.length === 1 ? asked[0] : asked, bag: stored ? { kept: kept.id } : bag.map((item) => item.instance) };
+    const exemplar = { query: asked.length === 1 ? asked[0] : asked, bag: bag.map((item) => item.instance) };
     return { model: model.name, exemplars: [exemplar], ...(heads ? { heads: true } : {}), ...fitOf(model, this.shared) };
   }
 
@@ -178,14 +171,13 @@ export class Verifying {
       const key = place ? "threshold_b" : "threshold";
       return verdictCard(model, verdict, answers.length > 1 ? place : null, state[key] ? Number(state[key]) : null, (value) => {
         this.shared.change({ [key]: value === null ? "" : String(value) });
-        this.kept.redraw();
       });
     });
     if (refused) cards.push(new ServerTrouble(refused.error, () => this.verify(), "No verdict of " + refused.model.name).element);
     this.bagPlace = make("div", {});
     this.result.removeAttribute("aria-busy");
     this.result.replaceChildren(make("div", { class: "verdicts" }, ...cards), ...agreement(answers), this.bagPlace,
-      make("div", { class: "row after" }, this.kept.keepButton(), ...downloads(() => this.last, this.shared)));
+      make("div", { class: "row after" }, ...downloads(() => this.last, this.shared)));
     this.drawBag();
   }
 

@@ -10,9 +10,8 @@ To add addresses, add a file to this folder with a ``router``; nothing else chan
         model = model_of(request, asked.model)                 # 404, or 503 while it is loaded
         ...
 
-``prepare(service)``, if the file has it, is called once when the app is made. Raise ``RefusedRequest(status, message)``
-or any ``MIVError`` (422) to refuse a request. Work that takes more than about a millisecond goes to a thread: ``await
-asyncio.to_thread(...)``, or, if it runs the model, ``await model.run(function)``.
+Raise ``RefusedRequest(status, message)`` or any ``MIVError`` (422) to refuse a request. Work that takes more than a
+millisecond goes to a thread: ``await asyncio.to_thread(...)``, or, if it runs the model, ``await model.run(function)``.
 """
 
 import asyncio
@@ -57,10 +56,7 @@ def create_app(
     app.state.service = service
     add_error_handlers(app)
     for name in sorted(module.name for module in pkgutil.iter_modules(__path__)):
-        module = import_module(f"{__name__}.{name}")
-        app.include_router(module.router)
-        if hasattr(module, "prepare"):
-            module.prepare(service)
+        app.include_router(import_module(f"{__name__}.{name}").router)
     add_api_document(app, token=settings.token is not None)
     app.add_middleware(RequestGuard, settings=settings, metrics=service.metrics)
     return app

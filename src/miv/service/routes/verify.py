@@ -1,7 +1,7 @@
 """``POST /v1/verify`` and ``POST /v1/check``."""
 
 import asyncio
-from functools import cache
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -12,12 +12,9 @@ from miv.checking.results import Source
 from miv.checking.sentences import Sentence
 from miv.checking.sources import read_answer, read_sources
 from miv.errors import collect_warnings
-from miv.service.batching import ReadRequest
-from miv.service.bodies import CheckAnswer, CheckRequest, KeptBag, VerifyAnswer, VerifyForm, VerifyRequest, documented
+from miv.service.bodies import CheckAnswer, CheckRequest, VerifyAnswer, VerifyForm, VerifyRequest, documented
 from miv.service.errors import RefusedRequest
-from miv.service.models import LoadedModel
 from miv.service.reading import (
-    GivenInstance,
     is_several,
     media_type,
     read_exemplars,
@@ -26,7 +23,7 @@ from miv.service.reading import (
     read_json,
 )
 from miv.service.settings import Limits
-from miv.service.state import RunningService, model_of, service_of
+from miv.service.state import model_of, service_of
 
 router = APIRouter()
 VERIFY_EXAMPLE = {"model": "runs/vectors", "exemplars": [{"query": [0.1, 0.9], "bag": [[0.2, 0.8], [0.9, 0.1]]}]}
@@ -47,38 +44,17 @@ async def verify(request: Request) -> JSONResponse:
         asked = await read_form(request, service.limits)
     else:
         asked = await read_json(request, VerifyRequest)
-    name = asked.model
-    if name is None and isinstance(asked, VerifyRequest):
-        kept = [exemplar.bag.kept for exemplar in asked.exemplars if isinstance(exemplar.bag, KeptBag)]
-        name = await asyncio.to_thread(service.model_of_kept, kept)
-    model = model_of(request, name)
-    read = await read_instances(request, model, _instances(asked), lambda: _read(asked, model, service))
-    verdicts = await model.run(read, read.bytes)
-    service.metrics.exemplars.labels(model.name).inc(len(verdicts))
-    return JSONResponse({"model": model.name, "verdicts": verdicts})
-
-
-def _instances(asked: VerifyRequest | VerifyForm) -> list[GivenInstance]:
-    """All instances of a request but those of kept bags."""
-    if isinstance(asked, VerifyForm):
-        return [*asked.query, *asked.bag]
-    parts: list[Any] = [part for one in asked.exemplars for part in (one.query, one.bag)]
-    return [one for part in parts if not isinstance(part, KeptBag) for one in (part if is_several(part) else [part])]
-
-
-def _read(asked: VerifyRequest | VerifyForm, model: LoadedModel, service: RunningService) -> ReadRequest:
-    @cache  # a bag that is named again is read once
-    def kept(bag: str) -> Any:
-        return service.kept_bags.features(bag, model.backbone_fingerprint)
-
+    model = model_of(request, asked.model)
     if isinstance(asked, VerifyForm):
         exemplars: list[Any] = [(asked.query[0] if len(asked.query) == 1 else asked.query, asked.bag)]
     else:
-        bags = [kept(one.bag.kept) if isinstance(one.bag, KeptBag) else one.bag for one in asked.exemplars]
-        exemplars = [(one.query, bag) for one, bag in zip(asked.exemplars, bags, strict=True)]
-    return read_exemplars(
-        model.verifier, service.limits, exemplars, witnesses=asked.witnesses, heads=asked.heads, resize=asked.resize
-    )
+        exemplars = [(one.query, one.bag) for one in asked.exemplars]
+    instances = [one for query, bag in exemplars for one in (*(query if is_several(query) else [query]), *bag)]
+    options = partial(read_exemplars, witnesses=asked.witnesses, heads=asked.heads, resize=asked.resize)
+    read = await read_instances(request, model, instances, partial(options, model.verifier, service.limits, exemplars))
+    verdicts = await model.run(read, read.bytes)
+    service.metrics.exemplars.labels(model.name).inc(len(verdicts))
+    return JSONResponse({"model": model.name, "verdicts": verdicts})
 
 
 @router.post("/v1/check", **documented("check", CheckAnswer, 404, body=CheckRequest, example=CHECK_EXAMPLE))

@@ -1,9 +1,7 @@
-"""``/v1/bags`` and ``/v1/galleries``: what the service stores."""
+"""``/v1/galleries``: what the service stores."""
 
 import asyncio
-import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,15 +11,13 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.convertors import PathConvertor, register_url_convertor
 
-from miv.errors import MIVError
 from miv.gallery import Hits
 from miv.runtime import pause
-from miv.service.batching import bytes_of, embedded
+from miv.service.batching import bytes_of
 from miv.service.bodies import (
     GalleriesAnswer,
     GalleryAnswer,
     ImageInstance,
-    KeepRequest,
     ListedGallery,
     NewGalleryRequest,
     PutBagAnswer,
@@ -31,68 +27,17 @@ from miv.service.bodies import (
     TextInstance,
     documented,
 )
-from miv.service.client import RemoteBag
 from miv.service.errors import RefusedRequest
+from miv.service.galleries import GalleryRegistry
 from miv.service.models import LoadedModel
-from miv.service.reading import InstanceReader, is_long_to_embed, is_long_to_pool, is_several, read_instances, read_json
-from miv.service.state import RunningService, model_of, service_of
-from miv.service.storage import GalleryRegistry
+from miv.service.reading import InstanceReader, is_long_to_pool, is_several, read_instances, read_json
+from miv.service.state import model_of, service_of
 from miv.service.uploads import thumbnail
 from miv.verifier.explain import instances_pooled
 
 router = APIRouter()
-_TIDY_SECONDS = 600.0  # old bags go even if nobody keeps new ones
 _PUT_EXAMPLE = {"bag": [[0.2, 0.8], [0.9, 0.1]]}
 _NEW_EXAMPLE = {"name": "letters", "model": "miv/digits"}
-_KEEP_EXAMPLE = {"model": "runs/vectors", **_PUT_EXAMPLE}
-
-
-def prepare(service: RunningService) -> None:
-    """Keep the folder tidy while the app runs."""
-    ended = threading.Event()
-
-    def tidy() -> None:
-        while True:
-            with suppress(MIVError):  # logged; the next round tries again
-                service.kept_bags.tidy()
-            if ended.wait(_TIDY_SECONDS):
-                return
-
-    threading.Thread(target=tidy, name="kept bags", daemon=True).start()
-    service.at_stop.append(ended.set)
-
-
-@router.post(
-    "/v1/bags", status_code=201, **documented("kept bags", RemoteBag, 404, body=KeepRequest, example=_KEEP_EXAMPLE)
-)
-async def keep(request: Request) -> JSONResponse:
-    """Keep a bag as features; the uploads themselves are not kept."""
-    service = service_of(request)
-    asked = await read_json(request, KeepRequest)
-    model = model_of(request, asked.model)
-    reader = InstanceReader(model.verifier, service.limits, asked.resize)
-    most = service.limits.instances
-    rows = await read_instances(request, model, asked.bag, lambda: reader.rows(asked.bag, "The bag", most))
-    pool = reader.pool()
-    is_long = is_long_to_embed(model.verifier, len(pool))
-    [features] = await model.run(lambda: embedded(model.verifier, [pool]), bytes_of(pool), is_long=is_long)
-    fingerprint = await asyncio.to_thread(lambda: model.backbone_fingerprint)  # the first time, weights are hashed
-    kept = await asyncio.to_thread(service.kept_bags.keep, features[rows], fingerprint, model.name)
-    return JSONResponse(kept.document(), 201)
-
-
-@router.get("/v1/bags/{id}", **documented("kept bags", RemoteBag, 404, 503))
-async def describe(request: Request, id: str) -> JSONResponse:  # noqa: A002 - the name in the address
-    """Whether a bag is still kept."""
-    found = await asyncio.to_thread(service_of(request).kept_bags.find, id)
-    return JSONResponse(found.document())
-
-
-@router.delete("/v1/bags/{id}", status_code=204, **documented("kept bags", None, 404, 503))
-async def forget(request: Request, id: str) -> Response:  # noqa: A002
-    """Remove a kept bag."""
-    await asyncio.to_thread(service_of(request).kept_bags.remove, id)
-    return Response(status_code=204)
 
 
 class _Anything(PathConvertor):

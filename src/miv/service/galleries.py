@@ -1,226 +1,34 @@
-"""What the service stores on disk: bags as features, and galleries. Processes share the folders, the only state.
+"""The galleries of the service, in a folder that all its processes share.
 
 Names from requests never become paths unless they match a pattern. Files are changed under a lock that the system
 releases when a process ends for any reason; reading needs no lock.
 """
 
-import hashlib
-import json
 import logging
 import os
 import re
-import secrets
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from shutil import disk_usage
 from typing import Any
 
-import numpy as np
 from filelock import FileLock, Timeout
-from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
 
 from miv.errors import MIVError
-from miv.files.atomic import PART, original_name, readable_disk_errors, whole_file
-from miv.files.cache import cache_folder
-from miv.gallery import (
-    MANIFEST_NAME,
-    Gallery,
-    GalleryBusy,
-    GalleryManifest,
-    GalleryReplaced,
-    Hits,
-    TooManyPooled,
-)
-from miv.service.client import RemoteBag
+from miv.files.atomic import readable_disk_errors
+from miv.gallery import MANIFEST_NAME, Gallery, GalleryBusy, GalleryManifest, GalleryReplaced, Hits, TooManyPooled
 from miv.service.errors import RefusedRequest, storage_errors
 from miv.service.models import LoadedModel
 
 logger = logging.getLogger(__name__)
-Rows = NDArray[np.float32]
-_LOCK_SECONDS = 10.0  # to wait for a lock; storing a bag takes milliseconds, creating a gallery copies a verifier
-_FORMAT = "miv-kept-bag-1"
-_MOST_DAYS = 36_500  # later dates cannot be written
-_DAY = 86_400
-_MOST_BAGS = 10_000  # every new bag looks at all files: some hundredths of a second for this many
-_BAG_FILE = re.compile(r"[0-9a-f]{32}\.safetensors")
-
-
-@contextmanager
-def _locked(path: Path, busy: str) -> Iterator[None]:
-    try:
-        lock = FileLock(path).acquire(timeout=_LOCK_SECONDS)
-    except Timeout:
-        raise RefusedRequest(503, busy) from None
-    with lock:
-        yield
-
-
-@dataclass(frozen=True)
-class StoredBag:
-    """A bag in the folder."""
-
-    id: str  # a random name
-    model: str  # name of the verifier that it was stored for
-    fingerprint: str  # of the backbone that computed the features
-    features: Rows = field(compare=False, repr=False)  # (N, C)
-    created: float  # seconds since 1970
-    expires: float  # when it is removed at the latest
-
-    def document(self) -> dict[str, Any]:
-        """Return plain values, for JSON; times are in UTC."""
-        times = [
-            datetime.fromtimestamp(time, UTC).isoformat(timespec="seconds") for time in (self.created, self.expires)
-        ]
-        return asdict(RemoteBag(self.id, self.model, len(self.features), *times))
-
-
-def _unpacked(content: bytes) -> tuple[Rows, str, str]:
-    """The features, fingerprint and model of a file; anything but what was written raises an error."""
-    features = load(content)["features"]
-    length = int.from_bytes(content[:8], "little")
-    about = json.loads(content[8 : 8 + length])["__metadata__"]  # which load() drops
-    digest = about.pop("sha256")
-    if about["format"] != _FORMAT or features.ndim != 2 or features.dtype != np.float32:
-        raise ValueError("other format")
-    if digest != _digest(features, about):
-        raise ValueError("other digest")
-    return features, about["fingerprint"], about["model"]
-
-
-def _digest(features: Rows, about: dict[str, str]) -> str:
-    digest = hashlib.sha256(repr((features.shape, sorted(about.items()))).encode())
-    digest.update(features.data)
-    return digest.hexdigest()
-
-
-class BagStore:
-    """The stored bags of a folder, one file each. Older ones, and the oldest beyond the limits, are removed.
-
-    The folder is created if it is missing, readable only by its user; ``None`` is ``kept-bags`` in the user's cache.
-    """
-
-    def __init__(
-        self, folder: Path | None = None, *, days: float = 7.0, most_bytes: int = 10**9, most_bags: int = _MOST_BAGS
-    ) -> None:
-        if not 0 < days <= _MOST_DAYS or most_bytes < 1 or most_bags < 1:
-            limits = f"{days} days, {most_bytes} bytes and {most_bags} bags"
-            raise MIVError(f"Got {limits}. Expected numbers above 0, and at most {_MOST_DAYS:,} days.")
-        self.folder = cache_folder() / "kept-bags" if folder is None else Path(folder)
-        self.days, self.most_bytes, self.most_bags = days, most_bytes, most_bags
-        if folder is not None:  # so that a wrong one is an error at the start
-            self._create_folder()
-
-    def keep(self, features: Rows, fingerprint: str, model: str) -> StoredBag:
-        """Store the features ``(N, C)`` of a bag; the oldest bags make room for it."""
-        features = np.ascontiguousarray(features, np.float32)
-        about = {"format": _FORMAT, "fingerprint": fingerprint, "model": model}
-        content = save({"features": features}, {**about, "sha256": _digest(features, about)})
-        if len(content) > self.most_bytes:
-            most = f"Expected at most {self.most_bytes:,}: start the server with a larger --keep-bytes"
-            raise RefusedRequest(413, f"The bag has {len(content):,} bytes as features. {most}, or keep a smaller bag.")
-        name = secrets.token_hex(16)
-        path = self._path(name)
-        with self._locked():
-            self._make_room(len(content), 1)
-            with whole_file(path) as temporary:
-                temporary.write_bytes(content)
-            created = path.stat().st_mtime
-        return StoredBag(name, model, fingerprint, features, created, created + self.days * _DAY)
-
-    def find(self, name: str) -> StoredBag:
-        """Read a bag. A damaged file counts as missing, and is removed."""
-        path = self._path(name)
-        with storage_errors("The kept bag", "read"):
-            try:
-                created, content = path.stat().st_mtime, path.read_bytes()
-            except FileNotFoundError:
-                raise self._missing(name) from None
-            if created + self.days * _DAY < time.time():
-                raise self._missing(name)
-            try:
-                features, fingerprint, model = _unpacked(content)
-            except (SafetensorError, KeyError, ValueError, TypeError) as error:
-                path.unlink(missing_ok=True)
-                raise self._missing(name) from error
-        return StoredBag(name, model, fingerprint, features, created, created + self.days * _DAY)
-
-    def features(self, name: str, fingerprint: str) -> Rows:
-        """The features ``(N, C)`` of a bag, for the backbone that computed them."""
-        bag = self.find(name)
-        if bag.fingerprint != fingerprint:
-            fits_not = f"The bag {name} was kept for {bag.model}, whose features do not fit this verifier"
-            raise MIVError(f"{fits_not}. Ask {bag.model}, or keep the bag again for this verifier.")
-        return bag.features
-
-    def remove(self, name: str) -> None:
-        """Remove a bag."""
-        path = self._path(name)
-        with storage_errors("The kept bag", "removed"):
-            try:
-                path.unlink()
-            except FileNotFoundError:
-                raise self._missing(name) from None
-
-    def tidy(self) -> None:
-        """Remove what is too old or too much, and what killed processes left."""
-        if self.folder.is_dir():
-            with self._locked():
-                self._make_room(0, 0)
-
-    def _path(self, name: str) -> Path:
-        """The file of a bag; a name that this class did not make never becomes part of a path."""
-        file = f"{name}.safetensors"
-        if not _BAG_FILE.fullmatch(file):
-            raise self._missing(name)
-        return self.folder / file
-
-    def _create_folder(self) -> None:
-        with readable_disk_errors(self.folder):
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-    def _missing(self, name: str) -> RefusedRequest:
-        kept = f"Bags are kept for {self.days:g} days at most, and the oldest make room for new ones"
-        return RefusedRequest(404, f"There is no kept bag {name[:80]!r}. {kept}. Keep it again.")
-
-    def _make_room(self, size: int, count: int) -> None:
-        """Remove old bags until ``count`` more files of ``size`` bytes in total fit; the caller has the lock."""
-        files = []
-        for path in self.folder.iterdir():
-            if original_name(path.name, PART):  # under the lock, nobody is writing it any more
-                path.unlink(missing_ok=True)
-            elif _BAG_FILE.fullmatch(path.name):
-                with suppress(FileNotFoundError):  # removed by its user just now
-                    status = path.lstat()
-                    files.append((status.st_mtime, status.st_size, path))
-        oldest = time.time() - self.days * _DAY
-        total, left = size + sum(size for _, size, _ in files), count + len(files)
-        for changed, freed, path in sorted(files):
-            if changed >= oldest and total <= self.most_bytes and left <= self.most_bags:
-                break
-            path.unlink(missing_ok=True)
-            total, left = total - freed, left - 1
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with storage_errors("Kept bags", "written"):
-            self._create_folder()  # someone may have cleared the cache
-            with _locked(self.folder / "kept.lock", "Other processes are keeping bags. Try again in a few seconds."):
-                yield
-
-
+_LOCK_SECONDS = 10.0  # to wait for a lock; creating a gallery copies a verifier
 _GALLERY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _MOST_GALLERIES = 1_000
 _NAMES_SHOWN = 1_000
 _FEW_REMOVED = 64  # removed bags that are not worth a compaction
 _RESERVE = 16_000_000  # bytes of the disk, or a twentieth of it
 _PER_INSTANCE = 64  # bytes beside its features and its name: a digest and its row
-_CREATING = "Another process is creating a gallery. Try again in a second."
 
 
 class GalleryRegistry:
@@ -277,7 +85,7 @@ class GalleryRegistry:
         if not _GALLERY_NAME.fullmatch(name):
             expected = "Expected 1 to 100 letters from a to z, digits, -, _ or ., with a letter or digit first"
             raise RefusedRequest(422, f"The name of a gallery is {name[:80]!r}. {expected}.")
-        with storage_errors("The gallery", "created"), _locked(self.folder / ".miv-galleries.lock", _CREATING):
+        with storage_errors("The gallery", "created"), self._creating():
             # Gallery.create replaces an empty folder; under the lock, nobody else makes one of this name.
             if (self.folder / name).exists():
                 raise RefusedRequest(409, f"There is a gallery or file {name} already. Choose another name.")
@@ -285,6 +93,15 @@ class GalleryRegistry:
                 raise RefusedRequest(413, f"There are {_MOST_GALLERIES:,} galleries, and no more are allowed.")
             self._check_room(4 * sum(weights.numel() for weights in model.verifier.parameters()))
             Gallery.create(self.folder / name, model.verifier)
+
+    @contextmanager
+    def _creating(self) -> Iterator[None]:
+        try:
+            lock = FileLock(self.folder / ".miv-galleries.lock").acquire(timeout=_LOCK_SECONDS)
+        except Timeout:
+            raise RefusedRequest(503, "Another process is creating a gallery. Try again in a second.") from None
+        with lock:
+            yield
 
     def put(self, name: str, bag: str, instances: Sequence[Any], names: Sequence[str], model: LoadedModel) -> int:
         """Add or replace a bag; return the number of bags."""
