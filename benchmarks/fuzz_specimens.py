@@ -20,10 +20,10 @@ from miv.errors import StoppedByUser
 from miv.evaluation import calibrate
 from miv.evaluation.predicting import predict
 from miv.runtime import CTRL_C
-from miv.training.checkpoint import CheckpointCallback, Stopped
 from miv.training.config import TrainingConfig
 from miv.training.machine import Machine
 from miv.training.run import run_training
+from miv.training.stages import StageTraining
 
 SETTINGS = TrainingConfig(backbone="features", batch_size=16, max_epochs=2, patience=2)
 
@@ -67,16 +67,13 @@ def _make_run(out: Path, stopped: Path) -> None:
     """Write a finished run, and one that stopped after its first epoch."""
     with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
         miv.train(tiny_sets(), out=out, config=SETTINGS, cache=out.parents[1] / "cache", verbose=False)
-    end_epoch = CheckpointCallback.on_train_epoch_end
+    end_epoch = StageTraining.end_epoch
 
     def stop_after_epoch(*arguments: Any) -> None:
         end_epoch(*arguments)
-        raise Stopped("", CTRL_C)
+        raise StoppedByUser("", CTRL_C)
 
-    with (
-        mock.patch.object(CheckpointCallback, "on_train_epoch_end", stop_after_epoch),
-        contextlib.suppress(StoppedByUser),
-    ):
+    with mock.patch.object(StageTraining, "end_epoch", stop_after_epoch), contextlib.suppress(StoppedByUser):
         resume_run(stopped.parent)
 
 

@@ -30,9 +30,8 @@ from miv.evaluation import Predictions
 from miv.evaluation.baselines import Baselines
 from miv.files.images import read_image
 from miv.runtime import SilentProgress
-from miv.training.checkpoint import StageState
+from miv.training.checkpoint import StageState, read_checkpoint
 from miv.training.config import read_settings
-from miv.training.stages import read_state
 
 Open = Callable[[Path], object]
 
@@ -124,10 +123,10 @@ def read_picture(name: str) -> Open:
     return read
 
 
-def read_checkpoint(folder: Path) -> None:
+def read_stopped(folder: Path) -> None:
     """Read where a stage stopped."""
     state = StageState()
-    read_state(next(folder.rglob("last.ckpt")), state)
+    read_checkpoint(next(folder.rglob("last.ckpt")), state)
     state.is_over(3, 2)
 
 
@@ -153,7 +152,7 @@ def all_targets() -> list[Target]:
         Target("runs", "one/evaluation.json", runs_list, json_only, 4),
         Target("runs", "one/reference.json", reference, json_only, 4),
         Target("runs", "one/predictions/test.parquet", predictions, (damage_parquet,), 4),
-        Target("stopped", last, read_checkpoint, (damage_checkpoint,), 6),
+        Target("stopped", last, read_stopped, (damage_checkpoint,), 6),
         Target("stopped", last, resume_run, (damage_checkpoint,), 1),
         Target("stopped", "one/run.json", resume_run, json_only, 1),
         Target("sets", "train/manifest.json", load_sets, json_only, 6),

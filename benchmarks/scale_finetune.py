@@ -2,8 +2,8 @@
 
     python benchmarks/scale_finetune.py [--exemplars 10000] [--steps 4] [--batch 32]
 
-The encoder is MiniLM (22 million parameters), the exemplars are invented claims with their pages. A step is a whole one
-in Lightning: making the batch, tokenising, embedding each distinct text once, pooling, gradients, optimiser. Times are
+The encoder is MiniLM (22 million parameters), the exemplars are invented claims with their pages. A step is a whole
+one: making the batch, tokenising, embedding each distinct text once, pooling, gradients, optimiser. Times are
 processor times, which do not count what else the machine does.
 ``finetune_step_overhead``: a step / the encoder's own forward and backward on the same tokens, in the same chunks of
 similar length.
@@ -29,7 +29,6 @@ if __name__ == "__main__":
     restart_with_settings()
 
 import torch
-from lightning.pytorch import Callback, Trainer
 from torch import Tensor
 
 from miv.backbones.hf_text import chunks_by_length, token_counts, token_vectors
@@ -38,19 +37,11 @@ from miv.runtime import SilentProgress
 from miv.tasks import create_task
 from miv.training.config import TrainingConfig
 from miv.training.new_verifier import create_verifier, resolve_backbone
-from miv.training.stage_module import StageModule
-from miv.training.stages import train_loader
+from miv.training.stages import Stage, StageTraining
 
 Beside = Literal["nothing", "encoder", "bfloat16"]
 
 WARM_UP = 1
-
-
-class StepsOnly(StageModule):
-    """A stage that is not measured on validation."""
-
-    def on_train_epoch_end(self) -> None:
-        return
 
 
 def encoder_alone(backbone: Any, tokens: Tensor, *, bfloat16: bool = False) -> float:
@@ -68,8 +59,8 @@ def encoder_alone(backbone: Any, tokens: Tensor, *, bfloat16: bool = False) -> f
 
 
 @dataclass
-class StepTimer(Callback):
-    """Times each step from the end of the last.
+class StepTimer:
+    """Processor times of steps.
 
     Args:
         beside: what to time after each step, on its tokens: the encoder alone, or also, once, its ratio in bfloat16.
@@ -81,19 +72,21 @@ class StepTimer(Callback):
     bfloat16: float = math.nan
     texts: list[int] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
-    since: float = 0.0
 
-    def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        self.whole.append(time.process_time() - self.since)
-        instances = batch[0].instances
+    def step(self, training: StageTraining, chosen: Any, steps: int) -> None:
+        """Take one step of an epoch and time it."""
+        since = time.process_time()
+        batch = training.batch(chosen)
+        training.step(batch, steps)
+        self.whole.append(time.process_time() - since)
+        instances, backbone = batch.instances, training.verifier.backbone
         if self.beside != "nothing":
-            self.alone.append(encoder_alone(module.verifier.backbone, instances))
-        if self.beside == "bfloat16" and batch_idx == WARM_UP:
-            some, backbone = instances[::4], module.verifier.backbone  # a part, because it may be slow
+            self.alone.append(encoder_alone(backbone, instances))
+        if self.beside == "bfloat16" and len(self.whole) == WARM_UP + 1:
+            some = instances[::4]  # a part, because it may be slow
             self.bfloat16 = encoder_alone(backbone, some, bfloat16=True) / encoder_alone(backbone, some)
         self.texts.append(len(instances))
         self.tokens.append(int(token_counts(instances).sum()))
-        self.since = time.process_time()
 
 
 def measure(
@@ -106,19 +99,10 @@ def measure(
     config = resolve_backbone(config, sets["train"].pool)
     verifier = create_verifier(config, sets["train"].pool)
     verifier.backbone.train_only_last(last)
-    module = StepsOnly(verifier, config, 1, sets, None, memory)
-    timer = StepTimer(beside, since=time.process_time())
-    Trainer(
-        accelerator="cpu",
-        max_epochs=1,
-        limit_train_batches=WARM_UP + steps,
-        limit_val_batches=0,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        callbacks=[timer],
-    ).fit(module, train_loader(module))
+    training = StageTraining(Stage("all", 1, False, 1), verifier, config, sets, None, memory)
+    timer, batches = StepTimer(beside), training.draw_epoch()
+    for chosen in batches[: WARM_UP + steps]:
+        timer.step(training, chosen, len(batches))
     print(f"memory {memory:.0e}, last {last}: {timer}", f"load {os.getloadavg()[0]:.1f}", file=sys.stderr)
     return timer
 

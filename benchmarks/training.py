@@ -2,9 +2,8 @@
 
     python benchmarks/training.py [--raw data/qmnist] [--quick]
 
-``step_overhead``: a whole training step in Lightning (256 exemplars, compact CNN; making the batch, embedding, pooling,
+``step_overhead``: a whole training step (256 exemplars, compact CNN; making the batch, embedding, pooling,
 gradients and optimiser included) / forward and backward of the backbone alone on the same distinct instances.
-``dedup_gain``: instances drawn / instances embedded with batches of 768 that the sampler grouped.
 ``frozen_epoch_gain``: an epoch that embeds its batches with the frozen backbone / one from the feature cache, for a
 ResNet-18 at 32 × 32, the extractor that the paper freezes; also for both sizes of the compact CNN.
 ``witness_metric_gain``: see ``benchmarks/witness_metrics.py``.
@@ -28,54 +27,32 @@ if __name__ == "__main__":
 
 import numpy as np
 import torch
-from lightning.pytorch import Callback, Trainer
 
 from miv.backbones.cache import embed_instances
 from miv.data import ExemplarSet
+from miv.data.batches import Batch
 from miv.runtime import SilentProgress
 from miv.tasks import create_task
 from miv.training.config import TrainingConfig
 from miv.training.new_verifier import create_verifier, resolve_backbone
-from miv.training.stage_module import SplitFeatures, StageModule, draw_order
-from miv.training.stages import train_loader
+from miv.training.stages import SplitFeatures, Stage, StageTraining
 
 BATCH = 256
 WARM_UP, STEPS = 4, 12
 QUICK_WARM_UP, QUICK_STEPS = 1, 2
 
 
-class StepsOnly(StageModule):
-    """A stage that is not measured on validation."""
-
-    def on_train_epoch_end(self) -> None:
-        return
-
-
-class StepTimer(Callback):
-    """Times each step from the end of the last, and after it the backbone alone on the same instances."""
-
-    def __init__(self) -> None:
-        self.whole: list[float] = []
-        self.alone: list[float] = []
-        self.whole_processor: list[float] = []  # processor time, which other work on the machine does not change
-        self.alone_processor: list[float] = []
-        self._since, self._processor_since = time.perf_counter(), time.process_time()
-
-    def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        self.whole.append(time.perf_counter() - self._since)
-        self.whole_processor.append(time.process_time() - self._processor_since)
-        backbone, instances = module.verifier.backbone, batch[0].instances
-        times = []
-        for _ in range(2):  # the second time the kernels for this very size are there
-            backbone.zero_grad()
-            start, processor_start = time.perf_counter(), time.process_time()
-            features = backbone(instances)
-            features.backward(torch.ones_like(features))
-            times.append((time.perf_counter() - start, time.process_time() - processor_start))
+def backbone_alone(training: StageTraining, batch: Batch) -> tuple[float, float]:
+    """Seconds and processor seconds of forward and backward of the backbone, once the kernels for this size exist."""
+    backbone, times = training.verifier.backbone, []
+    for _ in range(2):
         backbone.zero_grad()
-        self.alone.append(times[-1][0])
-        self.alone_processor.append(times[-1][1])
-        self._since, self._processor_since = time.perf_counter(), time.process_time()
+        start, processor_start = time.perf_counter(), time.process_time()
+        features = backbone(batch.instances)
+        features.backward(torch.ones_like(features))
+        times.append((time.perf_counter() - start, time.process_time() - processor_start))
+    backbone.zero_grad()
+    return times[-1]
 
 
 def step_overhead(sets: dict[str, ExemplarSet], quick: bool) -> dict[str, float]:
@@ -83,36 +60,20 @@ def step_overhead(sets: dict[str, ExemplarSet], quick: bool) -> dict[str, float]
     warm_up, steps = (QUICK_WARM_UP, QUICK_STEPS) if quick else (WARM_UP, STEPS)
     for augmentation in ("none", "affine"):
         config = resolve_backbone(TrainingConfig(batch_size=BATCH, augmentation=augmentation), sets["train"].pool)
-        module = StepsOnly(create_verifier(config, sets["train"].pool), config, 1, sets, None)
-        timer = StepTimer()
-        trainer = Trainer(
-            accelerator="cpu",
-            max_epochs=1,
-            limit_train_batches=warm_up + steps,
-            limit_val_batches=0,
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            callbacks=[timer],
-        )
-        trainer.fit(module, train_loader(module))
+        verifier = create_verifier(config, sets["train"].pool)
+        training = StageTraining(Stage("all", 1, False, 1), verifier, config, sets)
+        batches, whole, alone = training.draw_epoch(), [], []
+        for chosen in batches[: warm_up + steps]:
+            start, processor_start = time.perf_counter(), time.process_time()
+            batch = training.batch(chosen)
+            training.step(batch, len(batches))
+            whole.append((time.perf_counter() - start, time.process_time() - processor_start))
+            alone.append(backbone_alone(training, batch))
         key = "step_overhead" if augmentation == "none" else "step_overhead_augmented"
-        pairs = {key: (timer.whole, timer.alone), f"{key}_processor": (timer.whole_processor, timer.alone_processor)}
-        for name, (whole, alone) in pairs.items():
-            found[name] = round(statistics.median(whole[warm_up:]) / statistics.median(alone[warm_up:]), 3)
-        found[f"{key}_backbone_ms"] = round(1000 * statistics.median(timer.alone[warm_up:]), 1)
+        pair = [np.median(np.array(times[warm_up:]), axis=0) for times in (whole, alone)]
+        found[key], found[f"{key}_processor"] = (round(float(ratio), 3) for ratio in pair[0] / pair[1])
+        found[f"{key}_backbone_ms"] = round(1000 * float(pair[1][0]), 1)
     return found
-
-
-def dedup_gain(exemplars: ExemplarSet) -> dict[str, float]:
-    found = {}
-    for grouping in (1, 128, 768):
-        order = draw_order(exemplars, grouping, np.random.default_rng(0))
-        parts = [exemplars.subset(order[start : start + 768]) for start in range(0, len(order), 768)]
-        drawn = sum(len(part) + len(part.bag_index) for part in parts)
-        found[f"dedup_gain_{grouping}"] = round(drawn / sum(len(part.used) for part in parts), 3)
-    return {"dedup_gain": found["dedup_gain_768"], **found}
 
 
 def resnet_18(folder: Path) -> str:
@@ -130,20 +91,16 @@ def frozen_epoch_gain(sets: dict[str, ExemplarSet], backbone: str, options: dict
     config = resolve_backbone(TrainingConfig(batch_size=BATCH, backbone=backbone, backbone_options=options), pool)
     verifier = create_verifier(config, pool)
     verifier.backbone.freeze()
-    sampler = train_loader(StageModule(verifier, config, 0, sets, None)).sampler
-    parts = [part for part, _ in zip(sampler, range(3 if quick else 7), strict=False)]
-    needed = sets["train"].subset(np.concatenate([chosen for chosen, _ in parts])).used
+    stage = Stage("frozen", 0, True, 1)
+    parts = StageTraining(stage, verifier, config, sets).draw_epoch()[: 3 if quick else 7]
+    needed = sets["train"].subset(np.concatenate(parts)).used
     cached: SplitFeatures = {"train": embed_instances(verifier.backbone, pool, needed)}
     seconds: dict[str, list[float]] = {"embeds": [], "cache": []}
     for name, features in (("embeds", None), ("cache", cached)):
-        module = StageModule(verifier, config, 0, sets, features)
-        batches = train_loader(module).dataset
-        optimiser = module.configure_optimizers()
+        training = StageTraining(stage, verifier, config, sets, features)
         for part in parts:
             start = time.perf_counter()
-            optimiser.zero_grad()
-            module.training_step(batches[part], 0).backward()
-            optimiser.step()
+            training.step(training.batch(part), len(parts))
             seconds[name].append(time.perf_counter() - start)
     medians = {name: statistics.median(times[2:]) for name, times in seconds.items()}
     print(f"{backbone} {options}: {medians}", file=sys.stderr)
@@ -166,7 +123,6 @@ def main() -> None:
         **step_overhead(sets, arguments.quick),
     }
     print(result, file=sys.stderr)
-    result |= dedup_gain(sets["train"])
     with tempfile.TemporaryDirectory() as folder:
         resnet = resnet_18(Path(folder))
         result["frozen_epoch_gain"] = frozen_epoch_gain(

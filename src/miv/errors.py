@@ -79,10 +79,10 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> MIVError:
 def needs_extra(extra: str, purpose: str, library: str) -> Iterator[None]:
     """Import the libraries of an extra in this block; if one is missing, the error says what to install.
 
-    >>> with needs_extra("train", "Training", "Lightning"):
+    >>> with needs_extra("hf", "Training", "transformers"):
     ...     import a_library_that_is_not_there
     Traceback (most recent call last):
-    miv.errors.MissingLibrary: Training needs Lightning. Run `pip install 'miv[train]'`.
+    miv.errors.MissingLibrary: Training needs transformers. Run `pip install 'miv[hf]'`.
     """
     try:
         yield

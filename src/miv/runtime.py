@@ -1,4 +1,4 @@
-"""The process and its terminal: progress, signals, processes that share work, cores, memory, and tables in text."""
+"""The process and its terminal: progress, signals, cores, memory, and tables in text."""
 
 import ctypes
 import math
@@ -9,17 +9,14 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 from miv.errors import StoppedByUser
 
-if TYPE_CHECKING:  # commands start fast without NumPy and torch
-    import numpy as np
-    from numpy.typing import NDArray
+if TYPE_CHECKING:  # commands start fast without torch
     from torch import nn
 
 # Progress of long work: silent in the library, bars on standard error in commands.
@@ -132,53 +129,6 @@ def raising_on_terminate() -> Iterator[None]:
 def interruption_of(stopped: StoppedByUser) -> BaseException:
     """The exception to raise for a stop if there is nothing to resume."""
     return Terminated() if stopped.exit_code == TERMINATED else KeyboardInterrupt()
-
-
-# Divide work among processes and combine their results.
-
-Number = TypeVar("Number", bound="np.generic")
-
-
-@dataclass(frozen=True)
-class ProcessShare:
-    """Process ``rank`` of ``world``."""
-
-    rank: int = 0
-    world: int = 1
-
-    @classmethod
-    def of_this_process(cls) -> "ProcessShare":
-        """The share of this process: everything, unless several were started together."""
-        import torch
-
-        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-            return cls()
-        return cls(torch.distributed.get_rank(), torch.distributed.get_world_size())
-
-    def part(self, rows: "NDArray[Number]") -> "NDArray[Number]":
-        """The rows of this process: neighbours, so that shared instances are embedded once."""
-        import numpy as np
-
-        return np.array_split(rows, self.world)[self.rank]
-
-    def wait(self) -> None:
-        """Wait until all processes are here."""
-        if self.world > 1:
-            import torch
-
-            torch.distributed.barrier()
-
-    def sum(self, values: Any) -> "NDArray[Any]":
-        """Sum the arrays of all processes; each process gets the sum."""
-        import numpy as np
-
-        if self.world == 1:
-            return np.asarray(values)
-        import torch
-
-        total = torch.from_numpy(np.array(values))
-        torch.distributed.all_reduce(total)
-        return total.numpy()
 
 
 # Training and evaluation mode of a module.

@@ -14,7 +14,6 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "run_0_1"
 RUN, DATA = str(GOLDEN / "run"), str(GOLDEN / "exemplars")
 RESULTS = str(Path(__file__).parents[2] / "docs" / "results")
 PARQUET = "Reading and writing Parquet files needs pyarrow. Run `pip install 'miv[train]'`."
-TRAINING = "Training needs Lightning. Run `pip install 'miv[train]'`."
 
 WORKS = {
     "verify": ["verify", "miv/digits", "--query", "query.png", "--bag", "bag", "--json"],
@@ -27,20 +26,20 @@ WORKS = {
 REFUSED = {
     "verify-parquet": (["verify", "miv/digits", "--bags", "table.csv", "--out", "verdicts.parquet"], PARQUET),
     "verify-parquet-in": (["verify", "miv/digits", "--bags", "table.parquet", "--out", "other.csv"], PARQUET),
-    "train": (["train", DATA, "--out", "run"], TRAINING),
-    "demo": (["demo", "--out", "demo"], TRAINING),
+    "train": (["train", DATA, "--out", "run"], PARQUET),
+    "demo": (["demo", "--out", "demo"], PARQUET),
     "build": (["data", "build", "digits-twin", "--out", "twin"], PARQUET),
     "from-table": (["data", "from-table", "table.csv", "--kind", "image", "--out", "mine"], PARQUET),
     "inspect": (["data", "inspect", DATA], PARQUET),
     "report": (["report", RUN, "--data", DATA], PARQUET),
     "evaluate": (["evaluate", RUN, DATA], PARQUET),
     "baselines": (["baselines", DATA], PARQUET),
-    "reproduce-train": (["reproduce", "qmnist", "headed", "--raw", "."], TRAINING),
+    "reproduce-train": (["reproduce", "qmnist", "headed", "--raw", "."], PARQUET),
     "serve": (["serve", "miv/digits"], "miv serve needs FastAPI and uvicorn. Run `pip install 'miv[serve]'`."),
 }
 SCRIPT = """
 import contextlib, io, json, sys
-sys.modules.update(dict.fromkeys(["fastapi", "lightning", "matplotlib", "pyarrow", "tensorboard"]))
+sys.modules.update(dict.fromkeys(["fastapi", "matplotlib", "pyarrow"]))
 from miv import *  # every public name is there
 from miv.cli import main
 said = {}

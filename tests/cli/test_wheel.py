@@ -45,12 +45,12 @@ def test_the_shipped_verifier_answers(scripts: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_no_library_of_an_extra_is_there(scripts: Path, tmp_path: Path) -> None:
     _, error = run(scripts / "miv", "train", "digits-twin", "--out", "run", cwd=tmp_path, expected=1)
-    assert error == "Error: Training needs Lightning. Run `pip install 'miv[train]'`.\n"
+    assert error == "Error: Reading and writing Parquet files needs pyarrow. Run `pip install 'miv[train]'`.\n"
     for name in ("answer.txt", "source.txt"):
         (tmp_path / name).write_text("Bees make honey from nectar.")
     _, error = run(scripts / "miv", "check", "answer.txt", "source.txt", cwd=tmp_path, expected=1)
     assert error == "Error: Splitting a text into sentences needs sentencex. Run `pip install 'miv[text]'`.\n"
-    missing = "import importlib.util as u; print([n for n in ('lightning', 'matplotlib', 'pyarrow') if u.find_spec(n)])"
+    missing = "import importlib.util as u; print([n for n in ('matplotlib', 'pyarrow') if u.find_spec(n)])"
     assert run(scripts / "python", "-c", missing, cwd=tmp_path)[0].strip() == "[]"
 
 

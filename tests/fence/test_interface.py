@@ -64,7 +64,7 @@ EXIT_CODES: list[tuple[int, list[str]]] = [
     (2, ["verfy"]),
     (2, ["poolings", "--jsn"]),
     (2, ["train", DATA]),  # without --out
-    (2, ["train", DATA, "--out", "new", "--devices", "none"]),
+    (2, ["train", DATA, "--out", "new", "--threads", "none"]),
     (2, ["gallery", "search", str(GOLDEN / "gallery")]),
     (1, ["verify", "miv/digit", "--query", "query.png", "--bag", "bag"]),
     (1, ["verify", "miv/digits", "--query", "query.png", "--bag", "bag"]),  # no such files

@@ -9,11 +9,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from miv import MIVError, Verifier
+from miv import Verifier
 from miv.data import ExemplarSet, InstancePool
 from miv.data.batches import make_batch
 from miv.training.new_verifier import create_verifier, resolve_backbone
-from miv.training.run import Machine, run_training
 from miv.training.stages import contrast_losses
 from tests.training.tiny import IMAGES, run_tiny, tiny_sets
 
@@ -47,15 +46,6 @@ def test_the_stage_comes_first_and_can_be_repeated(tmp_path: Path) -> None:
     assert stages[:3] == ["contrast", "contrast", "frozen"]
     assert stages[-1] == "all"
     assert run_tiny("image", tmp_path / "another" / "cache of its own", **settings) == whole
-
-
-def test_several_processes_are_refused(tmp_path: Path) -> None:
-    machine = Machine(tmp_path / "cache", devices=2)
-    with pytest.raises(
-        MIVError, match=r"contrast_epochs is 1 with 2 processes.* cannot divide a batch .* Expected one process"
-    ):
-        run_training(tiny_sets("image"), IMAGES.changed({"contrast_epochs": 1}), tmp_path / "run", machine)
-    assert not (tmp_path / "run").exists()
 
 
 def test_it_moves_the_backbone_and_nothing_else(tmp_path: Path) -> None:

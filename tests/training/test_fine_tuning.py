@@ -18,7 +18,7 @@ from tests.training.tiny import run_tiny
 
 WORDS = ["red", "green", "blue", "brown"]
 RATES: dict[str, Any] = {"optimiser": "adamw", "learning_rates": ((0, 1e-2), (3, 1e-3))}
-SHORT: dict[str, Any] = {"batch_size": 8, "max_epochs": 2, "patience": 2, "bucket": 8, "heads": 1}
+SHORT: dict[str, Any] = {"batch_size": 8, "max_epochs": 2, "patience": 2, "heads": 1}
 
 
 def encoder(folder: Path, layers: int = 3) -> str:
@@ -66,13 +66,6 @@ def test_each_part_keeps_its_own_rate_under_the_schedule() -> None:
     assert sum(len(group["params"]) for group in optimiser.param_groups) == len(list(verifier.parameters()))
 
 
-def test_the_rates_rise_over_the_warm_up() -> None:
-    config = TrainingConfig(learning_rates=((0, 1.0), (2, 0.5)), max_epochs=4, warmup=0.5)
-    rates = [learning_rate(config, int(4 * done), done) for done in (0.0, 0.25 / 4, 0.5 / 4, 1 / 4, 2 / 4)]
-    assert rates == pytest.approx([0.04, 0.52, 1.0, 1.0, 0.5])
-    assert learning_rate(config.changed({"warmup": 0.0}), 0, 0.0) == 1.0
-
-
 def test_the_default_is_safe_for_pretrained_encoders_and_the_papers_presets_stay() -> None:
     def settled(ours: TrainingConfig, backbone: str) -> Any:
         config = ours.changed({"backbone": backbone})
@@ -87,7 +80,7 @@ def test_the_default_is_safe_for_pretrained_encoders_and_the_papers_presets_stay
     assert resolve_backbone_rate(low).backbone_learning_rate == 1e-6
     papers = [PRESETS[name] for name in ("qmnist", "signature", "fever")]
     assert [resolve_backbone_rate(one) for one in papers] == papers
-    assert {(one.backbone_learning_rate, one.warmup, one.trainable_layers) for one in papers} == {(None, 0.0, None)}
+    assert {(one.backbone_learning_rate, one.trainable_layers) for one in papers} == {(None, None)}
 
 
 def test_only_the_last_layers_learn(tmp_path: Path) -> None:

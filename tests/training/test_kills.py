@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from lightning.pytorch import Trainer
 
 from miv.errors import MIVError
 from miv.evaluation.runs import locked
-from miv.training import checkpoint
 from miv.training.run import Machine, StoppedByUser, run_training
+from miv.training.stages import StageTraining
 from tests.training.tiny import FEATURES, KILLED, assert_same_run, run_tiny, start_tiny, tiny_sets
 
 SHORT = {"max_epochs": 3, "patience": 3}
@@ -45,16 +44,16 @@ def killed_run(killed_once: Path, tmp_path: Path) -> Path:
 
 def press_ctrl_c(patched: pytest.MonkeyPatch, step: int, *signals: int) -> None:
     steps = 0
-    before = checkpoint.CheckpointCallback.on_train_batch_start
+    before = StageTraining.before_step
 
-    def press(self: checkpoint.CheckpointCallback, *arguments: object) -> None:
+    def press(self: StageTraining, folder: Path) -> None:
         nonlocal steps
         steps += 1
         for number in (signals or [signal.SIGINT]) if steps == step else []:
             os.kill(os.getpid(), number)
-        before(self, *arguments)  # type: ignore[arg-type]
+        before(self, folder)
 
-    patched.setattr(checkpoint.CheckpointCallback, "on_train_batch_start", press)
+    patched.setattr(StageTraining, "before_step", press)
 
 
 @pytest.mark.parametrize(
@@ -84,19 +83,29 @@ def test_a_stop_within_an_epoch_is_saved_and_gone_on_from(
     assert_same_run(images_run, tmp_path / "run")
 
 
+def test_a_second_ctrl_c_stops_at_once(images_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        press_ctrl_c(patched, 7, signal.SIGINT, signal.SIGINT)
+        with pytest.raises(StoppedByUser, match=r"since the last save will be repeated.*--resume") as stopped:
+            run_tiny("image", tmp_path / "run")
+    assert stopped.value.exit_code == 130
+    run_tiny("image", tmp_path / "run")
+    assert_same_run(images_run, tmp_path / "run")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_stop_at_the_end_of_a_stage_leaves_the_next_alone(
     images_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    before = checkpoint.CheckpointCallback.on_train_epoch_end
+    before = StageTraining.end_epoch
 
-    def press(self: checkpoint.CheckpointCallback, trainer: Trainer, module: object) -> None:
-        before(self, trainer, module)
-        if trainer.should_stop:
+    def press(self: StageTraining, folder: Path, exemplars: int) -> None:
+        before(self, folder, exemplars)
+        if self.state.is_over(self.config.max_epochs, self.stage.patience):
             os.kill(os.getpid(), number)
 
     with monkeypatch.context() as patched:
-        patched.setattr(checkpoint.CheckpointCallback, "on_train_epoch_end", press)
+        patched.setattr(StageTraining, "end_epoch", press)
         for stage in ("frozen", "all"):
             with pytest.raises(StoppedByUser, match=f"stage '{stage}'.*--resume"):
                 run_tiny("image", tmp_path / "run")
@@ -126,12 +135,12 @@ ODD: dict[str, Callable[[Any], Any]] = {
     "column": lambda saved: [row.pop("train_loss") for row in saved["stage"]["history"]],
     "criterion": lambda saved: saved["stage"]["history"].__setitem__(0, {"validation_accuracy": "high"}),
     "step": lambda saved: saved["stage"].update(step=None),
-    "optimiser": lambda saved: saved["optimizer_states"][0]["state"].update({0: {"odd": 1}}),
-    "shape": lambda saved: saved["optimizer_states"][0]["state"][0].update(mean_square=torch.zeros(1, 1, 1)),
-    "entry": lambda saved: saved["optimizer_states"][0]["state"].update({0: []}),
-    "group": lambda saved: saved["optimizer_states"][0].update(param_groups=[]),
-    "setting": lambda saved: saved["optimizer_states"][0]["param_groups"][0].pop("epsilon"),
-    "weights": lambda saved: saved["state_dict"].update(surplus=torch.zeros(1)),
+    "optimiser": lambda saved: saved["optimiser"]["state"].update({0: {"odd": 1}}),
+    "shape": lambda saved: saved["optimiser"]["state"][0].update(mean_square=torch.zeros(1, 1, 1)),
+    "entry": lambda saved: saved["optimiser"]["state"].update({0: []}),
+    "group": lambda saved: saved["optimiser"].update(param_groups=[]),
+    "setting": lambda saved: saved["optimiser"]["param_groups"][0].pop("epsilon"),
+    "weights": lambda saved: saved["verifier"].update(surplus=torch.zeros(1)),
 }
 
 

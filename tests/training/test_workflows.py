@@ -140,7 +140,6 @@ def test_training_goes_on_from_a_verifier_in_memory(settled: list[TrainingConfig
         ("digits-twin", {"pateince": 3}, "Did you mean 'patience'"),
         ("digits-twin", {"config": {"pateince": 3}}, "setting in config 'pateince'"),
         ("digits-twin", {"resume": True}, "resume is true, and out is missing"),
-        ("digits-twin", {"devices": 2}, "2 processes, and out is missing"),
         ("digits-twin", {"preset": "fast"}, "no preset 'fast'"),
     ],
 )

@@ -12,9 +12,9 @@ import torch
 
 from miv.data import ExemplarSet, InstancePool
 from miv.evaluation.runs import RunFolder
-from miv.training.checkpoint import CheckpointCallback
 from miv.training.config import TrainingConfig
 from miv.training.run import Machine, run_training
+from miv.training.stages import StageTraining
 from miv.verifier.network import Verifier
 
 KILLED = 9
@@ -27,7 +27,6 @@ IMAGES = TrainingConfig(
     patience=4,
     frozen_patience=1,
     augmentation="affine",
-    bucket=32,
 )
 FEATURES = TrainingConfig(batch_size=32, learning_rates=((0, 1e-2), (5, 3e-3)), max_epochs=20, patience=4)
 
@@ -104,14 +103,14 @@ def start_tiny(kind: str, out: Path, die_at: str = "", **settings: object) -> mu
 def _run_or_die(kind: str, out: Path, die_at: str, settings: dict[str, object]) -> None:
     """Run; as a kill does, end at a moment without any cleaning up."""
     saves = 0
-    save, save_verifier = CheckpointCallback._save, Verifier._save_pretrained
+    save, save_verifier = StageTraining.save, Verifier._save_pretrained
 
-    def die_around_checkpoint(keeper: CheckpointCallback, *arguments: Any) -> None:
+    def die_around_checkpoint(training: StageTraining, folder: Path) -> None:
         nonlocal saves
         saves += 1
         if die_at == f"before checkpoint {saves}":
             os._exit(KILLED)
-        save(keeper, *arguments)
+        save(training, folder)
         if die_at == f"after checkpoint {saves}":
             os._exit(KILLED)
 
@@ -122,7 +121,7 @@ def _run_or_die(kind: str, out: Path, die_at: str, settings: dict[str, object]) 
         save_verifier(verifier, folder)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(CheckpointCallback, "_save", die_around_checkpoint)
+        patched.setattr(StageTraining, "save", die_around_checkpoint)
         patched.setattr(Verifier, "_save_pretrained", die_in_final_verifier)
         if die_at == "begin":  # config.json is written, run.json is not
             patched.setattr("miv.evaluation.runs._versions", lambda: os._exit(KILLED))

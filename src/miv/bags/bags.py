@@ -53,7 +53,7 @@ class Bags:
     rows (``sum``, ``mean``, ``var``, ``max``, ``logsumexp``) or of ``T`` rows
     (``softmax``; ``expand`` goes from ``B`` rows to ``T``).
 
-    Bags move like a tensor: ``to`` and ``pin_memory`` return bags, so a ``DataLoader`` and Lightning can move them.
+    Bags move like a tensor: ``to`` and ``pin_memory`` return bags, so a ``DataLoader`` can move them.
     ``bags[2]`` is the tensor ``(N, ...)`` of one bag, ``bags[1:3]`` is ``Bags`` again, and a loop iterates over bags.
 
     >>> bags = Bags.from_list([torch.tensor([[1.0], [3.0]]), torch.tensor([[5.0]])])

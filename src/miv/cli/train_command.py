@@ -62,10 +62,8 @@ def train(
     raw: RawOption = None,
     task_option: TaskOption = None,
     resume: Annotated[bool, Option("--resume", help="Resume the run in --out.")] = False,
-    devices: Annotated[int, Option(min=1, help="Number of processes on this machine (DDP).")] = 1,
-    nodes: Annotated[int, Option(min=1, help="Number of machines.")] = 1,
     accelerator: Annotated[str, Option(help="cpu, gpu or auto.")] = "auto",
-    threads: Annotated[int, Option(min=0, help="Threads per process; 0 divides the cores evenly.")] = 0,
+    threads: Annotated[int, Option(min=0, help="Number of threads; 0 leaves the choice to PyTorch.")] = 0,
     cache: CacheOption = None,
     baselines: Annotated[
         bool, Option("--baselines/--no-baselines", help="Also score plain methods on the same features.")
@@ -91,15 +89,13 @@ def train(
         from miv.evaluation.model_card import figures_of, rows_beside
         from miv.evaluation.runs import RunFolder
         from miv.runtime import keep_memory
-        from miv.training.machine import is_first_process
         from miv.training.train import train as train_verifier
 
         keep_memory()
-        if resume and is_first_process() and not RunFolder(out).exists():
+        if resume and not RunFolder(out).exists():
             RunFolder(out).refuse_foreign()  # before the data are read
             say(f"There is no run in {out} to resume, so a new one begins there.")
-        start = partial(train_verifier, devices=devices, nodes=nodes, accelerator=accelerator)
-        start = partial(start, threads=threads, cache=cache, resume=resume)
+        start = partial(train_verifier, accelerator=accelerator, threads=threads, cache=cache, resume=resume)
         start = partial(start, preset=preset, config=config, start_from=start_from)
         start = partial(start, baselines=baselines, samples=samples)
         options = parse_options(task_option or [], "--task-option") | ({} if raw is None else {"raw": raw})
@@ -111,8 +107,6 @@ def train(
         before, how = ("", "Resume") if (out / RUN_NAME).is_file() else (" before the run began", "Start it")
         say(f"Stopped{before}. {how} with the same command{'' if before else ' and --resume'}.")
         raise typer.Exit(TERMINATED if isinstance(stopped, Terminated) else CTRL_C) from None
-    if not is_first_process():
-        return
     if json:
         print_json(run.document())
     else:

@@ -10,7 +10,7 @@ from miv.backbones.cache import embed_instances
 from miv.data import ExemplarSet
 from miv.evaluation.predictions import Predictions
 from miv.files.arrays import Floats, Mask
-from miv.runtime import ProcessShare, Progress
+from miv.runtime import Progress
 from miv.verifier.decisions import WitnessesBy
 from miv.verifier.engine import (
     EmbeddedExemplars,
@@ -34,7 +34,7 @@ def predict(
     features: NDArray[np.float32] | None = None,
     progress: Progress | None = None,
 ) -> Predictions:
-    """Verify every exemplar of a set. Several processes split the work, and each returns the full result.
+    """Verify every exemplar of a set.
 
     Args:
         verifier: the verifier; each of its parts keeps its training or evaluation mode.
@@ -43,30 +43,12 @@ def predict(
         progress: reports the progress of embedding and verifying.
     """
     _warn_of_other_images(verifier, exemplars)
-    share = ProcessShare.of_this_process()
-    mine = share.part(np.arange(len(exemplars)))  # consecutive exemplars, so their bags are consecutive too
-    logit = np.zeros(len(exemplars), np.float32)
-    of_members = {name: np.zeros(len(exemplars.bag_index), np.float32) for name in ("attention", "score")}
-    has_score = False
     if features is None:
         exemplars = verifier.backbone.paired(exemplars)
-        used = exemplars.subset(mine).used if len(mine) else mine
-        features = embed_instances(verifier.backbone, exemplars.pool, used, progress)
-    if len(mine):
-        first, last = int(mine[0]), int(mine[-1]) + 1
-        rows = slice(*exemplars.bag_ptr[[first, last]])
-        answers = verify_embedded(verifier, embedded_exemplars(exemplars, features).part(first, last), progress)
-        logit[first:last] = answers.logit
-        for name, values in of_members.items():
-            if getattr(answers, name) is not None:
-                values[rows] = getattr(answers, name)
-        has_score = answers.score is not None
-    return Predictions.of(
-        exemplars,
-        share.sum(logit),
-        share.sum(of_members["attention"]) if verifier.pooling.has_attention else None,
-        share.sum(of_members["score"]) if share.sum(np.array([float(has_score)])).any() else None,
-    )
+        features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
+    answers = verify_embedded(verifier, embedded_exemplars(exemplars, features), progress)
+    attention = answers.attention if verifier.pooling.has_attention else None
+    return Predictions.of(exemplars, answers.logit, attention, answers.score)
 
 
 def withheld(

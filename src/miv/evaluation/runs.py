@@ -2,7 +2,7 @@
 
 - ``config.json``: the settings; ``miv train --config`` accepts it.
 - ``run.json``: versions, seed, data and the verifier it started from with their hashes, and whether the run is done.
-- ``metrics.csv``: the metrics by epoch. ``tensorboard/``: the same for TensorBoard.
+- ``metrics.csv``: the metrics by epoch.
 - ``checkpoints/<stage>/``: ``last.ckpt`` to resume from, ``best/`` the verifier of the best epoch.
 - ``verifier/``: the final verifier, from the best epoch overall.
 - ``predictions/<split>.parquet`` and ``evaluation.json``: its predictions and metrics.
@@ -48,7 +48,7 @@ _ABOUT = {
 }
 _METRICS = {"classification?": {"*": (*NUMBER, type(None))}, "witnesses?": {"*": (*NUMBER, type(None))}}
 Settings = dict[str, Any]
-_LIBRARIES = ("torch", "lightning", "numpy", "transformers")
+_LIBRARIES = ("torch", "numpy", "transformers")
 
 
 class _Within:

@@ -183,7 +183,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return float(accuracy_score(labels, self.predict(X, y), sample_weight=sample_weight))
 
     def _train(self, exemplars: ExemplarSet) -> Any:
-        # Training imports Lightning, which takes seconds that a fitted classifier need not wait for.
+        # Training imports libraries that a fitted classifier need not wait for.
         from miv.training.auto import choose
         from miv.training.run import Machine, StoppedByUser, run_training
 

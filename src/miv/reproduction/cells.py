@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from filelock import FileLock
 
 import miv
@@ -35,7 +36,7 @@ from miv.runtime import (
 from miv.tasks import build_once
 from miv.training.config import TrainingConfig
 from miv.training.new_verifier import EarlierVerifier, create_verifier
-from miv.training.run import Machine, run_training, set_threads
+from miv.training.run import Machine, run_training
 from miv.verifier.network import Verifier
 
 DONE, FAILED = 0, 1  # exit codes, besides CTRL_C and TERMINATED
@@ -166,7 +167,7 @@ def main(document: dict[str, Any]) -> int:
         with raising_on_terminate(), FileLock(lock):
             if find_result(job, places.results) is None:
                 keep_memory()
-                set_threads(document["threads"], 1)
+                torch.set_num_threads(document["threads"])
                 write_result(job, places.results, compute(job, places, RichProgress()))
             return DONE
     except StoppedByUser as stopped:

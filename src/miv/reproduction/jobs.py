@@ -27,7 +27,6 @@ from miv.training.config import TrainingConfig
 _FROZEN: dict[str, Any] = {
     "full_stage": False,
     "batch_size": 64,
-    "grouping": 1,
     "learning_rates": ((0, 1e-3),),
     "frozen_learning_rates": (),
     "max_epochs": 30,
@@ -91,7 +90,7 @@ TWINS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 # The tier of a set of your own, and how many train exemplars unlearn the random signs of the paper's start.
 OWN, _ENOUGH = "own", 10_000
-SMOKE: dict[str, Any] = {"max_epochs": 1, "frozen_max_epochs": 1, "batch_size": 64, "bucket": 32}
+SMOKE: dict[str, Any] = {"max_epochs": 1, "frozen_max_epochs": 1, "batch_size": 64}
 
 
 @dataclass(frozen=True)

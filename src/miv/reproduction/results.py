@@ -19,7 +19,7 @@ from miv.files.atomic import whole_file
 from miv.files.tables import read_json_lines
 from miv.reproduction.grids import CLASSIFICATION
 from miv.reproduction.jobs import Job, default_options
-from miv.training.config import TrainingConfig, without_removed
+from miv.training.config import TrainingConfig
 
 FORMAT, VERSION = "miv-result", 2
 _LOCK = ".lock"  # in the folder of results, held for a moment by whoever adds a cell
@@ -70,7 +70,9 @@ def find_result(job: Job, results: Path) -> Result | None:
     if document is None:
         return None
     check_document(f"{path}, {job.result_name}", document)
-    before = {**document["description"], "config": without_removed(document["config"])}
+    # Settings that no longer exist do not count.
+    known = {name: value for name, value in document["config"].items() if name in job.description["config"]}
+    before = {**document["description"], "config": known}
     difference = _difference(before, job.description)
     if difference:
         raise MIVError(

@@ -41,14 +41,14 @@ PRESETS: dict[str, TrainingConfig] = {  # of the authors
 }
 
 # Short training from the paper's start, for the tier `cpu` of the experiments.
-ONE_CYCLE = TrainingConfig(heads=2, batch_size=128, grouping=128, optimiser="adamw", weight_decay=0.01).changed(
+ONE_CYCLE = TrainingConfig(heads=2, batch_size=128, optimiser="adamw", weight_decay=0.01).changed(
     {"learning_rates": ((0, 1.5e-3),), "frozen_learning_rates": ((0, 5e-3),), "schedule": "one_cycle"}
     | {"max_epochs": 20, "patience": 20, "frozen_patience": 20}
 )
 
 # For all data: the head of a verifier that starts as a cosine.
 HEAD: dict[str, Any] = {"start": "similar", "heads": 1, "optimiser": "adamw", "schedule": "one_cycle"}
-HEAD |= {"select_by": "auroc", "learning_rates": ((0, 1e-3),), "backbone_learning_rate": "auto", "warmup": 1.0}
+HEAD |= {"select_by": "auroc", "learning_rates": ((0, 1e-3),), "backbone_learning_rate": "auto"}
 HEAD |= {"pull": 4.0, "patience": 6, "frozen_patience": 4, "full_stage": False}
 
 # Ours for QMNIST, chosen on its validation split.
@@ -150,8 +150,8 @@ def choose_for_texts(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> tup
 ENOUGH_TO_LEARN_FROM = 10_000
 # Settings that nothing but epochs uses: naming one asks for them.
 OF_EPOCHS = (
-    *("batch_size", "grouping", "optimiser", "pull", "learning_rates", "frozen_learning_rates", "warmup"),
-    *("trainable_layers", "max_epochs", "select_by", "patience", "full_stage", "frozen_patience"),
+    *("batch_size", "optimiser", "pull", "learning_rates", "frozen_learning_rates", "trainable_layers"),
+    *("max_epochs", "select_by", "patience", "full_stage", "frozen_patience"),
 )
 FROM_NOTHING = ("hog_cnn", "compact_cnn")  # networks that start with random weights
 _LONGEST_MINUTES = 40.0  # of a contrast stage

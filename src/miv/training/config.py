@@ -36,8 +36,7 @@ class TrainingConfig:
         heads: number of attention heads, unless pooling_options sets it.
         backbone: compact_cnn, hog, features or hf:<name or folder>; default: chosen for the instances.
         backbone_options: options of the backbone, such as size=large.
-        batch_size: number of exemplars per step, over all processes.
-        grouping: number of exemplars with shared instances to draw together; 1 draws each separately.
+        batch_size: number of exemplars per step.
         optimiser: rmsprop (as in Keras), or adamw.
         weight_decay: weight decay of adamw, for matrices and convolutions.
         pull: how strongly adamw pulls weights toward their starting values, for 1,000 exemplars that share no
@@ -50,8 +49,6 @@ class TrainingConfig:
         trainable_layers: number of last layers of a transformer encoder (hf:) to train; default: all.
         schedule: steps (the rates in learning_rates), or one_cycle (up to the first rate and down to 0 over
             max_epochs).
-        warmup: with the schedule steps, number of epochs over which the rates rise at the start of a stage that trains
-            the backbone; 0.5 is half an epoch. one_cycle ignores it, because its rates rise anyway.
         max_epochs: maximum number of epochs per stage.
         select_by: keep the epoch with the best validation accuracy (as in the paper) or the best auroc, which
             does not depend on how well a threshold of 0.5 fits before `miv calibrate`.
@@ -66,9 +63,6 @@ class TrainingConfig:
         full_stage: whether to train everything in a last stage.
         augmentation: none, or affine: small random translations, rotations and scalings of images while the backbone
             learns.
-        precision: number format of the backbone, float32 or bfloat16; "auto" uses bfloat16 where the hardware computes
-            with it, and float32 elsewhere.
-        bucket: pad each batch to a multiple of this number of instances before the backbone.
         seed: random seed.
     """
 
@@ -82,7 +76,6 @@ class TrainingConfig:
     backbone: str | None = None
     backbone_options: dict[str, Any] = field(default_factory=dict)
     batch_size: int = 256
-    grouping: int = 1
     optimiser: Literal["rmsprop", "adamw"] = "rmsprop"
     weight_decay: float = 0.0
     pull: float = 0.0
@@ -91,7 +84,6 @@ class TrainingConfig:
     backbone_learning_rate: float | Literal["auto", "same"] | None = None
     trainable_layers: int | None = None
     schedule: Literal["steps", "one_cycle"] = "steps"
-    warmup: float = 0.0
     max_epochs: int = 500
     select_by: Literal["accuracy", "auroc"] = "accuracy"
     patience: int = 10
@@ -103,8 +95,6 @@ class TrainingConfig:
     contrast_learning_rates: LearningRates = ()
     full_stage: bool = True
     augmentation: Literal["none", "affine"] = "none"
-    precision: Literal["float32", "bfloat16", "auto"] = "float32"
-    bucket: int = 128
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -136,7 +126,6 @@ class TrainingConfig:
     def changed(self, changes: dict[str, Any], where: str = "") -> "TrainingConfig":
         """Return the settings with some changed; the error for an unknown name suggests the nearest one."""
         known = [one.name for one in fields(self)]
-        changes = without_removed(changes)
         for name in changes:
             if name not in known:
                 raise unknown_name(f"setting{where}", name, known)
@@ -164,32 +153,25 @@ class TrainingConfig:
         """The settings with the learning rates, maximum epochs and batches of a stage."""
         if name == "frozen":
             rates, epochs = self.frozen_learning_rates or self.learning_rates, self.frozen_max_epochs or self.max_epochs
-            head = replace(self, backbone_learning_rate=None, warmup=0.0)
-            return replace(head, learning_rates=rates, max_epochs=epochs, grouping=1)  # nothing is embedded twice
+            return replace(self, backbone_learning_rate=None, learning_rates=rates, max_epochs=epochs)
         if name == "contrast":
             rates = self.contrast_learning_rates or self.learning_rates
             if isinstance(self.backbone_learning_rate, float):  # only the backbone learns here
                 factor = self.backbone_learning_rate / rates[0][1]
                 rates = tuple((epoch, rate * factor) for epoch, rate in rates)
-            size = self.contrast_batch_size
-            backbone = replace(self, backbone_learning_rate=None)
-            return replace(backbone, learning_rates=rates, max_epochs=self.contrast_epochs, batch_size=size)
+            epochs, size = self.contrast_epochs, self.contrast_batch_size
+            return replace(self, backbone_learning_rate=None, learning_rates=rates, max_epochs=epochs, batch_size=size)
         return self
 
 
-def without_removed(settings: dict[str, Any]) -> dict[str, Any]:
-    """Without settings of older runs that have no effect any more; two of them have none at the given value."""
-    removed, at_value = ("align_epochs", "align_learning_rate"), {"query_backbone": None, "contrast_temperature": 0.1}
-    return {n: value for n, value in settings.items() if n not in removed and at_value.get(n, ...) != value}
-
-
 def read_settings(path: Path) -> dict[str, Any]:
-    """Read settings from a ``.toml`` file, or from the ``config.json`` of a run.
+    """Read settings from a ``.toml`` file, or from the ``config.json`` of a run, without those that no longer exist.
 
     In a ``.toml`` file a name may be spelled like the flag, ``max-epochs``, and a value as text, ``"0:1e-4,5:5e-5"``.
     """
     if path.suffix == ".json":
-        return read_json_object(path, "Expected the config.json of a run, or a .toml file of settings.")
+        written = read_json_object(path, "Expected the config.json of a run, or a .toml file of settings.")
+        return {one.name: written[one.name] for one in fields(TrainingConfig) if one.name in written}
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -289,10 +271,10 @@ def _as_json(name: str, options: dict[str, Any]) -> dict[str, Any]:
     return as_written
 
 
-_COUNTS = "heads batch_size grouping max_epochs patience frozen_patience frozen_max_epochs trainable_layers bucket"
+_COUNTS = "heads batch_size max_epochs patience frozen_patience frozen_max_epochs trainable_layers"
 _LEAST = {
     **dict.fromkeys(_COUNTS.split(), 1),
-    **dict.fromkeys(("seed", "weight_decay", "contrast_epochs", "warmup", "pull"), 0),
+    **dict.fromkeys(("seed", "weight_decay", "contrast_epochs", "pull"), 0),
     "contrast_batch_size": 2,
 }
 _WORDS = {int: "a whole number", float: "a number", str: "a string", bool: "true or false", dict: "key = value pairs"}

@@ -30,8 +30,7 @@ from miv.training.machine import Machine
 from miv.training.new_verifier import create_verifier
 from miv.training.recipes import RECIPES
 from miv.training.selection import Selection, select
-from miv.training.stage_module import Sets, SplitFeatures
-from miv.training.stages import CONTRAST, FROZEN, Stage, run_stage
+from miv.training.stages import CONTRAST, FROZEN, Sets, SplitFeatures, Stage, run_stage
 from miv.verifier.network import Verifier
 
 MODES = ("select", "epochs", "paper")  # of the setting `recipe`, besides names
@@ -204,7 +203,6 @@ def run_stages(
     is_new: bool,
 ) -> dict[str, StageState]:
     """Train the stages in order; a new verifier with the start "similar" starts from the selected recipe."""
-    device = verifier.device
     states: dict[str, StageState] = {}
     for stage in stages:
         features = embed_splits(verifier, sets, machine.cache, progress) if stage.frozen else None
@@ -218,7 +216,6 @@ def run_stages(
                 fit_scale(verifier, sets["train"], known["train"], config.seed)
             fitting = time.monotonic() - began
         states[stage.name] = run_stage(stage, verifier, config, sets, run, machine, states, features, fitting)
-        verifier.to(device)  # Lightning leaves it in main memory
     return states
 
 

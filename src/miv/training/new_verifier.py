@@ -1,8 +1,7 @@
-"""The verifier that a run starts with, new or from an earlier run: backbone, precision, rates."""
+"""The verifier that a run starts with, new or from an earlier run."""
 
 import json
 import os
-import sys
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from torch import nn
 from miv.backbones.base import check_kind
 from miv.backbones.hf_files import MINILM
 from miv.backbones.names import is_pretrained
-from miv.backbones.precision import has_native_bfloat16
 from miv.backbones.tokens import SentenceTokenEncoder
 from miv.data import InstancePool
 from miv.data.pool import InstanceForm
@@ -122,24 +120,6 @@ def resolve_backbone_rate(config: TrainingConfig, *, is_trained: bool = False) -
     return config.changed({"backbone_learning_rate": rate})
 
 
-def resolve_precision(config: TrainingConfig, device: torch.device, *, quiet: bool) -> TrainingConfig:
-    """Replace ``auto`` with the actual format, so that a run records what it was trained with."""
-    if config.precision == "float32":
-        return config
-    if device.type == "cpu":
-        can = has_native_bfloat16()
-    else:
-        can = device.type == "cuda" and torch.cuda.is_bf16_supported(False)
-    if config.precision == "bfloat16":
-        if not can:
-            warn("precision is bfloat16, which this device does not support natively; it will be slower than float32.")
-        return config
-    if not can and not quiet:
-        reason = "this device has no instructions for it, so it would be slower here"
-        print(f"precision is float32. bfloat16 is not used: {reason}.", file=sys.stderr, flush=True)
-    return config.changed({"precision": "bfloat16" if can else "float32"})
-
-
 SOURCE = "miv/evidence"
 
 
@@ -182,12 +162,10 @@ def resolve_backbone(config: TrainingConfig, pool: InstancePool) -> TrainingConf
     return config.changed({"backbone": "compact_cnn" if pool.kind == "image" else "features"})
 
 
-def resolve(
-    config: TrainingConfig, start: EarlierVerifier | None, pool: InstancePool, device: torch.device, *, quiet: bool
-) -> TrainingConfig:
+def resolve(config: TrainingConfig, start: EarlierVerifier | None, pool: InstancePool) -> TrainingConfig:
     """The settings with which a run trains, all of which it records."""
     config = resolve_backbone(config if start is None else start.adopted(config), pool)
-    return resolve_precision(resolve_backbone_rate(config, is_trained=start is not None), device, quiet=quiet)
+    return resolve_backbone_rate(config, is_trained=start is not None)
 
 
 def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:

@@ -26,11 +26,7 @@ class KerasRMSprop(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Take one step; ``closure`` computes the gradients first, as Lightning requires."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        """Take one step; ``closure``, which computes gradients first, is not used here."""
         for group in self.param_groups:
             weights = [weight for weight in group["params"] if weight.grad is not None]
             gradients: list[Tensor] = [weight.grad for weight in weights]
@@ -43,7 +39,6 @@ class KerasRMSprop(Optimizer):
             roots = torch._foreach_add(mean_squares, group["epsilon"])
             torch._foreach_sqrt_(roots)
             torch._foreach_addcdiv_(weights, gradients, roots, -group["lr"])
-        return loss
 
 
 class AdamWL2SP(AdamW):
@@ -113,7 +108,7 @@ def create_optimiser(config: TrainingConfig, model: nn.Module, exemplars: float 
 def set_rates(optimiser: Optimizer, rate: float) -> None:
     """Set the scheduled rate; each group keeps its own factor of it."""
     for group in optimiser.param_groups:
-        group["lr"] = rate * group.get("factor", 1.0)  # older checkpoints have no factor
+        group["lr"] = rate * group["factor"]
 
 
 def check_state(optimiser: Optimizer) -> None:
@@ -146,18 +141,11 @@ def learning_rate(config: TrainingConfig, epoch: int, done: float) -> float:
     [0.0001, 0.0001, 5e-05, 5e-05]
     """
     if config.schedule == "steps":
-        rate = [rate for first, rate in config.learning_rates if epoch >= first][-1]
-        epochs = done * config.max_epochs
-        return rate * _rise(epochs / config.warmup) if epochs < config.warmup else rate
+        return [rate for first, rate in config.learning_rates if epoch >= first][-1]
     highest = config.learning_rates[0][1]
     if done < _RISING:
-        return highest * _rise(done / _RISING)
+        return highest * (0.04 + 0.96 * done / _RISING)  # not from 0, so that the first step counts
     return highest * 0.5 * (1 + math.cos(math.pi * (done - _RISING) / (1 - _RISING)))
-
-
-def _rise(share: float) -> float:
-    """Rise linearly, but not from 0, so that the first step counts."""
-    return 0.04 + 0.96 * share
 
 
 WIDTH = 128  # matrices with at most this many inputs learn at the full rate

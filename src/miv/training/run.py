@@ -19,6 +19,7 @@ from miv.evaluation.metrics import auroc_within_chance
 from miv.evaluation.out_of_distribution import add_check
 from miv.evaluation.predicting import predict
 from miv.evaluation.runs import RunFolder, locked, recipe_rows, refuse_if_locked
+from miv.files import parquet as parquet  # predictions need it: a missing library is an error before the work
 from miv.files.arrays import Floats, Labels, Vectors
 from miv.files.atomic import whole_folder
 from miv.files.json import write_json
@@ -33,17 +34,15 @@ from miv.training.fitting import (
     recipes_for,
     run_stages,
     stages_of,
-    trains_by_epochs,
 )
-from miv.training.machine import Machine, is_first_process, set_threads
+from miv.training.machine import Machine
 from miv.training.new_verifier import EarlierVerifier, create_verifier, resolve
-from miv.training.stage_module import Sets
-from miv.training.stages import FROZEN
+from miv.training.stages import FROZEN, Sets
 from miv.verifier.decisions import OperatingPoint
 from miv.verifier.network import Verifier
 from miv.verifier.scalings import Temperature
 
-__all__ = ["Machine", "StoppedByUser", "is_first_process", "run_training", "set_threads"]
+__all__ = ["Machine", "StoppedByUser", "run_training"]
 
 _MISPLACED = 0.1  # share of answers that another threshold would put right
 
@@ -101,32 +100,30 @@ def run_training(
     held: ExitStack | None = None,
 ) -> dict[str, Evaluation]:
     """Train on ``train`` and ``validation``, and evaluate the best weights on every other split and ``validation``."""
-    _check(sets, config, machine)
+    _check(sets, config)
     progress = progress or SilentProgress()
     with nullcontext(held) if held is not None else ExitStack() as lock:
         device = machine.find_device()
         start = EarlierVerifier.of(start_from) if isinstance(start_from, str | Path) else start_from
-        config = resolve(config, start, sets["train"].pool, device, quiet=machine.is_silent)
+        config = resolve(config, start, sets["train"].pool)
         recipes_for(config)  # settings that leave no recipe must leave no files behind
         started = None if start is None else start.document()
         run = RunFolder(out)
         settings = config.document()
-        if is_first_process():
-            refuse_if_locked(run.path)
-            run.check(settings, sets, data, started, resume=resume)
+        refuse_if_locked(run.path)
+        run.check(settings, sets, data, started, resume=resume)
         verifier = (create_verifier(config, sets["train"].pool) if start is None else start.copy()).to(device)
         if start is None and isinstance(verifier.backbone, Features) and verifier.backbone.standardise:
             verifier.backbone.fit(sets["train"].pool.values[sets["train"].used])
         verifier.backbone.train_only_last(config.trainable_layers)
         for exemplars in sets.values():
             (verifier.backbone if start is None else start).check(exemplars.pool)
-        if is_first_process():
-            # Features may come from the cache, and a stage that embeds in batches does not report them.
-            warn_of_cut_texts(verifier.backbone, [exemplars.pool for exemplars in sets.values()])
-            lock.enter_context(locked(run.path))  # not earlier: invalid settings must leave no files behind
-            # Again, as another process may have begun in the meantime.
-            run.check(settings, sets, data, started, resume=resume)
-            run.begin_or_go_on(settings, sets, data, data_options or {}, started)
+        # Features may come from the cache, and a stage that embeds in batches does not report them.
+        warn_of_cut_texts(verifier.backbone, [exemplars.pool for exemplars in sets.values()])
+        lock.enter_context(locked(run.path))  # not earlier: invalid settings must leave no files behind
+        # Again, as another process may have begun in the meantime.
+        run.check(settings, sets, data, started, resume=resume)
+        run.begin_or_go_on(settings, sets, data, data_options or {}, started)
         sets = {split: verifier.backbone.paired(exemplars) for split, exemplars in sets.items()}
         if run.is_done():
             machine.say(f"The run in {out} is finished, so nothing is trained. Evaluating its verifier again.")
@@ -153,21 +150,20 @@ def run_training(
         if exemplars.has_references:
             fit_reference_rule(verifier, exemplars, _known(verifier, exemplars, cache, progress), progress)
         evaluations = _evaluate(verifier, sets, run, progress, cache)
-        if is_first_process():
-            add_check(verifier, sets["train"], sets["validation"], cache, progress, quiet=machine.quiet)
-            with whole_folder(run.verifier) as temporary:
-                verifier.save_pretrained(temporary)
-            answers = Predictions.load(run.predictions("validation"))
-            if not by_epochs:
-                recipe, weight = outcome["best"]["stage"], sets["validation"].weight
-                _write_metrics(run, recipe, evaluations["validation"], answers, weight)
-            run.finish(seconds, outcome)
-            area, trained = evaluations["validation"].metrics["auroc"], any(states[name].history for name in by_epochs)
-            warn_of_run(area, sets["validation"], answers.logit, by_epochs=trained)
+        add_check(verifier, sets["train"], sets["validation"], cache, progress, quiet=machine.quiet)
+        with whole_folder(run.verifier) as temporary:
+            verifier.save_pretrained(temporary)
+        answers = Predictions.load(run.predictions("validation"))
+        if not by_epochs:
+            recipe, weight = outcome["best"]["stage"], sets["validation"].weight
+            _write_metrics(run, recipe, evaluations["validation"], answers, weight)
+        run.finish(seconds, outcome)
+        area, trained = evaluations["validation"].metrics["auroc"], any(states[name].history for name in by_epochs)
+        warn_of_run(area, sets["validation"], answers.logit, by_epochs=trained)
         return evaluations
 
 
-def _check(sets: Sets, config: TrainingConfig, machine: Machine) -> None:
+def _check(sets: Sets, config: TrainingConfig) -> None:
     for split in ("train", "validation"):
         if split not in sets:
             raise MIVError(f"The split {split!r} is missing. Training needs train and validation.")
@@ -177,16 +173,6 @@ def _check(sets: Sets, config: TrainingConfig, machine: Machine) -> None:
                 f"All {len(label):,} exemplars of {split} have the label {int(label[0])}. Training needs bags that "
                 "contain something of the query's class, and bags that do not."
             )
-    if machine.processes > 1 and not trains_by_epochs(config):
-        raise MIVError(
-            f"There are {machine.processes} processes, and recipe is {config.recipe!r}, which is fitted by one. Remove "
-            "--devices and --nodes, or train by epochs: --recipe epochs."
-        )
-    if config.contrast_epochs and machine.processes > 1:
-        raise MIVError(
-            f"contrast_epochs is {config.contrast_epochs} with {machine.processes} processes, which cannot divide a "
-            "batch of that stage. Expected one process: remove --devices and --nodes, or set contrast_epochs to 0."
-        )
 
 
 def _embed_first(verifier: Verifier, sets: Sets, machine: Machine, progress: Progress) -> None:
@@ -254,10 +240,8 @@ def _evaluate(
     for split in [split for split in sets if split != "train"]:
         predictions = predict(verifier, sets[split], _known(verifier, sets[split], cache, progress), progress)
         evaluations[split] = evaluate(predictions)
-        if is_first_process():
-            predictions.save(run.predictions(split))
-    if is_first_process():
-        write_json(run.evaluation, {split: found.document() for split, found in evaluations.items()})
+        predictions.save(run.predictions(split))
+    write_json(run.evaluation, {split: found.document() for split, found in evaluations.items()})
     return evaluations
 
 

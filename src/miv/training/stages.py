@@ -1,7 +1,6 @@
-"""Run one training stage to its end, resuming where it stopped."""
+"""Stages: each trains a part of the verifier by gradient descent, and resumes where it stopped."""
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,57 +8,227 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.random import Generator
 from torch import Tensor
 from torch.nn import functional
-from torch.utils.data import DataLoader, Dataset
 
 from miv.backbones.cache import embed_instances
 from miv.bags import Bags
 from miv.data import ExemplarSet
-from miv.data.batches import Batch, InstanceLookup, embedded, make_batch
-from miv.errors import MIVError, StoppedByUser
+from miv.data.batches import Batch, embedded, make_batch
+from miv.errors import StoppedByUser
 from miv.evaluation import Predictions
 from miv.evaluation.baselines import cosines
+from miv.evaluation.metrics import auroc_error, weighted_auroc
+from miv.evaluation.predicting import predict
 from miv.evaluation.runs import RunFolder
-from miv.runtime import ProcessShare
+from miv.files.arrays import Vectors
+from miv.files.atomic import whole_file
+from miv.runtime import CTRL_C
 from miv.training.checkpoint import (
     BEST,
     CLEAR_AUROC,
     LAST,
-    CheckpointCallback,
     EpochMetrics,
     StageState,
-    Stopped,
-    TensorBoardLogger,
+    StopRequests,
+    read_checkpoint,
+    reading_checkpoint,
     write_metrics,
 )
 from miv.training.config import TrainingConfig
 from miv.training.machine import Machine
-from miv.training.stage_module import Batches, BatchSampler, Part, Sets, SplitFeatures, StageModule, draw_positives
+from miv.training.optimisers import check_state, create_optimiser, effective_size, learning_rate, set_rates
+from miv.training.steps import DRAWS, Batches, StepEmbedding, affine, draw_batches, draw_positives, one_number
 from miv.verifier.network import Verifier
 
+Sets = dict[str, ExemplarSet]  # by split
+SplitFeatures = dict[str, Vectors]  # (P, C) by split, of a frozen backbone
 
-def train_loader(module: StageModule) -> DataLoader[tuple[Batch, float]]:
-    """The training batches of a stage, with each distinct instance once."""
-    train, backbone, features = module.sets["train"], module.verifier.backbone, module.features
-    seed, values = (module.config.seed, module.stage), train.pool.values
-    order = BatchSampler(module.state, module.draw_batches, module.steps, seed)
-    lookup = (lambda rows: backbone.prepare(values[rows])) if features is None else embedded(features["train"])
-    return DataLoader(_Batches(train, lookup), None, sampler=order)
-
-
-@dataclass(frozen=True, eq=False)
-class _Batches(Dataset[tuple[Batch, float]]):
-    exemplars: ExemplarSet
-    lookup: InstanceLookup
-
-    def __getitem__(self, part: Part) -> tuple[Batch, float]:
-        chosen, factor = part
-        return make_batch(self.exemplars, chosen, self.lookup), factor
-
-
+CONTRAST, FROZEN = "contrast", "frozen"
+WORDS = {
+    CONTRAST: "train the backbone to find the bag of a query among others; figures are those of the nearest target",
+    FROZEN: "train the head; the backbone stays as it is",
+    "all": "train the backbone and the head together",
+}
 TEMPERATURE = 0.1  # of the contrast loss
+SAVE_SECONDS = 300.0  # interval between saves within a long epoch
+
+
+@dataclass(frozen=True)
+class Stage:
+    """``contrast`` trains the backbone, ``frozen`` all but the backbone, and ``all`` everything."""
+
+    name: str  # name of the stage
+    number: int  # gives each stage its own random numbers
+    frozen: bool  # whether the backbone is frozen
+    patience: int  # number of epochs without improvement after which the stage ends
+    fits_start: bool = False  # whether a recipe is first fitted to the train bags
+    must_be_clear: bool = False  # whether an epoch must beat the start by a standard error of the AUROC to be kept
+
+    @property
+    def keeps_last(self) -> bool:
+        """Whether the last epoch is kept: ``contrast`` has no verdicts to choose by."""
+        return self.name == CONTRAST
+
+    def new_state(self, config: TrainingConfig) -> StageState:
+        """The state before the first epoch."""
+        criterion = CLEAR_AUROC if self.must_be_clear else config.criterion
+        return StageState(criterion=criterion, keeps_last=self.keeps_last)
+
+
+class StageTraining:
+    """Trains a verifier, with or without its backbone, on ``train`` and evaluates it on ``validation``.
+
+    Every random number follows from the seed, the stage, the epoch and the step, so that a resumed run continues as if
+    it had never stopped. ``features`` are those of a frozen backbone, and ``memory`` the bytes for embedding a step.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        verifier: Verifier,
+        config: TrainingConfig,
+        sets: Sets,
+        features: SplitFeatures | None = None,
+        memory: int = 1 << 62,
+        state: StageState | None = None,
+    ) -> None:
+        self.stage, self.verifier, self.config, self.sets, self.features = stage, verifier, config, sets, features
+        self.state = state or stage.new_state(config)
+        self.embedding = StepEmbedding(verifier.backbone, memory)
+        self.optimiser = create_optimiser(config, verifier, effective_size(sets["train"]))
+        self.stops = StopRequests()
+        self._began = self._saved = time.monotonic()
+
+    def draw_epoch(self) -> Batches:
+        """The exemplars of each batch of the current epoch; the number of batches is constant."""
+        random = np.random.default_rng([self.config.seed, self.stage.number, self.state.epoch])
+        return self._draw(self.sets["train"], self.config.batch_size, random)
+
+    _draw = staticmethod(draw_batches)
+
+    def batch(self, chosen: np.ndarray) -> Batch:
+        """The exemplars at ``chosen``, with each distinct instance once, on the device of the verifier."""
+        train, backbone = self.sets["train"], self.verifier.backbone
+        if self.features is None:
+            found = make_batch(train, chosen, lambda rows: backbone.prepare(train.pool.values[rows]))
+        else:
+            found = make_batch(train, chosen, embedded(self.features["train"]))
+        return found.to(self.verifier.device)
+
+    def run(self, folder: Path, begin: Callable[[StageState], None], record: Callable[[StageState], None]) -> None:
+        """Train to the end of the stage; ``begin`` is called before the first step, and ``record`` after each epoch.
+
+        The checkpoint is replaced atomically, and best weights and the end follow from the state in it, so a kill at
+        any moment leaves them in agreement.
+        """
+        self._began = time.monotonic() - self.state.seconds
+        with self.stops.listening():
+            if self.measure_start():
+                self.verifier.save_pretrained(folder / BEST)
+            begin(self.state)
+            while not self.state.is_over(self.config.max_epochs, self.stage.patience):
+                batches = self.draw_epoch()
+                for chosen in batches[self.state.step :]:
+                    self.before_step(folder)
+                    self.step(self.batch(chosen), len(batches))
+                self.end_epoch(folder, sum(map(len, batches)))
+                record(self.state)
+            self._stop_if_asked()  # after the last epoch no further step checks for a request to stop
+
+    def before_step(self, folder: Path) -> None:
+        """Save at intervals and on a request to stop."""
+        if self.stops.exit_code is not None or time.monotonic() - self._saved > SAVE_SECONDS:
+            self.save(folder)
+        self._stop_if_asked()
+
+    def _stop_if_asked(self) -> None:
+        if self.stops.exit_code is not None:
+            raise StoppedByUser("; everything is saved", self.stops.exit_code)
+
+    def step(self, batch: Batch, steps: int) -> None:
+        """Take one step of an epoch of so many."""
+        config, state = self.config, self.state
+        done = (state.epoch * steps + state.step) / (config.max_epochs * steps)
+        set_rates(self.optimiser, learning_rate(config, state.epoch, done))
+        # The 0 was the rank of a process.
+        torch.manual_seed(one_number(config.seed, self.stage.number, state.epoch, state.step, 0))
+        if self.features is None:
+            batch = batch.with_instances(self._embed(batch))
+        losses = self.losses(batch)
+        loss = (losses if batch.weight is None else losses * batch.weight).sum()
+        self.optimiser.zero_grad()
+        (loss * (1 / len(batch))).backward()
+        self.optimiser.step()
+        state.loss_sum += float(loss.detach())
+        state.step += 1
+
+    def losses(self, batch: Batch) -> Tensor:
+        """``(B,)`` of a batch over features."""
+        answer = self.verifier.verify_features(*batch.queries_and_bags())
+        return functional.binary_cross_entropy_with_logits(answer.logit, batch.label, reduction="none")
+
+    def _embed(self, batch: Batch) -> Tensor:
+        """``(U, C)``, after augmentation."""
+        instances = batch.instances
+        if self.config.augmentation == "affine" and instances.ndim == 4:
+            # Drawn for the whole pool, so that a change of the batch leaves the other instances as they are.
+            seed = one_number(self.config.seed, self.stage.number, self.state.epoch, self.state.step)
+            generator = torch.Generator().manual_seed(seed)
+            draws = torch.rand(len(self.sets["train"].pool), DRAWS, generator=generator)
+            instances = affine(instances, draws[batch.instance.cpu()].to(instances.device))
+        return self.embedding(instances).float()
+
+    def end_epoch(self, folder: Path, exemplars: int) -> None:
+        """Evaluate on ``validation`` and save."""
+        state = self.state
+        rate = self.optimiser.param_groups[0]["lr"]
+        state.history.append({"learning_rate": rate, "train_loss": state.loss_sum / exemplars, **self.measure()})
+        state.step, state.loss_sum = 0, 0.0
+        if state.best == state.epoch - 1:
+            self.verifier.save_pretrained(folder / BEST)
+        self.save(folder)
+
+    def measure(self) -> EpochMetrics:
+        """Loss, accuracy and AUROC on ``validation``."""
+        answers, weight = self.answer(self.sets["validation"]), self.sets["validation"].weight
+        losses = np.logaddexp(0, (1 - 2.0 * answers.label) * answers.logit)
+        right = answers.yes == answers.label
+        row = {"validation_loss": float(np.average(losses, weights=weight))}
+        row["validation_accuracy"] = float(np.average(right, weights=weight))
+        row["validation_auroc"] = weighted_auroc(answers.label, answers.logit, weight)
+        if self.state.criterion == CLEAR_AUROC:
+            if self.state.start_logit is None:
+                self.state.start_logit = answers.logit.tolist()
+            error = auroc_error(answers.label, answers.logit, np.array(self.state.start_logit))
+            row[CLEAR_AUROC] = row["validation_auroc"] - error
+        return row
+
+    def measure_start(self) -> bool:
+        """Evaluate before the first step if the start is a candidate; return whether that was done now."""
+        state = self.state
+        if self.config.start == "paper" or state.keeps_last or state.start is not None or state.epoch or state.step:
+            return False
+        state.start = self.measure()
+        return True
+
+    def answer(self, exemplars: ExemplarSet) -> Predictions:
+        return predict(self.verifier, exemplars, None if self.features is None else self.features["validation"])
+
+    def save(self, folder: Path) -> None:
+        """Write all that a resumed run needs."""
+        self.state.seconds = time.monotonic() - self._began
+        weights, steps = self.verifier.state_dict(), self.optimiser.state_dict()
+        folder.mkdir(parents=True, exist_ok=True)
+        with whole_file(folder / LAST) as temporary:
+            torch.save({"stage": self.state.document(), "verifier": weights, "optimiser": steps}, temporary)
+        self._saved = time.monotonic()
+
+    def restore(self, document: dict[str, Any]) -> None:
+        """Go on with the weights of a checkpoint; an error of any type if they do not fit."""
+        self.verifier.load_state_dict(document["verifier"])
+        self.optimiser.load_state_dict(document["optimiser"])
+        check_state(self.optimiser)
 
 
 def contrast_losses(batch: Batch, temperature: float = TEMPERATURE) -> Tensor:
@@ -83,18 +252,10 @@ def contrast_losses(batch: Batch, temperature: float = TEMPERATURE) -> Tensor:
     return among_all - similarity.masked_fill(~own, nothing).logsumexp(dim=1)
 
 
-class ContrastModule(StageModule):
-    """Steps over batches of positive exemplars of one group, so that the group does not identify a bag.
+class ContrastTraining(StageTraining):
+    """Steps over batches of positive exemplars of one group, so that the group does not identify a bag."""
 
-    A query is compared with all bags of its batch, so processes cannot divide a batch.
-    """
-
-    def count_drawn(self) -> tuple[int, int]:
-        batches = self.draw_batches(np.random.default_rng(0))
-        return sum(len(batch) for batch in batches), len(batches)
-
-    def draw_batches(self, random: Generator) -> Batches:
-        return draw_positives(self.sets["train"], self.config.batch_size, random)
+    _draw = staticmethod(draw_positives)
 
     def losses(self, batch: Batch) -> Tensor:
         return contrast_losses(batch)
@@ -103,36 +264,6 @@ class ContrastModule(StageModule):
         """Predict by the target nearest to the query: yes for the half of the bags with the nearest targets."""
         nearest = cosines(exemplars, embed_instances(self.verifier.backbone, exemplars.pool, exemplars.used)).nearest
         return Predictions.of(exemplars, (nearest - np.median(nearest)) / TEMPERATURE, None)
-
-
-CONTRAST, FROZEN = "contrast", "frozen"
-WORDS = {
-    CONTRAST: "train the backbone to find the bag of a query among others; figures are those of the nearest target",
-    FROZEN: "train the head; the backbone stays as it is",
-    "all": "train the backbone and the head together",
-}
-
-
-@dataclass(frozen=True)
-class Stage:
-    """``contrast`` trains the backbone, ``frozen`` all but the backbone, and ``all`` everything."""
-
-    name: str  # name of the stage
-    number: int  # gives each stage its own random numbers
-    frozen: bool  # whether the backbone is frozen
-    patience: int  # number of epochs without improvement after which the stage ends
-    fits_start: bool = False  # whether a recipe is first fitted to the train bags
-    must_be_clear: bool = False  # whether an epoch must beat the start by a standard error of the AUROC to be kept
-
-    @property
-    def keeps_last(self) -> bool:
-        """Whether the last epoch is kept: ``contrast`` has no verdicts to choose by."""
-        return self.name == CONTRAST
-
-    def new_state(self, config: TrainingConfig) -> StageState:
-        """The state before the first epoch."""
-        criterion = CLEAR_AUROC if self.must_be_clear else config.criterion
-        return StageState(criterion=criterion, keeps_last=self.keeps_last)
 
 
 class EpochLines:
@@ -186,61 +317,35 @@ def run_stage(
     config = config.for_stage(stage.name)
     folder = run.checkpoints(stage.name)
     state = stage.new_state(config)
-    read_state(folder / LAST, state)
+    state.seconds = fitting  # a checkpoint replaces it
+    saved = read_checkpoint(folder / LAST, state)
     if not state.is_over(config.max_epochs, stage.patience):
-        make = ContrastModule if stage.name == CONTRAST else StageModule
-        if stage.frozen:
-            verifier.backbone.freeze()
-        else:
-            verifier.backbone.unfreeze()
-        state = stage.new_state(config)
-        state.seconds = fitting  # a checkpoint replaces it
-        known = features if stage.frozen else None
-        module = make(verifier, config, stage.number, sets, known, machine.step_memory(verifier.device), state)
-        state = _go_on(stage, module, run, machine, before)
-    if ProcessShare.of_this_process().rank == 0:
-        # The process may have been killed between checkpoint and metrics.
-        record_metrics(run, {**before, stage.name: state})
+        verifier.backbone.freeze() if stage.frozen else verifier.backbone.unfreeze()
+        make = ContrastTraining if stage.name == CONTRAST else StageTraining
+        memory = machine.step_memory(verifier.device)
+        training = make(stage, verifier, config, sets, features if stage.frozen else None, memory, state)
+        if saved is not None:
+            with reading_checkpoint(folder / LAST):
+                training.restore(saved)
+        lines = EpochLines(stage, before, machine.say)
+
+        def record(state: StageState) -> None:
+            record_metrics(run, {**before, stage.name: state})
+            lines.report(state)
+
+        try:
+            training.run(folder, lines.begin, record)
+        except (StoppedByUser, KeyboardInterrupt) as stopped:
+            lost = "; steps since the last save will be repeated"
+            saved_words, code = (
+                (str(stopped), stopped.exit_code) if isinstance(stopped, StoppedByUser) else (lost, CTRL_C)
+            )
+            place = f"stage {stage.name!r}, epoch {sum(one.epoch for one in before.values()) + state.epoch + 1}"
+            words = f"Stopped in {place}{saved_words}. Resume with the same command and --resume."
+            raise StoppedByUser(words, code) from None
+    record_metrics(run, {**before, stage.name: state})  # the process may have been killed between checkpoint and this
     verifier.load_state_dict(Verifier.from_pretrained(folder / BEST).state_dict())
     return state
-
-
-def _go_on(
-    stage: Stage, module: StageModule, run: RunFolder, machine: Machine, before: dict[str, StageState]
-) -> StageState:
-    config = module.config
-    epochs_before = sum(state.epoch for state in before.values())
-    lines = EpochLines(stage, before, machine.say)
-    logger = TensorBoardLogger(run.path, name="tensorboard", version=stage.name)
-
-    def record(state: StageState) -> None:
-        record_metrics(run, {**before, stage.name: state})
-        logger.log_metrics(state.history[-1], step=epochs_before + state.epoch)
-        lines.report(state)
-
-    folder = run.checkpoints(stage.name)
-    checkpoints = CheckpointCallback(folder, config.max_epochs, stage.patience, lines.begin, record)
-    trainer = machine.trainer([checkpoints], logger)
-    last = folder / LAST
-    resumes = last.is_file()
-    torch.manual_seed(config.seed)
-    try:
-        with checkpoints.listening(), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module="lightning")  # irrelevant advice
-            trainer.fit(module, train_loader(module), ckpt_path=last if resumes else None, weights_only=True)
-            checkpoints.stop_if_asked()  # after the last epoch no further step checks for a request to stop
-    except Stopped as stopped:
-        place = f"stage {stage.name!r}, epoch {epochs_before + module.state.epoch + 1}{stopped}"
-        words = f"Stopped in {place}. Resume with the same command and --resume."
-        raise StoppedByUser(words, stopped.exit_code) from None
-    except (MIVError, torch.OutOfMemoryError):
-        raise
-    except Exception as error:  # Lightning and optimisers raise many types on odd checkpoints
-        if not resumes or checkpoints.has_restored:
-            raise
-        raise _damaged(last, error) from error
-    trainer.strategy.barrier()
-    return module.state
 
 
 def record_metrics(run: RunFolder, states: dict[str, StageState]) -> None:
@@ -254,22 +359,3 @@ def record_metrics(run: RunFolder, states: dict[str, StageState]) -> None:
         rows[number - first] = {"stage": row.pop("stage"), "epoch": number, **row}
     if rows:
         write_metrics(run.metrics, rows)
-
-
-def read_state(path: Path, state: StageState) -> None:
-    """Restore the state of a stage from its checkpoint, if there is one."""
-    if not path.is_file():
-        return
-    try:
-        document: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        state.restore(document["stage"])
-        state.best_value  # noqa: B018 - a KeyError for metrics of another kind
-    except Exception as error:  # torch raises many types on damaged files
-        raise _damaged(path, error) from error
-
-
-def _damaged(path: Path, error: Exception) -> MIVError:
-    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    return MIVError(
-        f"{path} is damaged ({reason}), so the run cannot resume. Copy it again, or train again with another --out."
-    )

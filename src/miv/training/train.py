@@ -13,6 +13,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from miv.data import ExemplarSet
 from miv.data.samples import save_samples
 from miv.errors import MIVError, StoppedByUser
@@ -101,8 +103,6 @@ def train(
     task_options: Mapping[str, Any] | None = None,
     validation_fraction: float = 0.2,
     resume: bool = False,
-    devices: int = 1,
-    nodes: int = 1,
     accelerator: str = "auto",
     threads: int = 0,
     cache: str | PathLike[str] | None = None,
@@ -127,10 +127,8 @@ def train(
         validation_fraction: share of a single ``ExemplarSet`` that is held out as ``validation``. All exemplars of one
             query, or of one class of queries, stay together.
         resume: continue the run in ``out``, or begin it if there is none.
-        devices: number of processes on this machine.
-        nodes: number of machines.
         accelerator: ``cpu``, ``gpu`` or ``auto``.
-        threads: number of threads per process; 0 divides the cores among the processes.
+        threads: number of threads; 0 leaves the choice to PyTorch.
         cache: folder of features and built sets, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
         baselines: whether to also score plain methods on the same features.
         samples: whether to store two exemplars of ``test``, or else ``validation``, in the run, to try it with in the
@@ -144,7 +142,7 @@ def train(
     """
     # Not before a training: they need the libraries of miv[train], and `from miv import *` does not.
     from miv.training.fitting import trains_by_epochs
-    from miv.training.machine import Machine, is_first_process, set_threads
+    from miv.training.machine import Machine
     from miv.training.run import run_training
 
     from_file, where = _as_settings(config)
@@ -160,13 +158,11 @@ def train(
         given = config.changes() | settings
     first = TrainingConfig().changed(HEAD) if preset == AUTO else settings_of_preset(preset)
     settled = first.changed(from_file, where).changed(settings)  # what is wrong is refused before the data are read
-    if out is None and (resume or devices * nodes > 1):
-        what = "resume is true" if resume else f"There are {devices * nodes} processes"
-        raise MIVError(f"{what}, and out is missing. Pass the folder of the run as out.")
+    if out is None and resume:
+        raise MIVError("resume is true, and out is missing. Pass the folder of the run as out.")
     if out is not None:
         check_name(Path(out))
-        # Before the data are read and settings chosen. Other processes start after the first has begun the run.
-        if not resume and is_first_process():
+        if not resume:  # before the data are read and settings chosen
             refuse_if_locked(Path(out))
             RunFolder(Path(out)).refuse_existing()
     start = None if start_from is None else EarlierVerifier.of(start_from)
@@ -181,7 +177,7 @@ def train(
         chosen = first
         reason = f"All settings come from {where.removeprefix(' in ')}. Nothing is chosen for the data."
     elif preset == AUTO and resume and out is not None and RunFolder(Path(out)).exists():
-        chosen = TrainingConfig().changed(RunFolder(Path(out)).read_config())  # chosen before, perhaps with more cores
+        chosen = TrainingConfig().changed(read_settings(RunFolder(Path(out)).config))  # perhaps chosen with more cores
     elif preset == AUTO:
         known = {} if start is None else {"backbone": start.verifier.configuration["backbone"]}
         choice = choose(sets, given | known, is_trained=start is not None, cache=kept / "features", progress=progress)
@@ -200,8 +196,9 @@ def train(
         )
     if verbose and reason:
         print(reason, file=sys.stderr, flush=True)
-    set_threads(threads, devices)
-    machine = Machine(kept / "features", devices, nodes, accelerator, quiet=not verbose)
+    if threads:
+        torch.set_num_threads(threads)
+    machine = Machine(kept / "features", accelerator, quiet=not verbose)
     folder = Path(tempfile.mkdtemp(prefix="miv-train-")) if out is None else Path(out)
     held = ExitStack()  # another process must not begin to resume before all files are written
     try:
@@ -212,13 +209,12 @@ def train(
         evaluations = go(sets, chosen, folder, machine, progress=progress, held=held)
         run = RunFolder(folder)
         plain = None
-        if is_first_process():
-            if baselines:
-                plain = baselines_of_run(run, sets, machine.cache, machine.find_device(), progress)
-            if samples:
-                split = next(name for name in ("test", "validation", "train") if name in sets)
-                save_samples(sets[split], split, folder)
-            write_card(run.verifier, _pooling_of(run), evaluations, plain, run.read().get("recipes"))
+        if baselines:
+            plain = baselines_of_run(run, sets, machine.cache, machine.find_device(), progress)
+        if samples:
+            split = next(name for name in ("test", "validation", "train") if name in sets)
+            save_samples(sets[split], split, folder)
+        write_card(run.verifier, _pooling_of(run), evaluations, plain, run.read().get("recipes"))
     except BaseException as error:
         if out is None:
             shutil.rmtree(folder, ignore_errors=True)
