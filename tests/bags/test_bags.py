@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from miv import Bags, MIVError
+from miv import Bags, MIVError, Verifier
 from miv.bags.bags import as_bags
 from miv.bags.borders import BLOCK_ROWS
 
@@ -226,6 +226,27 @@ def test_bags_travel(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {id(tensor) for tensor in pinned} == {id(SIX.values), id(SIX.ptr)}
 
 
-def test_a_nested_tensor_is_told_how_to_become_bags() -> None:
-    with pytest.warns(UserWarning, match="prototype"), pytest.raises(MIVError, match="unbind"):
-        as_bags(torch.nested.nested_tensor([torch.zeros(2, 3), torch.zeros(1, 3)]))
+NESTED = torch.nested.nested_tensor([torch.zeros(3, 2), torch.zeros(2, 2)])
+JAGGED = torch.nested.nested_tensor([torch.zeros(3, 2), torch.zeros(2, 2)], layout=torch.jagged)
+VERIFIER = Verifier("nearest", channels=2)
+
+
+@pytest.mark.parametrize("nested", [NESTED, JAGGED], ids=["strided", "jagged"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        as_bags,
+        lambda nested: Bags(nested, torch.tensor([0, 2])),
+        lambda nested: Bags.from_list([nested]),
+        lambda nested: VERIFIER(VALUES[:2], nested),
+        lambda nested: VERIFIER(nested, SIX),
+        lambda nested: VERIFIER.verify_features(nested, SIX),
+        lambda nested: VERIFIER.pooling(VALUES[:2], nested, torch.ones(2, 3, dtype=torch.bool)),
+        lambda nested: VERIFIER.verify(VALUES[0], nested),
+        lambda nested: VERIFIER.verify_many(VALUES[:2], nested),
+        lambda nested: VERIFIER.verify_stream(VALUES[:1], nested),
+    ],
+)
+def test_a_nested_tensor_is_told_how_to_become_bags(use: Callable[[Tensor], object], nested: Tensor) -> None:
+    with pytest.raises(MIVError, match=r"nested tensor.*Bags\.from_list"):
+        use(nested)

@@ -19,6 +19,7 @@ from miv.evaluation.predicting import withheld
 from miv.runtime import SilentProgress
 from miv.verifier.decisions import OPERATING_POINT_NAME, OperatingPoint
 from miv.verifier.out_of_distribution import LIMIT_NAME
+from miv.verifier.table_reading import named_query
 from miv.verifier.table_writing import score_table
 
 TWO = OperatingPoint(threshold=0.75, lower_threshold=0.25, goal="two rates")
@@ -275,6 +276,24 @@ def test_texts_that_the_encoder_cannot_read_are_unsure(pooling: str) -> None:
     assert verifier.verify("A sentence.", unreadable).reason == "no instance of the bag has content that can be read"
     readable = ["Tbilisi (თბილისი) is a city.", "Zażółć gęślą jaźń", "12 345", "def f(x): return x"]
     assert {verifier.verify(text, ["A sentence."]).reason for text in readable} == {None}
+
+
+def test_empty_texts_are_unsure_wherever_they_are_asked(tmp_path: Path) -> None:
+    verifier = Verifier("nearest", "trigrams").eval()
+    query, empty = "Ada Lovelace was born in 1815.", ["", "  "]
+    for place, (asked, bag) in enumerate([("", [query]), (query, empty), (query, ["", query])]):
+        gallery = Gallery.create(tmp_path / f"gallery{place}", verifier)
+        gallery.add("bag", bag)
+        verdicts = [verifier.verify(asked, bag), *verifier.verify_stream([asked], bag), gallery.search(asked)[0].answer]
+        expected = ["the query has no content that can be read", "no instance of the bag has content that can be read"]
+        assert [verdict.reason for verdict in verdicts] == [[*expected, None][place]] * 3
+    assert "1 instance is without content: place 0." in verdicts[0].warnings
+    (tmp_path / "pairs.jsonl").write_text(json.dumps({"query": query, "bag": empty}))
+    score_table(verifier, tmp_path / "pairs.jsonl", tmp_path / "out.csv", progress=SilentProgress())
+    assert "no instance of the bag has content" in (tmp_path / "out.csv").read_text()
+    assert named_query("", "text") == ""
+    with pytest.raises(MIVError, match="NaN"):  # a number that is missing was a mistake before it got here
+        Verifier("nearest", channels=2).verify([1.0, np.nan], [[1.0, 0.0]])
 
 
 # What may be wrong with an answer travels with it.

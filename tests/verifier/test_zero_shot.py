@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import miv
-from miv import MIVError
+from miv import MIVError, verify
 from miv.backbones import efficientnet
 from miv.verifier.zero_shot import ZeroShot
 from tests.backbones.sounds import write_random_weights, write_voice
@@ -122,3 +122,8 @@ def test_a_query_without_content_names_no_candidate() -> None:
     verdict = miv.verify(np.zeros((28, 28), np.uint8), noise)
     assert (verdict.decision, verdict.witnesses) == ("unsure", ())
     assert "Nearest first" not in str(verdict)
+
+
+def test_a_list_of_numpy_numbers_is_one_vector() -> None:
+    verdict = verify([np.float32(1), np.float32(0)], [[0.0, 1.0], [1.0, 0.1]])
+    assert int(np.argmax(np.asarray(verdict.shares))) == 1

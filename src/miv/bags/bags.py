@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from miv.bags import kernels
-from miv.bags.borders import Borders, borders_of, check_borders, check_finite, describe
+from miv.bags.borders import Borders, borders_of, check_borders, check_finite, describe, refuse_nested
 from miv.errors import MIVError
 
 # Which bags an index selects: whole numbers or one bool per bag, in a list, a tensor or a NumPy array.
@@ -78,6 +78,7 @@ class Bags:
             raise MIVError("There are no bags. Expected a list of at least one tensor (N, ...).")
         first = bags[0]
         for number, bag in enumerate(bags):
+            refuse_nested(bag, f"Bag {number}")
             if not isinstance(bag, Tensor) or bag.ndim == 0:
                 raise MIVError(
                     f"Bag {number} is {describe(bag)}. Expected a tensor (N, ...) with one row per instance."
@@ -270,12 +271,11 @@ def as_bags(bags: object, mask: Tensor | None = None) -> Bags:
     """Return ``Bags`` unchanged, or create them from a padded tensor and its mask; anything else is an error."""
     if isinstance(bags, Bags) and mask is None:
         return bags
+    refuse_nested(bags, "bags")
     if isinstance(bags, Tensor) and mask is not None:
         return Bags.from_padded(bags, mask)
     if isinstance(bags, Bags):
         raise MIVError("Got a mask together with Bags, which need none. Omit the mask.")
-    if isinstance(bags, Tensor) and bags.is_nested:
-        raise MIVError("bags is a nested tensor. Expected Bags: create them with Bags.from_list(bags.unbind()).")
     if isinstance(bags, Tensor):
         remedy = (
             "A padded tensor (B, N, ...) needs its mask: pass it as the next argument, bool (B, N), true "

@@ -79,8 +79,15 @@ def describe(thing: object) -> str:
     return f"a {type(thing).__name__}"
 
 
+def refuse_nested(value: object, what: str) -> None:
+    """Raise an error for a nested tensor, whose bags ``Bags`` would hold."""
+    if isinstance(value, Tensor) and value.is_nested:
+        raise MIVError(f"{what} is a nested tensor. Expected Bags: create them with Bags.from_list(tensor.unbind()).")
+
+
 def check_borders(values: Tensor, ptr: Tensor) -> None:
     """Raise an error unless borders increase from 0 to the number of values, with no empty bag."""
+    refuse_nested(values, "values")
     if not isinstance(values, Tensor) or values.ndim == 0:
         raise MIVError(f"values is {describe(values)}. Expected a tensor (T, ...) with one row per instance.")
     if values.layout != torch.strided or values.is_meta:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from miv.bags import Bags, as_bags
+from miv.bags.borders import refuse_nested
 from miv.errors import MIVError, unknown_name
 from miv.poolings.similar import AlignedNorm, ScaledProduct
 from miv.poolings.stored import StoredForm
@@ -116,6 +117,7 @@ class Pooling(nn.Module):
             raise MIVError(
                 f"query is a {type(query).__name__}. Expected a tensor (B, {self.channels}) with one query per bag."
             )
+        refuse_nested(query, "query")
         targets = as_bags(bags, mask)
         self._check(query, targets)
         normed = targets.with_values(self.norm(targets.values))  # (T, C)

@@ -189,8 +189,6 @@ class InstanceReader:
             text = one.text if isinstance(one, TextInstance) else one
             if not isinstance(text, str):
                 raise self._other_kind(one, place)
-            if not text:
-                raise MIVError(f"{place} is an empty text. Expected at least one character.")
             _check_most(len(text), self._limits.characters, place, "characters")
             return self._reader.add(text, place)
         if isinstance(one, ImageInstance):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from miv.bags.borders import refuse_nested
 from miv.data.kinds import KINDS
 from miv.data.pool import InstancePool
 from miv.errors import MIVError
@@ -42,6 +43,7 @@ class BagChunks:
         if isinstance(source, str | PathLike):
             source = _opened(Path(source), verifier)
         elif isinstance(source, Tensor):
+            refuse_nested(source, "The bag")
             source = source.detach().cpu().numpy()
         if not (callable(source) or isinstance(source, Iterable | NumpyFile)):
             raise MIVError(

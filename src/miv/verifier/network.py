@@ -9,6 +9,7 @@ from huggingface_hub import ModelHubMixin
 from torch import Tensor, nn
 
 from miv.bags import Bags, as_bags
+from miv.bags.borders import refuse_nested
 from miv.data.pool import InstanceForm
 from miv.errors import MIVError
 from miv.files.images import Fit
@@ -199,6 +200,7 @@ class Verifier(
         asked = query.values if isinstance(query, Bags) else query
         if not isinstance(asked, Tensor):
             raise MIVError(f"query is a {type(query).__name__}. Expected a tensor (B, ...) with one query per bag.")
+        refuse_nested(asked, "query")
         bags = as_bags(bags, mask)
         if len(query) != len(bags):
             raise MIVError(f"There are {len(query)} queries and {len(bags)} bags. Expected one query per bag.")

@@ -12,6 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from miv.bags import Bags
+from miv.bags.borders import refuse_nested
 from miv.data import csr
 from miv.data.kinds import KINDS, Kind
 from miv.data.pool import InstanceForm, InstancePool
@@ -97,6 +98,8 @@ def _of_name(bag: "str | PathLike[str]", kind: Kind) -> Any:
 def check_bags(queries: Any, bags: Any, kind: InstanceKind, places: ErrorLocations | None = None) -> None:
     """Raise an error unless there is one bag per query and every bag is a non-empty list."""
     places = places or ErrorLocations()
+    for given in (queries, bags):
+        refuse_nested(given, "What was given")
     if isinstance(queries, str | PathLike | Image.Image) or isinstance(bags, str | PathLike | Image.Image):
         raise MIVError("Got a single instance. Expected a list of queries and a list of bags.")
     if _length(queries, "The queries") != _length(bags, "The bags"):
@@ -104,6 +107,7 @@ def check_bags(queries: Any, bags: Any, kind: InstanceKind, places: ErrorLocatio
     if not len(bags):
         raise MIVError("There are no exemplars. Expected at least one query and its bag.")
     for number, bag in enumerate(bags):
+        refuse_nested(bag, places.bag(number))
         if isinstance(bag, str | PathLike | Image.Image):
             name = "" if isinstance(bag, Image.Image) else f" ({bag if KINDS[kind].has_form else short(str(bag))})"
             lines = "" if KINDS[kind].is_array else " or .txt file"
@@ -176,6 +180,7 @@ def _as_numbers(values: Any, place: str) -> NDArray[np.float32]:
 
 
 def _from_tensor(values: Tensor) -> NDArray[Any]:
+    refuse_nested(values, "What was given")
     values = values.detach().cpu()
     return (values if values.is_complex() else values.float()).numpy()
 
@@ -316,8 +321,6 @@ class Reader:
             return vector
         if not isinstance(value, str):
             raise MIVError(f"{where} is a {type(value).__name__}. Expected a text: this verifier reads texts.")
-        if not value.strip():
-            raise MIVError(f"{where} is an empty text. Remove it.")
         return str(value)  # NumPy has its own string type
 
     def _image(self, value: Any, where: str) -> NDArray[np.uint8]:

@@ -84,7 +84,7 @@ def named_bag(names: list[str], kind: InstanceKind) -> list[Named]:
 def _refuse_lost(name: str, kind: Kind, option: str) -> None:
     """Raise an error for a name that means a file or folder that this verifier cannot read."""
     path, wanted = Path(name), f"a folder, an instance or a table ({', '.join(sorted(TABLE_SUFFIXES))})"
-    exists = is_file(path) or is_folder(path)
+    exists = is_file(name) or is_folder(name)  # "" is no folder
     if kind.has_form:
         if option == "--bag" and not path.suffix and not exists:
             raise MIVError(f"--bag {name}: there is no such folder or image. Expected {wanted}.")
@@ -111,6 +111,9 @@ def _instances(cell: Any, folder: Path, kind: Kind, place: str, column: str = ""
     if not isinstance(cell, str):
         instance = kind.parse(cell, folder, ImageForm(), place)
         yield Named(json.dumps(cell), instance, in_place=True)
+        return
+    if not kind.is_array and column != "path" and not cell.strip():  # a text without content, which is judged as such
+        yield Named(cell, "", in_place=True)
         return
     path = folder / cell.strip()
     is_file_name = column == "path" or path.suffix.lower() in kind.suffixes

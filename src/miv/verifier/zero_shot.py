@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -135,7 +136,7 @@ def verify(
     >>> verdict.decision, verdict.zero_shot, int(verdict.shares.argmax())
     ('yes', 'features', 1)
     """
-    several = isinstance(query, list) and bool(query) and not isinstance(query[0], int | float)
+    several = isinstance(query, list) and bool(query) and not isinstance(query[0], Real)
     zero = ZeroShot(backbone, query[0] if several else query)
     if zero.name == VOICE:
         query = [zero.query(one) for one in query] if several else zero.query(query)
