@@ -15,7 +15,7 @@ other work on the machine changes least.
 searches of a gallery. Answers of 503 with Retry-After are honoured and not counted as failed. The growth is
 the greatest change of the resident memory of all processes from second 20 to 60, as a share of that at second 20.
 ``attacks``: small requests of four clients (a bag of 12 images) to a model that eight other clients attack, either by
-searches with 50 references and Shapley values in a gallery with a bag of 1,500, or by images of 5000 × 5000 pixels,
+searches with 50 references and leave-one-out in a gallery with a bag of 1,500, or by images of 5000 × 5000 pixels,
 nine per request. Seconds of the median and of the slowest twentieth of the small requests, and how many got 503.
 """
 
@@ -181,7 +181,7 @@ def attacks(seconds: int, folder: Path) -> dict[str, Any]:
             client.answered(request_bytes("POST", "/v1/galleries", {"name": "large"}))
             bag = {"bag": [image(number) for number in range(1_500)]}
             client.answered(request_bytes("PUT", "/v1/galleries/large/bags/1", bag))
-        references = {"query": [image(number) for number in range(50)], "top": 3, "witnesses": "shapley"}
+        references = {"query": [image(number) for number in range(50)], "top": 3, "witnesses": "leave_one_out"}
         black = {"image": base64.b64encode(png(np.zeros((5000, 5000), np.uint8))).decode()}
         attacking = {
             "none": None,

@@ -143,7 +143,7 @@ def test_a_pooling_without_attention_names_witnesses_and_says_by_what(folder: Pa
     one = run_json("without", "--query", "one.npy", "--bag", "three.npy")
     assert (one["attention"], one["witnesses_by"]) == (None, "leave_one_out")
     assert sum(one["shares"]) == pytest.approx(1)
-    assert "by shapley" in run("without", "--query", "one.npy", "--bag", "three.npy", "--witnesses", "shapley")
+    assert "by alone" in run("without", "--query", "one.npy", "--bag", "three.npy", "--witnesses", "alone")
     Path("pairs.jsonl").write_text('{"query": [1, 0], "bag": [[1, 0], [0, 1], [0.5, 0.5]]}\n')
     assert run_json("without", "--bags", "pairs.jsonl", "--out", "a.parquet")["witnesses_by"] == "leave_one_out"
     assert pq.read_table("a.parquet").to_pylist()[0]["witnesses_by"] == "leave_one_out"

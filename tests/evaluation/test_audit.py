@@ -159,7 +159,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(printed["models"]) == ["good", "bad"]
     assert "leave_one_out" in run("good", "data", "--witnesses", "leave_one_out")
     for arguments, message in (
-        (["good", "data", "--witnesses", "shaply"], "Did you mean 'shapley'"),
+        (["good", "data", "--witnesses", "alon"], "Did you mean 'alone'"),
         (["good", "good", "data"], "given twice"),
         (["good", "data", "--split", "tset"], "Did you mean 'test'"),
     ):

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from miv.service import Limits
 from tests.service.serving import CHANNELS, ready_client, vector_exemplars, vectors_folder
 
-LIMITS = Limits(bytes=200_000, exemplars=3, instances=20, references=2, instances_in_all=40, numbers=16, pooled=5_000)
+LIMITS = Limits(bytes=200_000, exemplars=3, instances=20, references=2, instances_in_all=40, numbers=16, pooled=400)
 VECTOR = [0.5] * CHANNELS
 
 
@@ -51,7 +51,7 @@ def one(query: Any = VECTOR, bag: Any = (VECTOR,), **more: Any) -> dict[str, Any
         (one(witnesses="magic"), 422, "witnesses"),
         (one(resize="crop"), 422, "resize"),
         (one(extra=1), 422, "extra"),
-        (one(bag=[VECTOR] * 20, witnesses="shapley"), 413, "6,760 instances"),
+        (one(bag=[VECTOR] * 20, witnesses="leave_one_out"), 413, "420 instances"),
         ([], 422, "body"),
     ],
 )

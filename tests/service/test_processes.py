@@ -126,7 +126,7 @@ def test_the_token_of_the_command_is_checked(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.slow
 def test_sigterm_finishes_what_is_running(model: str) -> None:
-    heavy = verify(vectors(60, 1).tolist(), witnesses="shapley")
+    heavy = verify(vectors(60, 1).tolist(), witnesses="leave_one_out")
     answers: list[tuple[int, bytes]] = []
     with serving(model) as service:
 

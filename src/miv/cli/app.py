@@ -40,7 +40,7 @@ ResizeOption = Annotated[
     Literal["stretch", "crop", "pad"] | None, Option(help="Resize images to the training size: stretch, crop or pad.")
 ]
 WitnessesOption = Annotated[
-    Literal["attention", "alone", "leave_one_out", "shapley", "none"] | None,
+    Literal["attention", "alone", "leave_one_out", "none"] | None,
     Option(
         help="How to choose witnesses; none skips them. Default: as calibrated, else attention if the pooling has it, "
         "else leave_one_out, which verifies a bag of N another N times."

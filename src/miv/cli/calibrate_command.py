@@ -29,7 +29,7 @@ def calibrate(
     scaling: Annotated[str, Option(help="auto, none, temperature or platt.")] = "auto",
     epsilon: Annotated[float, Option(help="Share of true witnesses that may be missed.")] = 0.1,
     witnesses: Annotated[
-        Literal["attention", "alone", "leave_one_out", "shapley"] | None,
+        Literal["attention", "alone", "leave_one_out"] | None,
         Option(help="How to rank witnesses. Default: attention if the pooling has it, else leave_one_out."),
     ] = None,
     cluster_by: Annotated[

@@ -20,8 +20,8 @@ def evaluate(
     witnesses: Annotated[
         str | None,
         Option(
-            help="How to rank instances for i-AUROC, i-AP and i-top1: attention, alone, leave_one_out, "
-            "or shapley. alone, leave_one_out and shapley work with any pooling.",
+            help="How to rank instances for i-AUROC, i-AP and i-top1: attention, alone or leave_one_out, "
+            "where the last two work with any pooling.",
             show_default="attention, if the pooling has it",
         ),
     ] = None,
@@ -57,7 +57,7 @@ def audit(
     witnesses: Annotated[
         str | None,
         Option(
-            help="How to rank witnesses: attention, alone, leave_one_out or shapley.",
+            help="How to rank witnesses: attention, alone or leave_one_out.",
             show_default="attention, or leave_one_out if the pooling has no attention",
         ),
     ] = None,

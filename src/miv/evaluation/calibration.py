@@ -290,7 +290,7 @@ def witness_warning(point: OperatingPoint) -> str:
     return (
         f"Warning: witness sets contain {marked:.0%} of a positive bag on average, although only {true:.0%} are "
         "witnesses, so they are not informative. The shares do not rank witnesses well enough for this guarantee: "
-        "allow more misses (--epsilon), try other shares (--witnesses alone or shapley), or train a better verifier."
+        "allow more misses (--epsilon), try other shares (--witnesses alone), or train a better verifier."
     )
 
 

@@ -1,7 +1,7 @@
 """Predict on a whole set, embedding each instance once: answers, and scores of the instances."""
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,15 +87,14 @@ def explain(
     *,
     features: NDArray[np.float32] | None = None,
     progress: Progress | None = None,
-    **options: Any,
 ) -> NDArray[np.float64]:
     """How much each bag member contributes to a yes, ``(T,)`` in the order of ``exemplars.bag_index``.
 
-    The method and its options (``exact_up_to``, ``permutations``) are those of
-    ``miv.verifier.explain.explain_features``. ``features`` ``(P, C)`` are those of the pool, if known.
+    The methods are those of ``miv.verifier.explain.explain_features``; ``features`` ``(P, C)`` those of the pool, if
+    known.
     """
     check_method(verifier.pooling, method)
-    return explain_embedded(verifier, _embed(verifier, exemplars, features, progress), method, progress, **options)
+    return explain_embedded(verifier, _embed(verifier, exemplars, features, progress), method, progress)
 
 
 def witness_shares(

@@ -61,8 +61,8 @@ def evaluate(
         exemplars: an ``ExemplarSet``, a dict of them by split, a folder of splits, or the folder of one set.
         split: the split to use if there are several.
         predictions: ``.parquet`` file for the answers; optional.
-        witnesses: how to rank instances for the witness metrics: ``attention``, ``alone``, ``leave_one_out``,
-            or ``shapley``. By default attention, if the pooling has it.
+        witnesses: how to rank instances for the witness metrics: ``attention``, ``alone`` or
+            ``leave_one_out``. By default attention, if the pooling has it.
         cache: folder of cached features, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
         overwrite: whether to replace an existing file of predictions; otherwise it is an error.
         verbose: whether to show progress on standard error.
@@ -244,7 +244,7 @@ def audit(
         exemplars: exemplars with known witnesses: an ``ExemplarSet``, a dict of them by split, a folder of splits, or
             the folder of one set.
         split: the split to use if there are several.
-        witnesses: how to rank witnesses: ``attention``, ``alone``, ``leave_one_out`` or ``shapley``. By
+        witnesses: how to rank witnesses: ``attention``, ``alone`` or ``leave_one_out``. By
             default attention, or leave-one-out if the pooling has no attention.
         most: maximum number of exemplars; larger splits are sampled.
         seed: random seed.

@@ -28,7 +28,7 @@ class Limits:
     seconds: float = 30.0  # per request, waiting included
     waiting_requests: int = 128  # per model
     waiting_bytes: int = 400_000_000  # in memory, per model: a bag of 2,000 images of 224 × 224 pixels fits
-    pooled: int = 2_000_000  # instances pooled for one request; leave-one-out and shapley pool a bag many times
+    pooled: int = 2_000_000  # instances pooled for one request; leave-one-out pools a bag many times
     together: int = 4_096  # instances verified together
     citations: int = 20  # per sentence of a check
     pairs: int = 200_000  # sentences of an answer times source sentences, per check

@@ -38,7 +38,7 @@ def threshold_words(threshold: float, lower: float | None) -> str:
 
 
 # The source of the shares that are called attention below; see ``miv.verifier.explain``.
-WitnessesBy = Literal["attention", "alone", "leave_one_out", "shapley"]
+WitnessesBy = Literal["attention", "alone", "leave_one_out"]
 
 _LEAST = 1e-9  # of attention: with `baseline`, all but one are 0, and the probability of the bag must still count
 
@@ -253,7 +253,7 @@ class OperatingPoint:
         """Return the operating point for shares by a method: with the default rule if its own is for another method.
 
         >>> point = OperatingPoint(witness_rule=ConformalRule(0.3, epsilon=0.1, by="attention"))
-        >>> point.for_witnesses_by("shapley").witness_rule
+        >>> point.for_witnesses_by("alone").witness_rule
         StatedRule(factor=1.5)
         """
         if self.witnesses_by in (None, method):

@@ -149,10 +149,10 @@ def reference_logits(
 
 
 def explain_embedded(
-    verifier: Verifier, exemplars: EmbeddedExemplars, method: str, progress: Progress | None = None, **options: Any
+    verifier: Verifier, exemplars: EmbeddedExemplars, method: str, progress: Progress | None = None
 ) -> Floats:
-    """Scores ``(T,)`` of all targets; method and options as in ``miv.verifier.explain.explain_features``."""
-    scores = partial(explain_features, verifier, method=method, **options)
+    """Scores ``(T,)`` of all targets; method as in ``miv.verifier.explain.explain_features``."""
+    scores = partial(explain_features, verifier, method=method)
     return _joined(_in_batches(verifier, exemplars, scores, f"Explaining by {method}", progress))
 
 

@@ -254,7 +254,7 @@ class Verifier(
             resize: how to resize an image that differs in size from the training images: ``stretch`` it, ``crop`` its
                 centre, or ``pad`` it with black. Without it, files and Pillow images are converted as the training
                 images were (black and white, size), if the verifier records how; else such an image is an error.
-            witnesses: how to choose witnesses: ``attention``, ``alone``, ``leave_one_out`` or ``shapley`` (see
+            witnesses: how to choose witnesses: ``attention``, ``alone`` or ``leave_one_out`` (see
                 ``miv.verifier.explain``), or ``none`` for the verdict only. The default is the method that the witness
                 rule was calibrated on; without calibration, attention if the pooling has it, else leave-one-out. For
                 another method, the default rule chooses witnesses, with a warning.
