@@ -18,6 +18,7 @@ project = "miv"
 author = "The miv developers"
 version = release = miv.__version__
 html_title = f"miv {release}"
+html_show_copyright = False
 
 extensions = [
     "myst_parser",
@@ -40,6 +41,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "remove_config_comments": True,
     "min_reported_time": 1_000,
+    "first_notebook_cell": "# Needs `pip install 'miv[train,text]'`, and results.py of the folder examples beside it.",
 }
 html_theme = "furo"
 

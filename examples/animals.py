@@ -15,6 +15,8 @@ best plain method on the same features. Without it, the colours of the photograp
 .. image:: /images/examples/animals.png
 """
 
+# sphinx_gallery_thumbnail_path = 'images/examples/animals.png'
+
 # %%
 # One folder per animal is all that ``from_folder`` needs.
 import shutil

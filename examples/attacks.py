@@ -16,6 +16,8 @@ Test AUROC is 0.939 and i-AP 0.966, against 0.911 and 0.918 for a logistic regre
 .. image:: /images/examples/attacks.png
 """
 
+# sphinx_gallery_thumbnail_path = 'images/examples/attacks.png'
+
 # %%
 # A recording becomes the frequencies of its system calls and of runs of up to three.
 from pathlib import Path

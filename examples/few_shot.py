@@ -15,6 +15,8 @@ Accuracy over five classes is 0.913 with one shot and 0.986 with five, against 0
 .. image:: /images/examples/few_shot.svg
 """
 
+# sphinx_gallery_thumbnail_path = 'images/examples/few_shot.svg'
+
 # %%
 # Each drawing becomes one descriptor of its strokes; a bag holds the shots of one character.
 from pathlib import Path

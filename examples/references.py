@@ -15,6 +15,8 @@ threshold that promises a false-accept rate of 5 % accepts 8 of 495 bags without
 .. image:: /images/examples/references.png
 """
 
+# sphinx_gallery_thumbnail_path = 'images/examples/references.png'
+
 # %%
 # One folder per character; three drawings of it are the query, and never in its bags.
 from pathlib import Path

@@ -1,6 +1,7 @@
 """What the examples share: training with default settings beside plain methods, and a picture of one verdict."""
 
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import miv
 
 HERE = Path(__file__).parent
 PICTURES = HERE.parent / "docs" / "images" / "examples"
+IN_SITE = "sphinx" in sys.modules  # which shows figures itself, and commits nothing
 
 
 def compare(name: str, sets: Any, **settings: Any) -> miv.TrainingRun:
@@ -33,6 +35,8 @@ def compare(name: str, sets: Any, **settings: Any) -> miv.TrainingRun:
 
 def keep(name: str, row: dict[str, Any]) -> None:
     """Write a row of ``results.json``."""
+    if IN_SITE:
+        return
     path = HERE / "results.json"
     rows = json.loads(path.read_text()) if path.exists() else {}
     rows[name] = {key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()}
@@ -66,4 +70,5 @@ def picture(name: str, run: miv.TrainingRun, exemplars: miv.ExemplarSet) -> None
         names = [f"{text[:60]}…" if isinstance(text, str) else f"target {n + 1}" for n, text in enumerate(targets)]
         axis.set_yticks(np.arange(len(targets))[::-1], names, fontsize=7)
         axis.set_xlabel("attention; witnesses are orange", fontsize=8)
-    figure.savefig(PICTURES / f"{name}.png", dpi=90, bbox_inches="tight")
+    if not IN_SITE:
+        figure.savefig(PICTURES / f"{name}.png", dpi=90, bbox_inches="tight")

@@ -16,6 +16,8 @@ The plain method ranks the bag slightly better (i-AP 0.535 against 0.521).
 .. image:: /images/examples/style.png
 """
 
+# sphinx_gallery_thumbnail_path = 'images/examples/style.png'
+
 # %%
 # Passages of 150 words. A bag of eight holds two of the query's writer, or none.
 import re

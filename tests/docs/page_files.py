@@ -85,6 +85,17 @@ def images(path: Path) -> None:
         Image.fromarray(picture).save(file)
 
 
+def photos(folder: Path) -> None:
+    """One folder of four pictures per class."""
+    random = np.random.default_rng(0)
+    for name in ("anna", "bea", "carl", "dmitri", "elif", "femi", "greta", "hugo", "ines", "jun", "kofi", "lena"):
+        (folder / name).mkdir(parents=True)
+        face = random.integers(0, 200, (16, 16))
+        for number in range(4):
+            picture = face + random.integers(0, 55, face.shape)
+            Image.fromarray(picture.astype(np.uint8)).save(folder / name / f"{number}.png")
+
+
 def text(content: str) -> Callable[[Path], object]:
     return lambda path: path.write_text(content, "utf-8")
 
@@ -100,6 +111,7 @@ MAKERS: dict[str, Callable[[Path], object]] = {
     "runs/claims": text_verifier,
     "runs/vectors": vector_verifier,
     **dict.fromkeys(("anna.png", "letter1.png", "letter2.png", "letter3.png", "letters"), images),
+    "photos": photos,
     "letters.csv": text("path\nletters/0.png\nletters/1.png\n"),
     "pairs.csv": text("query,bag\nletters/0.png,letters/1.png|letters/2.png\n"),
     "sentences.txt": text("The sky is blue.\nGrass is green.\n"),

@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 import miv
+from miv.backbones import BACKBONES
 from miv.evaluation.plain_methods import METHODS
 from miv.poolings import POOLINGS
 from miv.verifier.out_of_distribution import OutOfDistributionLimit
+from miv.verifier.saving import shipped_folder
 from miv.verifier.table_reading import COPIED
 from miv.verifier.table_writing import RowScoring
 from miv.verifier.verifying import BatchVerifier
+from miv.verifier.zero_shot import ENCODERS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -35,9 +38,20 @@ def test_linked_files_exist(name: str) -> None:
     assert [link for link in links if not (ROOT / name).parent.joinpath(link).exists()] == []
 
 
-def test_the_index_has_every_page() -> None:
-    index = (DOCS / "index.md").read_text("utf-8")
-    assert [page.name for page in DOCS.glob("*.md") if f"]({page.name})" not in index] == ["index.md"]
+def test_a_list_of_pages_has_every_page() -> None:
+    lists = "".join(
+        (DOCS / f"{name}.md").read_text("utf-8") for name in ("index", "guide", "models", "paper", "reference")
+    )
+    assert [page.name for page in DOCS.glob("*.md") if f"]({page.name})" not in lists] == ["index.md"]
+
+
+def test_the_model_zoo_has_every_verifier_with_its_size_and_every_backbone() -> None:
+    page = (DOCS / "models.md").read_text("utf-8")
+    for folder in sorted(path for path in shipped_folder("miv/digits").parent.iterdir() if path.is_dir()):
+        size = (folder / "model.safetensors").stat().st_size / 1e6
+        assert re.search(rf"^\| \[`miv/{folder.name}`\].* \| {size:.1f} MB \|", page, re.MULTILINE), folder.name
+    assert {entry.name for entry in BACKBONES} <= set(re.findall(r"^\| `(\w+)", page, re.MULTILINE))
+    assert set(ENCODERS) <= set(re.findall(r"`(\w+)`[*)]", page))
 
 
 def test_the_guide_is_short() -> None:

@@ -7,7 +7,7 @@ from miv.poolings.stored import BestTargetForm, StoredForm
 
 @register_pooling("baseline", section="4.2.1")
 class BaselinePooling(Pooling):
-    r"""The target most similar to the query represents the bag.
+    r"""The target most similar to the query represents the bag (section 4.2.1, not numbered).
 
     .. math:: v^P = 1_{argmax}\big(v^{query} diag(\alpha) (v^{target})^T\big) \, v^{target}
 

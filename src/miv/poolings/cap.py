@@ -15,14 +15,16 @@ from miv.poolings.pooling_base import Pooling, PoolingOutput, check_choice, chec
 class CrossAttentionPooling(Pooling):
     r"""Cross-attention pooling (CAP): the query decides which targets get attention.
 
-    The paper's equation 8, for the heads :math:`j = 1, \dots, h`, each of :math:`D = C / h` channels:
+    The paper's equations 8a and 8b, for the heads :math:`j = 1, \dots, h`, each of :math:`D = C / h` channels:
 
     .. math::
         O^P_j &= as_j(v^{query} W_j, v^{target} W_j) \;
                  LN_j\big(v^{target} W_j \odot MHCE_j(v^{query})\big) \\
         O^Q_j &= LN_j\big(v^{query} W_j \odot MHCE_j(v^{query})\big)
 
-    and query and bag vector are the concatenated outputs of the heads. A subclass defines :math:`as`.
+    and query and bag vector are the concatenated outputs of the heads. A subclass defines :math:`as`; MHCE is equation
+    12. The epsilons are the authors': 1e-3 is added to variances before the pooling and in ``post``, and the square of
+    1e-6 in ``LN_j``.
 
     Args:
         channels: ``C``.

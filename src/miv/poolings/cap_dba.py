@@ -12,7 +12,7 @@ from miv.poolings.stored import StoredForm
 
 
 class DistancePooling(CrossAttentionPooling):
-    r"""CAP with distance-based attention (DBA): the nearer a target is to the query, the more it counts.
+    r"""CAP with distance-based attention (DBA), equation 11: the nearer a target is to the query, the more it counts.
 
     .. math:: as(Y, Z) = softmax\Big(\frac{c - \sum_m^D \beta_m d(Y_m, Z_m)}{s}\Big)
 
@@ -40,7 +40,7 @@ class DistancePooling(CrossAttentionPooling):
 
 @register_pooling("cap_dba_l1", section="4.1.2")
 class ManhattanPooling(DistancePooling):
-    r"""CAP with distance-based attention, :math:`L_1`.
+    r"""CAP with distance-based attention, :math:`L_1`, as in the paper's equation 11.
 
     .. math:: d(y, z) = |y - z|, \qquad c = \sqrt{4 / \pi} \, D, \qquad s = \sqrt{(2 - 4 / \pi) \, D}
     """
@@ -55,7 +55,7 @@ class ManhattanPooling(DistancePooling):
 
 @register_pooling("cap_dba_l2", section="4.1.2")
 class EuclideanPooling(DistancePooling):
-    r"""CAP with distance-based attention, squared :math:`L_2`.
+    r"""CAP with distance-based attention, squared :math:`L_2`, equation 11 with a squared difference.
 
     .. math:: d(y, z) = (y - z)^2, \qquad c = 2 D, \qquad s = \sqrt{8 D}
     """

@@ -14,6 +14,8 @@ class MultiplicativePooling(CrossAttentionPooling):
     r"""CAP with the plain multiplicative attention of transformers, for ablation.
 
     .. math:: as(Y, Z) = softmax\Big(\frac{Y Z^T}{\sqrt{D}}\Big)
+
+    The paper's equation 9 with :math:`\delta = 1`.
     """
 
     def scores(self, query: Tensor, keys: Bags, targets: Bags) -> Tensor:

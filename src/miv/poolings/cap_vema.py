@@ -12,7 +12,7 @@ from miv.poolings.stored import StoredForm
 
 @register_pooling("cap_vema", section="4.1.2")
 class VarianceExcitedPooling(CrossAttentionPooling):
-    r"""CAP with variance-excited multiplicative attention (VEMA).
+    r"""CAP with variance-excited multiplicative attention (VEMA), the paper's equations 9 and 10.
 
     .. math::
         as(Y, Z) &= softmax\Big(\frac{Y diag(\delta) Z^T}{\sqrt{D}}\Big) \\
