@@ -86,12 +86,12 @@ def images(path: Path) -> None:
 
 
 def photos(folder: Path) -> None:
-    """One folder of four pictures per class."""
+    """One folder of ten pictures per class."""
     random = np.random.default_rng(0)
     for name in ("anna", "bea", "carl", "dmitri", "elif", "femi", "greta", "hugo", "ines", "jun", "kofi", "lena"):
         (folder / name).mkdir(parents=True)
         face = random.integers(0, 200, (16, 16))
-        for number in range(4):
+        for number in range(10):
             picture = face + random.integers(0, 55, face.shape)
             Image.fromarray(picture.astype(np.uint8)).save(folder / name / f"{number}.png")
 
