@@ -11,9 +11,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from miv.backbones.cache import embed_instances
 from miv.data import InstancePool, csr
 from miv.runtime import pausing
 from miv.service.errors import RefusedRequest
@@ -22,9 +22,9 @@ from miv.verifier.engine import EmbeddedExemplars, attention_by_head, decide, fo
 from miv.verifier.network import Verifier
 from miv.verifier.reading import ALONE, ErrorLocations
 from miv.verifier.verdict import WitnessMethod
+from miv.verifier.verifying import embedded
 
 Rows = NDArray[np.int64]
-Features = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,31 +63,23 @@ def bytes_of(pool: InstancePool) -> int:
     return int(sum(map(len, pool.values)) if pool.kind == "text" else pool.values.nbytes)
 
 
-def embedded(verifier: Verifier, pools: Sequence[InstancePool]) -> list[Features]:
-    """The features of each pool, computed in one batch."""
-    pool = InstancePool(pools[0].kind, np.concatenate([pool.values for pool in pools]))
-    is_identity = verifier.backbone.is_identity
-    features = pool.values if is_identity else embed_instances(verifier.backbone, pool, np.arange(len(pool)))
-    return [features[first:last] for first, last in pairwise(csr.borders([len(pool) for pool in pools]))]
-
-
 def verify_batch(verifier: Verifier, requests: Sequence[ReadRequest]) -> list[list[dict[str, Any]]]:
-    """The documents of the verdicts, one list per request."""
-    features = embedded(verifier, [request.pool for request in requests])
+    """The documents of the verdicts, one list per request; all instances are embedded together."""
+    pool = InstancePool(requests[0].pool.kind, np.concatenate([request.pool.values for request in requests]))
+    features, foreign = embedded(verifier.backbone, pool), foreign_of(verifier, pool)
+    first_row = csr.borders([len(request.pool) for request in requests])
     answers: list[list[dict[str, Any]]] = [[{} for _ in request.exemplars] for request in requests]
     locations = ALONE if len(requests) == 1 and len(requests[0].exemplars) == 1 else ErrorLocations()
     groups: dict[tuple[WitnessMethod, bool], list[tuple[int, int]]] = {}  # what can be decided in one call
     for number, request in enumerate(requests):
         for place, exemplar in enumerate(request.exemplars):
             groups.setdefault((request.by, exemplar.several), []).append((number, place))
-    foreign = [foreign_of(verifier, request.pool) for request in requests]
     for (by, several), members in sorted(groups.items()):
-        chosen = [(requests[number].exemplars[place], features[number]) for number, place in members]
-        flags = [foreign[number] for number, _ in members]
-        masks = [mask[one.query] for (one, _), mask in zip(chosen, flags, strict=True)]
-        masks += [mask[one.bag] for (one, _), mask in zip(chosen, flags, strict=True)]
-        bags = [pool[one.bag] for one, pool in chosen]
-        exemplars = _joined([pool[one.query] for one, pool in chosen], bags, several, np.concatenate(masks))
+        chosen = [(requests[number].exemplars[place], first_row[number]) for number, place in members]
+        queries, bags = [one.query + row for one, row in chosen], [one.bag + row for one, row in chosen]
+        ptr, query_ptr = csr.borders(list(map(len, bags))), csr.borders(list(map(len, queries))) if several else None
+        rows = np.concatenate(queries), np.concatenate(bags)
+        exemplars = EmbeddedExemplars.among(features, *rows, ptr, query_ptr, foreign)
         verdicts = decide(verifier, exemplars, by, places=locations)
         if by != "none":
             _ = verdicts.scores  # computed at once for all
@@ -100,15 +92,6 @@ def verify_batch(verifier: Verifier, requests: Sequence[ReadRequest]) -> list[li
                     heads = None if by_head is None else by_head[first:last].T.tolist()  # (h, N)
                     answers[number][place]["attention_by_head"] = heads
     return answers
-
-
-def _joined(
-    queries: list[Features], bags: list[Features], several: bool, foreign: NDArray[np.bool_]
-) -> EmbeddedExemplars:
-    query_ptr, ptr = (csr.borders([len(part) for part in parts]) for parts in (queries, bags))
-    places = np.arange(query_ptr[-1]), query_ptr[-1] + np.arange(ptr[-1])
-    references = query_ptr if several else None
-    return EmbeddedExemplars.among(np.concatenate([*queries, *bags]), *places, ptr, references, foreign)
 
 
 Work = ReadRequest | Callable[[], Any]
@@ -168,8 +151,8 @@ class RequestBatcher:
     Short work runs in the order of arrival, batched. Long work runs one by one; short work that waits is done between
     its steps, so that one request cannot stop the others. Work that nobody waits for any more ends at its next step.
 
-    ``verify`` answers the requests of a batch. ``start`` is called first in the thread, ``waits`` with the number of
-    waiting requests whenever it changes, and ``taken`` with the number of requests of each batch.
+    ``verify`` answers the requests of a batch. ``waits`` is called with the number of waiting requests whenever it
+    changes, and ``taken`` with the number of requests of each batch.
     """
 
     def __init__(
@@ -177,11 +160,11 @@ class RequestBatcher:
         verify: Callable[[Sequence[ReadRequest]], list[Any]],
         name: str,
         limits: Limits,
-        start: Callable[[], None] = lambda: None,
+        threads: int = 1,
         waits: Callable[[int], None] = lambda count: None,
         taken: Callable[[int], None] = lambda count: None,
     ) -> None:
-        self._verify, self._start, self._waits, self._taken = verify, start, waits, taken
+        self._verify, self._threads, self._waits, self._taken = verify, threads, waits, taken
         most, most_bytes = limits.waiting_requests, limits.waiting_bytes
         self._short = _Queue(most, most_bytes, limits.together)
         self._long = _Queue(max(1, most // _LONG_SHARE), most_bytes, 0)
@@ -212,7 +195,7 @@ class RequestBatcher:
         self._thread.join(seconds)
 
     def _work(self) -> None:
-        self._start()
+        torch.set_num_threads(self._threads)
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._short.jobs or self._long.jobs or self._stopped)

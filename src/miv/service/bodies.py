@@ -3,6 +3,7 @@
 Requests are strict: no number from a text, no unknown field, no NaN.
 """
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI
@@ -11,8 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import models_json_schema
 
 from miv import __version__
-from miv.checking.details import Detail
-from miv.checking.results import Citation, Outcome, Part
+from miv.checking.results import CheckedSentence, Citation
 from miv.files.images import Fit
 from miv.files.instances import InstanceKind
 from miv.verifier.decisions import Decision
@@ -268,23 +268,11 @@ class SampleAnswer(BaseModel):
     sources: list[dict[str, str]] | None = None
 
 
-class CheckedSentenceAnswer(BaseModel):
-    """A sentence of the answer."""
+@dataclass(frozen=True)
+class CheckedSentenceAnswer(CheckedSentence):
+    """A sentence of the answer; only one of ``citations`` and ``nearest`` has numbers."""
 
-    text: str
-    paragraph: int
-    outcome: Outcome
-    probability: float | None
-    contradiction: float | None = Field(description="Probability that the sources contradict it, from a judge.")
-    citations: list[int]
-    nearest: list[int]
-    probabilities: list[float]
-    missing: list[Detail] = Field(description="Numbers, dates and names that no cited source contains.")
-    differs: list[Detail] = Field(description="Words that the source sentence lacks that contradicts it.")
-    parts: list[Part] = Field(description="The facts that it states, if several.")
-    reason: str = Field(description="Why it is unsure, or empty.")
-    words_read: int | None
-    item: str
+    nearest: tuple[int, ...] = ()
 
 
 class SourceAnswer(BaseModel):

@@ -50,26 +50,21 @@ class GalleryRegistry:
         """Describe all galleries, without those that are removed meanwhile."""
         listed = []
         for name in self.names():
-            try:
+            with suppress(RefusedRequest):
                 listed.append(self.listed(name, models))
-            except RefusedRequest:  # removed meanwhile
-                continue
         return listed
 
     def listed(self, name: str, models: Mapping[str, LoadedModel]) -> dict[str, Any]:
         """Describe a gallery by its manifest; ``models`` by fingerprint."""
+        about = {"name": name, "model": None, "bags": 0, "instances": 0, "bytes": 0, "problem": None}
         try:
-            with self._guarded(name, "read"):
-                manifest = self._manifest(name)
+            model, manifest = self.model_of(name, models)
         except RefusedRequest as error:
             if error.status == 404:
                 raise
-            return {"name": name, "model": None, "bags": 0, "instances": 0, "bytes": 0, "problem": str(error)}
+            return about | {"problem": str(error)}
         counts = {"bags": manifest.live_bags, "instances": manifest.instances, "bytes": manifest.bytes}
-        model = models.get(manifest.fingerprint)
-        if model is None:
-            return {"name": name, "model": None, **counts, "problem": self._other_verifier(name)}
-        return {"name": name, "model": model.name, **counts, "problem": None}
+        return {**about, "model": model.name, **counts}
 
     def model_of(self, name: str, models: Mapping[str, LoadedModel]) -> tuple[LoadedModel, GalleryManifest]:
         """The served model that made a gallery, and its manifest; any other model would misread what it stores."""

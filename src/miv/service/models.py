@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from miv.backbones.pairs import Judge
 from miv.data.samples import read_samples
@@ -54,8 +53,7 @@ class LoadedModel:
         threads = settings.threads or max(1, available_cores() // settings.workers)
         limits = settings.limits if settings.batching else replace(settings.limits, together=1)
         waits, taken = metrics.waiting.labels(name).set, metrics.batches.labels(name).observe
-        start = partial(torch.set_num_threads, threads)
-        batcher = RequestBatcher(partial(verify_batch, verifier), name, limits, start, waits, taken)
+        batcher = RequestBatcher(partial(verify_batch, verifier), name, limits, threads, waits, taken)
         self.run, self.stop = batcher.run, batcher.stop
 
     @cached_property
