@@ -1,4 +1,5 @@
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +85,16 @@ def test_a_cache_that_cannot_be_written_is_left_out(backbone: Backbone, tmp_path
     with pytest.warns(MIVWarning, match="cache .* cannot be written"):
         found = embed_pool(backbone, images(), tmp_path / "file" / "cache")
     assert found.tobytes() == embed_pool(backbone, images(), tmp_path / "cache").tobytes()
+
+
+def test_several_writers_of_one_cache_agree(tmp_path: Path) -> None:
+    def embed(_: int) -> bytes:
+        torch.manual_seed(0)
+        return embed_pool(create_backbone("hog"), images(200), tmp_path).tobytes()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(embed, range(8)))) == 1
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def three_of_six() -> ExemplarSet:

@@ -23,7 +23,7 @@ from tests.fence.interface import GOLDEN, run_miv
 
 FIGURES = GOLDEN / "figures.json"
 OF_VERSION = {"0.1": Path(__file__).parents[1] / "golden" / "run_0_1", "0.2": GOLDEN}
-CACHED = "951db541192915fec0f3090ed9e3493655f1d456ee8a840cdd8941605b991986.npy"  # with torch 2.13.0
+CACHED = "06b0ffd3f453cfd23eab797b360fd7ab414ae3032251f85e99ae9f0b3fb14bf2.npy"  # with torch 2.13.0
 COLUMNS = ["query", "bag_ptr", "bag_index", "label", "witness", "group", "query_id", "reference_ptr", "reference_index"]
 COLUMNS += ["classes", "names"]  # of the pool
 SOURCES = ["Polonium is a metal.", "It was discovered by Marie and Pierre Curie in 1898.", "Poland is a country."]

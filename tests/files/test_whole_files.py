@@ -1,5 +1,6 @@
 """Temporary names that nobody else has, and overwriting that survives a kill at any moment."""
 
+import errno
 import os
 import stat
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors import SafetensorError
 
 from miv import ExemplarSet, MIVError
 from miv.data import load_split, load_splits, save_splits
@@ -124,3 +126,22 @@ def test_only_names_that_we_made_are_removed(tmp_path: Path) -> None:
     assert names_in(run / "deep") == sorted(theirs)
     assert names_in(run) == ["deep", "link"]
     assert names_in(tmp_path / "outside") == [f".x.miv-{'0' * 16}.part"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+        OSError("192000 requested and 179168 written"),  # NumPy
+        SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+    ],
+)
+def test_a_full_disk_is_named_and_the_older_file_stays(tmp_path: Path, error: Exception) -> None:
+    (tmp_path / "a").write_text("older")
+    with (
+        pytest.raises(MIVError, match=r"the disk is full.*Nothing is changed"),
+        whole_file(tmp_path / "a") as temporary,
+    ):
+        temporary.write_text("half")
+        raise error
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["older"]

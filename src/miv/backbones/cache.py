@@ -64,7 +64,7 @@ def warn_of_cut_texts(backbone: Backbone, pools: Sequence[InstancePool]) -> None
 _FORMAT = "miv-features-1"
 _DIGEST, _SHA = 16, 32  # bytes of the hash of an instance, and of others
 _NO_ROWS = np.zeros(0, np.int64)
-_FEATURES_SINCE = "0.1.0"  # first version of miv with these features; raise it when a backbone changes
+_FEATURES_SINCE = "0.2.0"  # first version of miv with these features; raise it when a backbone changes
 _MOST_ROWS = 512  # instances embedded together
 _MOST_NUMBERS = 1 << 20  # numbers in them: 512 small images, or 16 of 256 by 256
 

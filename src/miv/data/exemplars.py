@@ -220,15 +220,21 @@ class ExemplarSet:
         return load_set(cls, Path(folder), verify=verify)
 
     def save(
-        self, folder: Path | str, *, builder: str, options: dict[str, Any], seed: int | None, overwrite: bool = False
+        self,
+        folder: Path | str,
+        *,
+        builder: str = "ExemplarSet.save",
+        options: dict[str, Any] | None = None,
+        seed: int | None = None,
+        overwrite: bool = False,
     ) -> None:
-        """Save the set as a folder, atomically; the manifest records the command that built it, its options and seed.
+        """Save the set as a folder, atomically; the manifest records what built it, its options and seed.
 
         The folder must be new or empty, or contain a set, which ``overwrite`` replaces once the new one is complete.
         """
         from miv.data.folder import save_set
 
-        save_set(self, Path(folder), overwrite=overwrite, builder=builder, options=options, seed=seed)
+        save_set(self, Path(folder), overwrite=overwrite, builder=builder, options=options or {}, seed=seed)
 
     def __len__(self) -> int:
         return len(self.query)

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from safetensors import SafetensorError
+
 from miv.errors import MIVError
 
 # Temporary siblings of files and folders, under random names that only this package makes.
@@ -209,11 +211,15 @@ def readable_disk_errors(path: Path) -> Iterator[None]:
     """Turn disk errors while writing ``path`` into one readable error."""
     try:
         yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        if error.errno is None and _SHORT_WRITE.fullmatch(reason):
-            reason = "the disk is full, or a quota is exceeded"
+    except (OSError, SafetensorError) as error:
+        reason = disk_reason(error)
         raise MIVError(f"Could not write {path}: {reason}. Nothing is changed; check free disk space.") from error
+
+
+def disk_reason(error: Exception) -> str:
+    """Why reading or writing failed, in words."""
+    reason: str = getattr(error, "strerror", None) or str(error)
+    return "the disk is full, or a quota is exceeded" if _SHORT_WRITE.fullmatch(reason) else reason
 
 
 def _resolved(path: Path) -> Path:

@@ -19,7 +19,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from miv.errors import MissingLibrary, MIVError, warn
-from miv.files.atomic import sha256_of, whole_file
+from miv.files.atomic import disk_reason, sha256_of, whole_file
 from miv.runtime import Progress
 
 _DAMAGE = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP}  # a file is missing, or is something else
@@ -48,7 +48,7 @@ def ignoring_cache_errors(folder: Path) -> Iterator[None]:
         if not isinstance(cause, OSError):  # not a problem of the disk
             raise
         warn(
-            f"The cache {folder} cannot be written ({cause.strerror or cause}), so this run goes on without it. "
+            f"The cache {folder} cannot be written ({disk_reason(cause)}), so this run goes on without it. "
             "Check free disk space and permissions, or choose another folder with MIV_CACHE_DIR or --cache.",
             stacklevel=4,
         )
