@@ -1,6 +1,6 @@
 """Fit how the answers of a judge to pairs become the outcomes of `miv check`, and measure them.
 
-    python -m tools.judge_outcomes --data DATA --work FOLDER [--judge FOLDER] [--split test]
+    python -m tools.judge_outcomes --data DATA [--judge FOLDER] [--split test]
 
 The cases are claims of fever-dev and fm2 with their whole bags, validation splits only: as they are, with a number, a
 name or a word swapped, negated, and with a bag without their evidence. `--split test` fits nothing: it measures the
@@ -8,8 +8,6 @@ settings on claims of the test splits.
 """
 
 import argparse
-import json
-import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,11 +18,12 @@ from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 from tools.judge_data import read_claims_of
 from tools.judge_rules import NameBook, antonym_swap, negated, swaps
+from tools.judge_shipping import lines_of
 
 from miv import Verifier
 from miv.backbones.pairs import JUDGE_SETTINGS, Judge
 from miv.checking.details import capitalised
-from miv.checking.judging import INPUTS, JudgeSettings, SourceBag, read_claims
+from miv.checking.judging import JudgeSettings, SourceBag, read_claims
 from miv.checking.results import JUDGED, Source
 from miv.checking.sentences import Sentence
 from miv.tasks.claims import ClaimBag
@@ -82,7 +81,7 @@ class Row:
     near: NDArray[np.float64]  # (P',) similarity of the candidates
 
 
-def read(judge: Judge, settings: JudgeSettings, name: str, bags: list[ClaimBag], seed: int) -> Iterator[Row]:
+def read(judge: Judge, name: str, bags: list[ClaimBag], seed: int) -> Iterator[Row]:
     """Let the judge read all cases."""
     random = np.random.default_rng(seed)
     book = NameBook([text for bag in bags for text in (bag.claim, *(one.text for one in bag.sentences))])
@@ -96,7 +95,7 @@ def read(judge: Judge, settings: JudgeSettings, name: str, bags: list[ClaimBag],
             jobs.append(([Case(bag.claim, ABSENT, "absent")], others))
         for cases, texts in jobs:
             sources = source_bag(texts, judge)
-            found = read_claims(judge, settings, [case.claim for case in cases], sources)
+            found = read_claims(judge, [case.claim for case in cases], sources)
             for case, one in zip(cases, found, strict=True):
                 positions = tuple(one.cited("supported", 3))
                 missing = sources.missing_details(case.claim, positions, capitalised([case.claim]))
@@ -163,7 +162,6 @@ def goal_of(shares: Shares) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--work", type=Path, required=True, help="folder that keeps what the judge read")
     parser.add_argument("--judge", type=Path, default=Path("src/miv/verifier/shipped_verifiers/judge"))
     parser.add_argument("--split", default="validation", choices=["validation", "test"])
     parser.add_argument("--most", type=int, default=500, help="claims of each set")
@@ -171,18 +169,12 @@ def main() -> None:
     judge = Verifier.from_pretrained(options.judge).backbone
     assert isinstance(judge, Judge)
     settings = JudgeSettings.of(options.judge, judge.weights_sha256)
-    kept = options.work / f"read-{options.split}-{options.most}-{judge.weights_sha256[:12]}.pickle"
-    if kept.is_file():
-        rows = pickle.loads(kept.read_bytes())
-    else:
-        rows = []
-        for name in ("fever", "fm2"):
-            splits = read_claims_of(options.data, name)
-            if options.split in splits:
-                order = np.random.default_rng(0).permutation(len(splits[options.split]))[: options.most]
-                rows += read(judge, settings, name, [splits[options.split][place] for place in order], 0)
-        options.work.mkdir(parents=True, exist_ok=True)
-        kept.write_bytes(pickle.dumps(rows))
+    rows = []
+    for name in ("fever", "fm2"):
+        splits = read_claims_of(options.data, name)
+        if options.split in splits:
+            order = np.random.default_rng(0).permutation(len(splits[options.split]))[: options.most]
+            rows += read(judge, name, [splits[options.split][place] for place in order], 0)
     if options.split == "validation":
         settings = fit(rows)
     shares = measure(settings, rows)
@@ -192,15 +184,11 @@ def main() -> None:
     if options.split == "validation":
         document = {
             "weights_sha256": judge.weights_sha256,
-            "inputs": INPUTS,
             "weights": settings.weights,
             "thresholds": settings.thresholds,
-            "candidates": settings.candidates,
-            "together": settings.together,
-            "overlap": settings.overlap,
             "measured": {"goal": goal_of(shares), "claims": "fever-dev and fm2, validation", "shares": shares},
         }
-        (options.judge / JUDGE_SETTINGS).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        (options.judge / JUDGE_SETTINGS).write_text(lines_of(document), encoding="utf-8")
         print(goal_of(shares), settings.thresholds)
 
 

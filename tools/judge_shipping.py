@@ -73,4 +73,10 @@ def ship(weights: dict[str, Tensor], trained: int, folder: Path, about: dict[str
         "weights_sha256": sha256((folder / JUDGE_WEIGHTS).read_bytes()).hexdigest(),
         "about": about,
     }
-    (folder / JUDGE_CONFIG).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / JUDGE_CONFIG).write_text(lines_of(config), encoding="utf-8")
+
+
+def lines_of(document: dict[str, Any]) -> str:
+    """A JSON object with one line per key."""
+    lines = [f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in document.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -1,12 +1,14 @@
 """Backbones that read the query and a target together, and the judge."""
 
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 import miv
@@ -166,13 +168,23 @@ def test_a_judge_is_checked(judge: tuple[Verifier, dict[str, Any], Path], tmp_pa
             Verifier.from_pretrained(tmp_path)
 
 
+def test_a_judge_without_a_head_is_damaged(tmp_path: Path) -> None:
+    write_judge(tmp_path)
+    weights, config = tmp_path / "model.safetensors", json.loads((tmp_path / "config.json").read_text())
+    save_file({name: value for name, value in load_file(weights).items() if name != "head.bias"}, weights)
+    config["weights_sha256"] = sha256(weights.read_bytes()).hexdigest()
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(MIVError, match="damaged: it has no head"):
+        Verifier.from_pretrained(tmp_path)
+
+
 def test_a_judge_is_saved_with_its_thresholds_unless_it_was_trained(tmp_path: Path) -> None:
     verifier = Verifier.from_pretrained("miv/judge")
     for folder in ("first", "second"):  # a copy of a copy
         verifier.save_pretrained(tmp_path / folder)
         verifier = Verifier.from_pretrained(tmp_path / folder)
     assert isinstance(verifier.backbone, Judge)
-    assert JudgeSettings.of(verifier.backbone.folder, verifier.backbone.weights_sha256).measured is not None
+    assert JudgeSettings.of(verifier.backbone.folder, verifier.backbone.weights_sha256) != JudgeSettings()
     verifier.backbone.head.bias.data += 1
     verifier.save_pretrained(tmp_path / "first")
     assert not (tmp_path / "first" / "judging.json").exists()

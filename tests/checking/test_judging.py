@@ -18,8 +18,8 @@ import miv
 from miv import CheckedAnswer, MIVError, Verifier
 from miv.backbones.pairs import Judge
 from miv.checking.claims import parts_of
-from miv.checking.judging import INPUTS, JudgeSettings
-from miv.checking.results import render_check
+from miv.checking.judging import JudgeSettings
+from miv.checking.results import JUDGED, render_check
 
 SOURCES = {
     "bees.md": "# Bees\n\nAll bees made sweet honey. Bees did not eat meat. They lived in 3 hives.",
@@ -141,7 +141,6 @@ def test_one_threshold_of_your_own(judge: Verifier) -> None:
     assert outcomes(miv.check(answer, SOURCES, verifier=judge, threshold=1)) == ["not in the sources"] * 3
 
 
-@pytest.mark.filterwarnings("ignore:Most letters:miv.errors.MIVWarning")
 def test_what_the_judge_cannot_read_is_unsure(judge: Verifier) -> None:
     [said] = miv.check("დედამიწა მრგვალია და ბრუნავს.", SOURCES, verifier=judge).sentences
     assert (said.outcome, said.reason) == ("unsure", "the sentence or all sources cannot be read")
@@ -204,23 +203,21 @@ def test_sentences_of_two_documents_are_not_read_as_one() -> None:
 
 
 def test_settings_are_those_of_the_judge(tmp_path: Path) -> None:
-    path, made_for = tmp_path / "judging.json", {"weights_sha256": "a", "inputs": INPUTS}
-    own: dict[str, Any] = {"weights": [[2, 0, 0, 0], [0, 2, 0, 0], [0, 0, 0, 1]], "thresholds": {"supported": 0.4}}
-    path.write_text(json.dumps({**made_for, **own, "measured": {"goal": "few"}}))
-    settings, e = JudgeSettings.of(tmp_path, "a"), 2.71828
+    path, e = tmp_path / "judging.json", 2.71828
+    own: dict[str, Any] = {"weights_sha256": "a", "measured": {"goal": "few"}}
+    own |= {"weights": [[2, 0, 0, 0], [0, 2, 0, 0], [0, 0, 0, 1]], "thresholds": dict.fromkeys(JUDGED, 0.4)}
+    path.write_text(json.dumps(own))
+    settings = JudgeSettings.of(tmp_path, "a")
     found = settings.probabilities(np.array([[0.5, 0.5, 0.3]]))
     np.testing.assert_allclose(found, [[1 / (2 + e), 1 / (2 + e), e / (2 + e)]], atol=1e-5)
-    assert (settings.goal, settings.limits["supported"]) == ("few", 0.4)
+    assert (settings.goal, settings.thresholds["supported"]) == ("few", 0.4)
     assert JudgeSettings.of(tmp_path, "b") == JudgeSettings.of(None, "") == JudgeSettings()  # of other weights
     wrong: list[dict[str, Any]] = [
-        {"wights": 3},
-        {"weights": [[1]]},
-        {"weights": 7},
-        {"thresholds": {"supported": 2}},
-        {"candidates": 1e9},
-        {"overlap": "x"},
+        *({"weights": weights} for weights in (7, [[1]], [["x"] * 4] * 3, [[1e999] * 4] * 3)),
+        *({"thresholds": limits} for limits in (7, {}, {"supported": 2}, dict.fromkeys(JUDGED, "x"))),
+        *({"measured": measured} for measured in (None, [], {})),
     ]
-    for bad in wrong:
-        path.write_text(json.dumps({**made_for, **bad}))
+    for bad in [*wrong, *({name: ...} for name in ("weights", "thresholds", "measured"))]:
+        path.write_text(json.dumps({key: value for key, value in (own | bad).items() if value is not ...}))
         with pytest.raises(MIVError, match="does not describe a judge"):
             JudgeSettings.of(tmp_path, "a")

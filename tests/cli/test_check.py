@@ -86,7 +86,7 @@ def test_a_pdf_file_is_read() -> None:
 def test_bad_arguments() -> None:
     for arguments, message in (
         (["nope.txt", "curie.md"], r"^Could not read nope\.txt: there is no such file\.$"),
-        (["answer.txt", "pages"], r"^The source pages is a folder\..*pages/\*\.txt"),
+        (["answer.txt", "pages"], r"^pages: not a file"),
         (["answer.txt", "curie.md", "--html", "page.pdf"], r"ends in \.html"),
     ):
         with pytest.raises(MIVError, match=message):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -137,6 +137,11 @@ class PairEncoder(HuggingFace):
         options = {**super().configuration(), "candidates": self.candidates}
         del options["freeze_batch_norm"]  # texts have none
         return options
+
+    def unfreeze(self) -> Self:
+        model: Any = self.model
+        model.set_attn_implementation("eager")  # on CPUs, a step of short texts takes two thirds of the time
+        return super().unfreeze()
 
     def is_empty(self, values: NDArray[Any]) -> NDArray[np.bool_]:
         """Pairs with a query or a target that the encoder cannot read; those that are not read at all are not such."""
@@ -295,6 +300,8 @@ def _add_difference(judge: Judge, folder: Path) -> str:
         if sha256(content).hexdigest() != config.get("weights_sha256"):
             raise ValueError(f"it is not the file that {JUDGE_CONFIG} describes")
         tensors = load(content)
+        if not {"head.weight", "head.bias"} <= tensors.keys():
+            raise ValueError("it has no head")
         for name, value in tensors.items():
             scale = tensors.get(f"{name}.scale")
             if name.startswith("head."):

@@ -1,13 +1,10 @@
 """Check an answer against sources: does what was retrieved support each sentence, and which of its sentences do?"""
 
-import re
-import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
-from miv.backbones.hf_files import MINILM
 from miv.backbones.pairs import Judge
 from miv.checking.claims import as_statement, doubt_of
 from miv.checking.details import Detail, capitalised, differing_words
@@ -16,7 +13,7 @@ from miv.checking.results import BACKED, CITED, CheckedAnswer, CheckedSentence, 
 from miv.checking.sentences import Sentence
 from miv.checking.sources import MOST_PAIRS, MOST_SENTENCES, Sources, Text, read_answer, read_sources
 from miv.data.kinds import KINDS
-from miv.errors import MIVError, MIVWarning
+from miv.errors import MIVError
 from miv.runtime import Progress
 from miv.verifier.network import Verifier
 
@@ -37,7 +34,6 @@ def check(
     verifier: Verifier | str | PathLike[str] = VERIFIER,
     citations: int = MOST_CITATIONS,
     threshold: float | None = None,
-    most_pairs: int = MOST_PAIRS,
     progress: Progress | None = None,
 ) -> CheckedAnswer:
     """Check each sentence of an answer against the sentences of sources.
@@ -55,12 +51,10 @@ def check(
         citations: maximum number of source sentences listed per sentence.
         threshold: one threshold from 0 to 1 instead of those of the verifier. The stated error rates then no longer
             apply.
-        most_pairs: maximum number of checked sentences times source sentences; a long one counts several times.
         progress: reports the progress.
     """
-    for name, count in (("citations", citations), ("most_pairs", most_pairs)):
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise MIVError(f"{name} is {count!r}. Expected a whole number of at least 1.")
+    if isinstance(citations, bool) or not isinstance(citations, int) or citations < 1:
+        raise MIVError(f"citations is {citations!r}. Expected a whole number of at least 1.")
     is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
     if threshold is not None and not (is_number and 0 <= threshold <= 1):
         raise MIVError(f"threshold is {threshold!r}. Expected a number from 0 to 1, such as 0.5.")
@@ -70,7 +64,6 @@ def check(
         question=question,
         verifier=verifier,
         citations=citations,
-        most_pairs=most_pairs,
         threshold=threshold,
         progress=progress,
     )
@@ -83,14 +76,13 @@ def check_sentences(
     question: str | None = None,
     verifier: Verifier | str | PathLike[str],
     citations: int,
-    most_pairs: int,
+    most_pairs: int = MOST_PAIRS,
     threshold: float | None = None,
     progress: Progress | None = None,
 ) -> CheckedAnswer:
     """Check an answer and sources that are split already, by ``read_answer`` and ``read_sources``; see ``check``."""
     places = [(source, sentence) for source in documents for sentence in source.sentences if sentence.is_evidence]
     claims = _claims(sentences, question)
-    _refuse_many_pairs(len(claims), len(places), most_pairs)
     if isinstance(verifier, str | PathLike):
         name = str(verifier)
         verifier = Verifier.from_pretrained(verifier if isinstance(verifier, str) else Path(verifier))
@@ -101,20 +93,18 @@ def check_sentences(
     backbone = verifier.backbone
     if KINDS[backbone.kind].is_array:
         raise MIVError(f"The verifier {name} reads {backbone.kind} instances. Expected a verifier of texts.")
-    if claims and (isinstance(backbone, Judge) or getattr(backbone, "name", "") == MINILM):
-        _warn_of_other_scripts([("the answer", sentences), *((source.name, source.sentences) for source in documents)])
     bag = SourceBag(places, backbone)
-    if len(bag.windows) > MOST_SENTENCES:
-        raise MIVError(
-            f"The sources have {len(places):,} sentences, some so long that they are read in {len(bag.windows):,} "
-            f"parts. Expected at most {MOST_SENTENCES:,}: give only the documents that were retrieved for this answer."
+    if len(bag.windows) > MOST_SENTENCES or len(claims) * len(bag.windows) > most_pairs:
+        raise TooManyPairs(
+            f"The answer has {len(claims):,} sentences to check against {len(bag.windows):,} source sentences (a very "
+            f"long one counts several times). Expected at most {MOST_SENTENCES:,} source sentences and {most_pairs:,} "
+            "pairs: check the answer in parts, or give only the documents retrieved for it."
         )
-    _refuse_many_pairs(len(claims), len(bag.windows), most_pairs)
     point, settings = verifier.operating_point, None
     goal, upper, lower = point.goal, point.threshold, point.lower_threshold
     if isinstance(backbone, Judge):
         settings = JudgeSettings.of(backbone.folder, backbone.weights_sha256)
-        goal, upper, lower = settings.goal, settings.limits["supported"], None
+        goal, upper, lower = settings.goal, settings.thresholds["supported"], None
     if threshold is not None:
         goal, upper = f"custom threshold {threshold:g} (stated error rates do not apply)", float(threshold)
         lower = upper
@@ -146,15 +136,6 @@ def _claims(sentences: Sequence[Sentence], question: str | None) -> list[Claim]:
         for sentence in sentences
         if sentence.is_claim or sentence.number in texts
     ]
-
-
-def _refuse_many_pairs(claims: int, evidence: int, most: int) -> None:
-    if claims * evidence > most:
-        raise TooManyPairs(
-            f"The answer has {claims:,} sentences to check against {evidence:,} source sentences (a very long one "
-            f"counts several times). Expected at most {most:,} pairs: check the answer in parts, or give only "
-            "the documents retrieved for it."
-        )
 
 
 def _cite(
@@ -192,25 +173,3 @@ def _cite(
 def _lack(details: Sequence[Detail]) -> str:
     """Why a sentence with evidence is unsure: what is missing."""
     return f"no cited source contains {', '.join(dict.fromkeys(detail.text for detail in details))}"
-
-
-_LETTER = re.compile(r"[^\W\d_]")
-_LATIN = re.compile("[A-Za-zªºÀ-ÖØ-öø-ʯḀ-ỿ]")
-_READ = 20_000  # characters that tell the script of a text
-
-
-def _warn_of_other_scripts(texts: Iterable[tuple[str, Sequence[Sentence]]]) -> None:
-    """Warn once of named texts whose letters are mostly not Latin, for an English encoder."""
-    others = []
-    for name, sentences in texts:
-        start = " ".join(sentence.text for sentence in sentences)[:_READ]
-        if 2 * len(_LATIN.findall(start)) < len(_LETTER.findall(start)):
-            others.append(name)
-    if others:
-        more = f" and {len(others) - 1:,} more" if len(others) > 1 else ""
-        warnings.warn(
-            f"Most letters of {others[0]}{more} are not Latin, but this verifier reads English only: its outcomes "
-            "mean little here. Translate the texts, or use a verifier of their language.",
-            MIVWarning,
-            stacklevel=4,
-        )

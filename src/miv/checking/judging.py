@@ -1,9 +1,7 @@
 """What source sentences say about a sentence: a judge reads pairs of them, or a verifier looks for evidence."""
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
@@ -21,7 +19,7 @@ from miv.checking.details import Detail, SourceDetails, missing_details
 from miv.checking.results import BACKED, JUDGED, CheckedSentence, Outcome, Part, Source
 from miv.checking.sentences import Sentence, word_count
 from miv.data import InstancePool, csr
-from miv.errors import MIVError, MIVWarning
+from miv.errors import MIVError
 from miv.files.arrays import Floats
 from miv.files.json import finite_number, read_json_object
 from miv.runtime import Progress, SilentProgress
@@ -31,8 +29,9 @@ from miv.verifier.network import Verifier
 
 RANKER = "miv/evidence"  # ranks source sentences for a judge
 _OUTCOMES: dict[Decision, Outcome] = {"yes": "evidence found", "unsure": "unsure", "no": "not in the sources"}
-INPUTS = ("support", "contradiction", "nearest")
-MOST_CANDIDATES = 100
+CANDIDATES = 8  # source sentences that a judge reads with each claim
+_JOINED = 3  # of the best of them, which it also reads as one text
+_OVERLAP = 6.0  # weight of the word overlap in their ranking, beside the logit of miv/evidence
 _LEAST_CITED = 0.5  # probability of a source sentence beside the best one
 _TOGETHER = 256  # pairs between two reports of progress
 _SURE = 1e-6  # probabilities of pairs are this far from 0 and 1
@@ -57,22 +56,12 @@ class Claim:
 
 
 def cut_claims(claims: Sequence[Claim], backbone: Backbone) -> list[Claim]:
-    """The claims as far as a backbone reads them, with a warning."""
+    """The claims as far as a backbone reads them."""
     windows = backbone.windows(np.array([claim.text for claim in claims], dtype=object))
-    read = [
+    return [
         replace(claim, text=parts[0], words_read=word_count(parts[0])) if len(parts) > 1 else claim
         for claim, parts in zip(claims, windows, strict=True)
     ]
-    cut = sum(claim.words_read is not None for claim in read)
-    if cut:
-        warnings.warn(
-            f"{cut:,} of {len(claims):,} checked sentences of the answer {'is' if cut == 1 else 'are'} longer than "
-            f"{backbone.instance_shape[-1]} tokens; only the beginning was read. Split such a sentence if it matters: "
-            "a full stop or an empty line ends a sentence.",
-            MIVWarning,
-            stacklevel=4,
-        )
-    return read
 
 
 class SourceBag:
@@ -82,8 +71,13 @@ class SourceBag:
         parts = backbone.windows(np.array([sentence.text for _, sentence in places], dtype=object))
         self.places = places
         self.windows = list(chain.from_iterable(parts))
-        self.starts = np.array([0, *accumulate(map(len, parts[:-1]))], np.int64)[: len(places)]
+        self.starts = np.array([0, *accumulate(map(len, parts[:-1]))], np.int64)[: len(places)]  # (S,)
         self._details: dict[str, SourceDetails] = {}
+
+    def sentences(self, windows: Any) -> list[int]:
+        """The sentence that each of some windows is a part of."""
+        found: list[int] = (np.searchsorted(self.starts, windows, side="right") - 1).tolist()
+        return found
 
     def best(self, scores: Floats) -> Floats:
         """Scores of windows ``(..., W)`` to those of sentences ``(..., S)``."""
@@ -110,12 +104,9 @@ def find_evidence(
     progress: Progress | None,
 ) -> list[CheckedSentence]:
     """Verify each claim with all source sentences as its bag."""
-    backbone, upper = verifier.backbone, verifier.operating_point.threshold if threshold is None else threshold
-    # A backbone without windows of its own truncates, which only the ordinary warning tells.
-    has_windows = type(backbone).windows is not Backbone.windows
-    with without_cut_warning() if has_windows else nullcontext():
-        texts = [claim.text for claim in claims]
-        verdicts = verifier.verify_many(texts, [bag.windows] * len(claims), progress=progress)
+    upper = verifier.operating_point.threshold if threshold is None else threshold
+    texts = [claim.text for claim in claims]
+    verdicts = verifier.verify_many(texts, [bag.windows] * len(claims), progress=progress)
     _ = verdicts.scores  # computed at once for all sentences
     checked = []
     for claim, verdict in zip(claims, verdicts, strict=True):
@@ -126,8 +117,7 @@ def find_evidence(
         best = bag.best(verdict.scores)
         if decision == "yes":  # the witnesses that suffice alone
             alone = [witness.index for witness in verdict.witnesses if verdict.scores[witness.index] >= upper]
-            sentences = np.searchsorted(bag.starts, alone, side="right") - 1
-            positions = list(dict.fromkeys(sentences.tolist()))[:most] or [int(best.argmax())]
+            positions = list(dict.fromkeys(bag.sentences(alone)))[:most] or [int(best.argmax())]
         else:
             positions = np.argsort(-best, kind="stable")[:most].tolist()
         reason = (verdict.reason or "") if decision == "unsure" else ""
@@ -151,46 +141,30 @@ class JudgeSettings:
     Args:
         weights: ``W`` and ``b``, ``(3, 4)``.
         thresholds: the least :math:`p` of each outcome, by its name.
-        candidates: number of source sentences that the judge reads with each claim.
-        together: number of the best of them that it also reads as one text.
-        overlap: weight of the word overlap in the ranking of source sentences, beside the logit of ``miv/evidence``.
-        measured: shares of sentences with a known truth that get each outcome, for people to read.
+        goal: what the thresholds promise, in words.
     """
 
     weights: tuple[tuple[float, ...], ...] = ((1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 0, 0))
-    thresholds: Mapping[Outcome, float] | None = None
-    candidates: int = 8
-    together: int = 3
-    overlap: float = 6.0
-    measured: Mapping[str, Any] | None = None
+    thresholds: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(JUDGED, 0.8))
+    goal: str = "thresholds that were not fitted"
 
     @classmethod
     def of(cls, folder: Path | None, weights_sha256: str) -> "JudgeSettings":
-        """Those fitted to a judge; the defaults, without rates, if none were."""
+        """Those fitted to a judge; the defaults if none were."""
         path = None if folder is None else folder / JUDGE_SETTINGS
         if path is None or not path.is_file():
             return cls()
         document = read_json_object(path, "Expected the settings of a judge.")
-        if (document.pop("weights_sha256", None), document.pop("inputs", None)) != (weights_sha256, list(INPUTS)):
+        if document.get("weights_sha256") != weights_sha256:
             return cls()
         try:
-            settings = cls(**document)
-            fits = np.isfinite(np.array(settings.weights, np.float64)).all() and np.shape(settings.weights) == (3, 4)
-            counts = type(settings.candidates) is type(settings.together) is int
-            counts = counts and 1 <= settings.together <= settings.candidates <= MOST_CANDIDATES
-            finite_number("overlap", settings.overlap, low=0.0)
-            if fits and counts and all(0 <= limit <= 1 for limit in settings.limits.values()) and settings.goal:
-                return settings
-            raise ValueError("a number is out of range")
-        except (TypeError, ValueError, KeyError, AttributeError, MIVError) as error:
-            raise MIVError(f"{path} does not describe a judge: {error}. Copy the folder again.") from error
-
-    @property
-    def goal(self) -> str:
-        """What the thresholds promise, in words."""
-        if self.measured is None:
-            return "thresholds that were not fitted"
-        return str(self.measured["goal"])
+            limits = {name: finite_number(name, document["thresholds"][name], low=0.0, high=1.0) for name in JUDGED}
+            weights = np.array(document["weights"], np.float64)
+            if weights.shape == (3, 4) and np.isfinite(weights).all():
+                return cls(tuple(map(tuple, weights.tolist())), limits, str(document["measured"]["goal"]))
+            raise ValueError("its weights are not 3 × 4 numbers")
+        except (TypeError, ValueError, KeyError, MIVError) as error:
+            raise MIVError(f"{path} does not describe a judge: {error!r}. Copy the folder again.") from error
 
     def probabilities(self, inputs: Floats) -> Floats:
         """``(A, 3)`` of :math:`s`, :math:`c` and :math:`n` to ``(A, 3)``: as ``JUDGED``."""
@@ -203,12 +177,7 @@ class JudgeSettings:
         if threshold is not None:
             p, name = max(named[:2])
             return name if p >= threshold else "not in the sources"
-        return max(((p, name) for p, name in named if p >= self.limits[name]), default=(0.0, "unsure"))[1]
-
-    @property
-    def limits(self) -> dict[Outcome, float]:
-        """The least probability of each outcome."""
-        return dict.fromkeys(JUDGED, 0.8) | dict(self.thresholds or {})
+        return max(((p, name) for p, name in named if p >= self.thresholds[name]), default=(0.0, "unsure"))[1]
 
 
 @cache
@@ -216,7 +185,7 @@ def _ranker() -> Verifier:
     return Verifier.from_pretrained(RANKER)
 
 
-def _similarities(texts: Sequence[str], windows: Sequence[str], weight: float) -> Floats:
+def _similarities(texts: Sequence[str], windows: Sequence[str]) -> Floats:
     """How near each window is to each text, ``(A, W)``."""
     ranker = _ranker()
     pool = InstancePool("text", np.array([*texts, *windows], dtype=object))
@@ -226,23 +195,23 @@ def _similarities(texts: Sequence[str], windows: Sequence[str], weight: float) -
     targets = np.tile(rows + len(texts), count)
     pairs = EmbeddedExemplars.among(features, np.arange(count), targets, np.arange(count + 1) * len(windows))
     near = explain_embedded(ranker, pairs, "alone").reshape(count, -1)
-    return near + weight * word_overlap(texts, windows)
+    return near + _OVERLAP * word_overlap(texts, windows)
 
 
 class _Asked:
     """The pairs of one text: each candidate alone, and the best candidates as one text."""
 
-    def __init__(self, text: str, similarity: Floats, settings: JudgeSettings, bag: SourceBag) -> None:
-        windows = np.argsort(-similarity, kind="stable")[: settings.candidates].tolist()
+    def __init__(self, text: str, similarity: Floats, bag: SourceBag) -> None:
+        windows = np.argsort(-similarity, kind="stable")[:CANDIDATES].tolist()
         self.text, self.similarity = text, similarity[windows]
-        sentences = (np.searchsorted(bag.starts, windows, side="right") - 1).tolist()
+        sentences = bag.sentences(windows)
         self.nearest = list(dict.fromkeys(sentences))
         self.single = len(windows)
         self.positions = [(place,) for place in sentences]
         self.premises = [_in_context(bag, window, place) for window, place in zip(windows, sentences, strict=True)]
         self.has_context = [text != bag.windows[window] for text, window in zip(self.premises, windows, strict=True)]
         # Of one document: "It" would take its meaning from a sentence of another.
-        near = zip(windows[: settings.together], sentences, strict=False)
+        near = zip(windows[:_JOINED], sentences, strict=False)
         best = sorted((window, place) for window, place in near if bag.places[place][0] is bag.places[sentences[0]][0])
         if len({place for _, place in best}) > 1:
             self.positions.append(tuple(dict.fromkeys(place for _, place in best)))
@@ -320,15 +289,15 @@ class ReadClaim:
 
 
 def read_claims(
-    judge: Judge, settings: JudgeSettings, claims: Sequence[str], bag: SourceBag, progress: Progress | None = None
+    judge: Judge, claims: Sequence[str], bag: SourceBag, progress: Progress | None = None
 ) -> list[ReadClaim]:
     """Let the judge read each claim, and each of its facts if it states several, with the nearest source sentences."""
     texts = [
         [claim, *(parts if len(parts) > 1 else ())] for claim, parts in zip(claims, map(parts_of, claims), strict=True)
     ]
     every = list(chain.from_iterable(texts))
-    similarity = _similarities(every, bag.windows, settings.overlap)
-    asked = [_Asked(text, near, settings, bag) for text, near in zip(every, similarity, strict=True)]
+    similarity = _similarities(every, bag.windows)
+    asked = [_Asked(text, near, bag) for text, near in zip(every, similarity, strict=True)]
     _answer(judge, asked, progress)
     borders = csr.borders([len(some) for some in texts])
     return [ReadClaim(asked[first:last]) for first, last in pairwise(borders.tolist())]
@@ -345,7 +314,7 @@ def judge_claims(
 ) -> list[CheckedSentence]:
     """Judge each claim by what the judge read."""
     checked = []
-    read = read_claims(judge, settings, [claim.text for claim in claims], bag, progress)
+    read = read_claims(judge, [claim.text for claim in claims], bag, progress)
     empty = judge.is_empty(np.array([*(claim.text for claim in claims), *bag.windows], dtype=object))
     for claim, one, is_empty in zip(claims, read, empty | empty[len(claims) :].all(), strict=False):
         p, *of_parts = settings.probabilities(one.inputs)

@@ -6,6 +6,7 @@ import string
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, chain, repeat
 from typing import Literal
 
@@ -46,30 +47,26 @@ class Sentence:
     mark: str
 
 
-def split_sentences(
-    text: str, *, markdown: bool = True, code: bool = False, indented_code: bool = False, front_matter: bool = False
-) -> list[Sentence]:
+def split_sentences(text: str, *, markdown: bool = True, in_file: bool = False) -> list[Sentence]:
     r"""Split a text into sentences; headings, list items and rows of tables are sentences of their own.
 
     Args:
         text: the text; empty lines separate paragraphs, and lines inside a paragraph are joined.
-        markdown: whether to remove the marks of Markdown (emphasis, links, quotes) and to read code blocks as code.
-        code: whether to keep the lines of code blocks, as sentences that claim nothing; otherwise they are left out.
-        indented_code: whether four spaces before the lines of a paragraph make it a code block, as in a Markdown file;
-            in other texts they are often only layout.
-        front_matter: whether to leave out YAML at the top, as in a Markdown file; in other texts it may be a claim.
+        markdown: whether to remove the marks of Markdown (emphasis, links, quotes) and to read code blocks as code,
+            whose lines are sentences that claim nothing.
+        in_file: whether four spaces before the lines of a paragraph make it a code block and YAML at the top is left
+            out, as in a Markdown file; in other texts the first are often only layout, and the second may be a claim.
 
     >>> text = "# Bees\n\nDr. Bee flies at 5 p.m. daily. It hums.\n- A *short* item"
     >>> [sentence.text for sentence in split_sentences(text)]
     ['Bees', 'Dr. Bee flies at 5 p.m. daily.', 'It hums.', 'A short item']
     """
     lines = _LINE_END.split(text)
-    if front_matter:
-        header = _front_matter(lines)
-        lines[:header] = [""] * header
+    header = _FRONT_MATTER.match("\n".join(lines)) if in_file else None
+    if header:
+        lines[: header[0].count("\n") + 1] = [""] * (header[0].count("\n") + 1)
     sentences: list[Sentence] = []
-    blocks = (block for block in _blocks(lines, markdown, indented_code) if code or block.kind != "code")
-    for paragraph, block in enumerate(blocks, start=1):
+    for paragraph, block in enumerate(_blocks(lines, markdown, in_file), start=1):
         mark = block.mark
         for piece, line in _pieces(block, markdown):
             piece = " ".join(piece.split())
@@ -93,7 +90,7 @@ def _pieces(block: "_Block", markdown: bool) -> Iterator[tuple[str, int]]:
     if block.kind == "code":
         yield from zip(block.lines, range(block.line, block.line + len(block.lines)), strict=True)
         return
-    clean = without_marks if markdown else without_citations
+    clean = without_marks if markdown else partial(_CITATION.sub, "")
     plain = clean(" ".join(line.strip() for line in block.lines))
     # Where a sentence begins follows from the letters before it: it has neither the line breaks nor the marks.
     ends = list(accumulate(_letters(clean(line)) for line in block.lines))
@@ -118,7 +115,9 @@ _MOST_NESTING = 60  # lists and quotes inside each other
 _BULLET = re.compile(r"^([ \t]*)•(?=[ \t])", re.MULTILINE)
 _TASK_BOX = re.compile(r"\[[ xX]\]\s+")
 _FOOTNOTE = re.compile(r"\[\^[^\[\]\s]++\]:\s*")
-_YAML = re.compile(r"\s+\S|#|-(?:\s|$)|[\w\"'][^:]*+:(?:\s|$)")  # a line of front matter
+_FRONT_MATTER = re.compile(
+    r"---[ \t]*\n(?:(?:[ \t]+\S|#|-(?=\s)|[\w\"'][^:\n]*+:(?=\s)).*\n)*+(?:---|\.\.\.)[ \t]*$", re.MULTILINE
+)
 _AFTER_A_STOP = "*_\"'”’)] "
 # Heads are copied into every row. A table whose heads are far longer than its rows must not fill the memory.
 _MOST_GROWTH = 20  # characters of heads per character of the rows
@@ -133,18 +132,6 @@ class _Block:
     kind: Literal["prose", "heading", "row", "code"]
     line: int
     mark: str = ""
-
-
-def _front_matter(lines: list[str]) -> int:
-    """Number of lines of the YAML between two rules at the top of a document, with the rules; 0 if there is none."""
-    if lines[0].rstrip() != "---":
-        return 0
-    for number, line in enumerate(lines[1:], 1):
-        if line.rstrip() in ("---", "..."):
-            return number + 1
-        if not _YAML.match(line):
-            break
-    return 0
 
 
 def _blocks(lines: list[str], markdown: bool, indented_code: bool) -> Iterator[_Block]:
@@ -235,9 +222,6 @@ _LINK = re.compile(
 _STRONG = re.compile(r"(\*\*|__(?!\w{1,40}__))(?=\S)((?:(?!\1).)++)(?<=\S)\1")  # __init__ is a name
 _EMPHASIS = re.compile(r"(?<!\w)([*_])(?=\S)([^*_]++)(?<=\S)\1(?!\w)")
 _CITATION = re.compile(r" ?\[(?:[1-9]\d{0,2}|\^[^\[\]\s]++)\](?=[\s.,;:!?\[]|$)")  # they count from 1: `a[0]` is code
-_NUMBERED = re.compile(r"(?:\[\d{1,3}\])+$")
-_IDENTIFIER = re.compile(r"^\W*[^\W\d]$|_|\w\(|\w\.\w")  # an index follows: a[1], my_list[1], f(x)[1], sys.argv[1]
-_LONGEST_IDENTIFIER = 80
 
 
 def without_marks(text: str) -> str:
@@ -249,19 +233,7 @@ def without_marks(text: str) -> str:
     for _ in range(2):  # an image may be a link
         text = _LINK.sub(lambda link: link[1] or link[2] or "", text)
     text = _EMPHASIS.sub(r"\2", _STRONG.sub(r"\2", text))
-    return without_citations(text).translate(_UNMASKED).replace("`", "")  # sentencex takes ticks for quotes
-
-
-def without_citations(text: str) -> str:
-    """A text without numbers in square brackets after a word; the index of an identifier stays."""
-    return _CITATION.sub(lambda number: number[0] if _is_index(text, number.start()) else "", text)
-
-
-def _is_index(text: str, start: int) -> bool:
-    word = text[max(0, start - _LONGEST_IDENTIFIER) : start].translate(_UNMASKED)
-    if text[start] == " " or not word or word[-1].isspace():
-        return False
-    return _IDENTIFIER.search(_NUMBERED.sub("", word.rsplit(None, 1)[-1])) is not None
+    return _CITATION.sub("", text).translate(_UNMASKED).replace("`", "")  # sentencex takes ticks for quotes
 
 
 # Sentences of a paragraph: sentencex splits, and what it gets wrong in English is put right.

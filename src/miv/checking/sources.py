@@ -1,6 +1,5 @@
 """Read the answer and the sources of a check: texts, or files of plain text or Markdown."""
 
-import re
 import sys
 import warnings
 from collections.abc import Iterable, Mapping
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 from miv.checking.results import Source
 from miv.checking.sentences import Sentence, split_sentences
 from miv.errors import MIVError, MIVWarning
-from miv.files.instances import is_folder, read_long_text, short
+from miv.files.instances import read_long_text, short
 
 MARKDOWN = (".md", ".markdown")
 PLAIN = (".txt", ".text", ".rst", ".log")
@@ -26,8 +25,6 @@ MOST_SENTENCES = 100_000
 MOST_PAIRS = 100 * MOST_SENTENCES
 """Maximum number of checked sentences of an answer times source sentences."""
 
-_NUMBERED = re.compile(r"source \d+")  # a text without a name
-
 Text = str | PathLike[str]
 Sources = Text | Iterable[Text] | Mapping[str, str]
 
@@ -41,9 +38,7 @@ class _Document(NamedTuple):
         """Split it by the rules of its name: Markdown for a Markdown file, and for a text without a name."""
         in_file = self.name.lower().endswith(MARKDOWN)
         is_markdown = in_file or (self.is_text and not self.name.lower().endswith(PLAIN))
-        return split_sentences(
-            self.content, markdown=is_markdown, code=True, indented_code=in_file, front_matter=in_file
-        )
+        return split_sentences(self.content, markdown=is_markdown, in_file=in_file)
 
 
 def read_answer(
@@ -66,26 +61,19 @@ def read_answer(
 
 def read_sources(sources: Any, *, refuse_names: bool = False) -> tuple[Source, ...]:
     """Split sources into sentences: one or several texts or files, or texts by name. Equal ones count once."""
+    if isinstance(sources, str | PathLike):
+        sources = [sources]
+    if not isinstance(sources, Iterable) or isinstance(sources, bytes | bytearray | memoryview):
+        raise _refusal("The sources are", sources, f"{_EXPECTED}, a list of them, or a dict of texts by name")
     if isinstance(sources, Mapping):
         documents = [_read(text, str(name), f"The source {name}", refuse_names) for name, text in sources.items()]
     else:
-        if isinstance(sources, str | PathLike):
-            sources = [sources]
-        if not isinstance(sources, Iterable) or isinstance(sources, bytes | bytearray | memoryview):
-            raise _refusal("The sources are", sources, f"{_EXPECTED}, a list of them, or a dict of texts by name")
-        documents = [
-            _read(text, str(text), "The source", refuse_names)
-            if isinstance(text, PathLike)
-            else _read(text, f"source {number}", f"Source {number}", refuse_names)
-            for number, text in enumerate(sources, 1)
+        named = [
+            (text, str(text) if isinstance(text, PathLike) else f"source {n}") for n, text in enumerate(sources, 1)
         ]
-    only = "give only the documents that were retrieved for this answer"
-    _check_size(documents, "The sources have a total of", only)
-    distinct = _distinct([Source(document.name, tuple(document.sentences())) for document in documents])
-    total = sum(len(source.sentences) for source in distinct)
-    if total > MOST_SENTENCES:
-        raise MIVError(f"The sources have {total:,} sentences. Expected at most {MOST_SENTENCES:,}: {only}.")
-    return distinct
+        documents = [_read(text, name, f"Source {n}", refuse_names) for n, (text, name) in enumerate(named, 1)]
+    _check_size(documents, "The sources have", "give only the documents that were retrieved for this answer")
+    return _distinct([Source(document.name, tuple(document.sentences())) for document in documents])
 
 
 _EXPECTED = "a text (str), or a pathlib.Path of a file"
@@ -132,10 +120,6 @@ def _refusal(what: str, value: object, expected: str) -> MIVError:
 
 def _read_file(path: Path, what: str) -> str:
     """Read a text file, with an error for anything else."""
-    if is_folder(path):
-        raise MIVError(
-            f"{what} {path} is a folder. Expected a text or Markdown file: name its files, as in {path / '*.txt'}."
-        )
     if path.suffix.lower() in _NOT_PLAIN:
         raise MIVError(
             f"{what} {path} ends in {path.suffix!r}. Expected plain text, Markdown ({', '.join(MARKDOWN)}) or PDF; "
@@ -174,20 +158,12 @@ def read_standard_input() -> str:
         raise MIVError(f"Standard input is not UTF-8 text (byte {error.start}). Save the answer as UTF-8.") from error
 
 
-def _called(name: str) -> str:
-    return name.capitalize() if _NUMBERED.fullmatch(name) else f"The source {name}"
-
-
 def _distinct(sources: list[Source]) -> tuple[Source, ...]:
     """The sources with a sentence, each once: duplicates do not count as additional evidence."""
-    empty = [source.name for source in sources if not source.sentences]
-    notes = [f"{_called(name)} has no sentence; it was left out." for name in empty]
     first: dict[tuple[str, ...], Source] = {}
-    for source in filter(lambda source: source.sentences, sources):
-        earlier = first.setdefault(tuple(sentence.text for sentence in source.sentences), source)
-        if earlier is not source:
-            which = "was given twice" if earlier.name == source.name else f"has the same text as {earlier.name}"
-            notes.append(f"{_called(source.name)} {which}; it is counted once.")
-    for note in notes:
-        warnings.warn(note, MIVWarning, stacklevel=4)
-    return tuple(first.values())
+    for source in sources:
+        same = first.setdefault(tuple(sentence.text for sentence in source.sentences), source)
+        if same is not source or not source.sentences:
+            why = f"has the same text as {same.name}" if source.sentences else "has no sentence"
+            warnings.warn(f"{source.name} {why}; it was left out.", MIVWarning, stacklevel=4)
+    return tuple(source for source in first.values() if source.sentences)
