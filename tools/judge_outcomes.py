@@ -169,7 +169,7 @@ def main() -> None:
     judge = Verifier.from_pretrained(options.judge).backbone
     assert isinstance(judge, Judge)
     settings = JudgeSettings.of(options.judge, judge.weights_sha256)
-    rows = []
+    rows: list[Row] = []
     for name in ("fever", "fm2"):
         splits = read_claims_of(options.data, name)
         if options.split in splits:

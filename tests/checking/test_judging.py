@@ -215,7 +215,7 @@ def test_settings_are_those_of_the_judge(tmp_path: Path) -> None:
     wrong: list[dict[str, Any]] = [
         *({"weights": weights} for weights in (7, [[1]], [["x"] * 4] * 3, [[1e999] * 4] * 3)),
         *({"thresholds": limits} for limits in (7, {}, {"supported": 2}, dict.fromkeys(JUDGED, "x"))),
-        *({"measured": measured} for measured in (None, [], {})),
+        *({"measured": bad} for bad in (None, {"gaol": ""})),
     ]
     for bad in [*wrong, *({name: ...} for name in ("weights", "thresholds", "measured"))]:
         path.write_text(json.dumps({key: value for key, value in (own | bad).items() if value is not ...}))

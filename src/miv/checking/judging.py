@@ -158,7 +158,9 @@ class JudgeSettings:
         if document.get("weights_sha256") != weights_sha256:
             return cls()
         try:
-            limits = {name: finite_number(name, document["thresholds"][name], low=0.0, high=1.0) for name in JUDGED}
+            limits: dict[str, float] = {
+                name: finite_number(name, document["thresholds"][name], low=0.0, high=1.0) for name in JUDGED
+            }
             weights = np.array(document["weights"], np.float64)
             if weights.shape == (3, 4) and np.isfinite(weights).all():
                 return cls(tuple(map(tuple, weights.tolist())), limits, str(document["measured"]["goal"]))
@@ -207,7 +209,7 @@ class _Asked:
         sentences = bag.sentences(windows)
         self.nearest = list(dict.fromkeys(sentences))
         self.single = len(windows)
-        self.positions = [(place,) for place in sentences]
+        self.positions: list[tuple[int, ...]] = [(place,) for place in sentences]
         self.premises = [_in_context(bag, window, place) for window, place in zip(windows, sentences, strict=True)]
         self.has_context = [text != bag.windows[window] for text, window in zip(self.premises, windows, strict=True)]
         # Of one document: "It" would take its meaning from a sentence of another.
