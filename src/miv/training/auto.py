@@ -148,14 +148,13 @@ def choose_for_texts(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> tup
 
 # Number of train exemplars above which a network from scratch beats a fixed descriptor with a learned map.
 ENOUGH_TO_LEARN_FROM = 10_000
+_CONTRAST_EXEMPLARS = 240_000  # that a contrast stage sees: 24 epochs of so few, and fewer of more
 # Settings that nothing but epochs uses: naming one asks for them.
 OF_EPOCHS = (
     *("batch_size", "optimiser", "pull", "learning_rates", "frozen_learning_rates", "trainable_layers"),
     *("max_epochs", "select_by", "patience", "full_stage", "frozen_patience"),
 )
 FROM_NOTHING = ("hog_cnn", "compact_cnn")  # networks that start with random weights
-_LONGEST_MINUTES = 40.0  # of a contrast stage
-_IMAGES_A_SECOND = 900  # 28 × 28 images per second that one core can train on
 
 
 @dataclass(frozen=True)
@@ -214,7 +213,8 @@ def _for_kind(
     kind, has_default_pooling = train.pool.kind, given.get("pooling", POOLING) == POOLING
     if not is_trained and kind == "image" and backbone in FROM_NOTHING:
         settings = _contrast(train) | {"backbone": backbone}
-        return settings, f"images with {backbone} as given, {_told(train, (settings | given)['contrast_epochs'])}"
+        epochs = (settings | given)["contrast_epochs"]
+        return settings, f"images with {backbone} as given, trained from scratch in {epochs} contrast epochs"
     if backbone not in (None, "features"):
         frozen = "" if given.get("full_stage") else ", frozen"
         settings = WITH_TOKENS if backbone == BACKBONE and has_default_pooling and not is_trained else {}
@@ -225,7 +225,7 @@ def _for_kind(
         len(train) >= ENOUGH_TO_LEARN_FROM or given.get("contrast_epochs") or given.get("full_stage")
     ):
         settings = _contrast(train)
-        trained = _told(train, (settings | given)["contrast_epochs"])
+        trained = f"trained from scratch in {(settings | given)['contrast_epochs']} contrast epochs"
         return settings, f"images with a small network and a fixed descriptor (hog_cnn), {trained}"
     if kind == "text":
         of_texts, words = choose_for_texts(sets, given)
@@ -255,18 +255,6 @@ def _recipe(given: dict[str, Any]) -> str:
 
 
 def _contrast(train: ExemplarSet) -> dict[str, Any]:
-    epochs = int(min(24, max(4, _LONGEST_MINUTES / _minutes(train, 1))))
+    epochs = int(np.clip(_CONTRAST_EXEMPLARS // len(train), 4, 24))
     shared = {name: CONTRAST_START[name] for name in ("augmentation", "weight_decay", "contrast_learning_rates")}
     return {**shared, "backbone": "hog_cnn", "contrast_epochs": epochs}
-
-
-def _told(train: ExemplarSet, epochs: int) -> str:
-    minutes = max(1, round(_minutes(train, epochs)))
-    return f"trained from scratch in {epochs} contrast epochs, about {minutes} min on this machine"
-
-
-def _minutes(train: ExemplarSet, epochs: int) -> float:
-    """Estimate how long a contrast stage takes on the available cores."""
-    images = float(train.label.sum()) * (1 + float(train.bag_sizes.mean())) * epochs
-    pixels = float(train.pool.values.shape[1] * train.pool.values.shape[2]) / 28**2
-    return max(0.1, images * pixels / _IMAGES_A_SECOND / min(2, available_cores()) / 60)

@@ -33,6 +33,7 @@ class TrainingConfig:
             or the name of one recipe.
         recipes: comma-separated names of the recipes to select from; default: all.
         without: comma-separated names of recipes to leave out.
+        standard_errors: how many standard errors of its held-out loss a simpler recipe may be above the best one.
         heads: number of attention heads, unless pooling_options sets it.
         backbone: compact_cnn, hog, features or hf:<name or folder>; default: chosen for the instances.
         backbone_options: options of the backbone, such as size=large.
@@ -72,6 +73,7 @@ class TrainingConfig:
     recipe: str = "epochs"
     recipes: Names = ()
     without: Names = ()
+    standard_errors: float = 0.5
     heads: int = 2
     backbone: str | None = None
     backbone_options: dict[str, Any] = field(default_factory=dict)
@@ -274,7 +276,7 @@ def _as_json(name: str, options: dict[str, Any]) -> dict[str, Any]:
 _COUNTS = "heads batch_size max_epochs patience frozen_patience frozen_max_epochs trainable_layers"
 _LEAST = {
     **dict.fromkeys(_COUNTS.split(), 1),
-    **dict.fromkeys(("seed", "weight_decay", "contrast_epochs", "pull"), 0),
+    **dict.fromkeys(("seed", "weight_decay", "contrast_epochs", "pull", "standard_errors"), 0),
     "contrast_batch_size": 2,
 }
 _WORDS = {int: "a whole number", float: "a number", str: "a string", bool: "true or false", dict: "key = value pairs"}

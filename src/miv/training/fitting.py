@@ -77,7 +77,9 @@ def _builds_on(name: str) -> set[str]:
     return {*direct, *(other for one in direct if one in RECIPES.names() for other in _builds_on(one))}
 
 
-def choose_form(verifier: Verifier, sets: Sets, features: SplitFeatures, config: TrainingConfig) -> Selection:
+def choose_form(
+    verifier: Verifier, sets: Sets, features: SplitFeatures, config: TrainingConfig, progress: Progress
+) -> Selection:
     """Select a recipe for the features of a verifier, and fit it to train."""
     random = np.random.default_rng([config.seed, 11])
     train = bag_data(verifier, sets["train"], features["train"], random)
@@ -85,8 +87,12 @@ def choose_form(verifier: Verifier, sets: Sets, features: SplitFeatures, config:
     if sets["validation"] is not sets["train"]:
         held_out = bag_data(verifier, sets["validation"], features["validation"], random)
     forced = config.recipe if config.recipe in RECIPES.names() else None
-    with threadpool_limits(1, user_api="blas"):  # threads of SciPy's small steps wait for those of torch: 5 x slower
-        return select(train, held_out, recipes_for(config), config.seed, forced)
+    step = progress.step("Comparing recipes on held-out bags")
+    with (
+        step,
+        threadpool_limits(1, user_api="blas"),
+    ):  # threads of SciPy's small steps wait for those of torch: 5 x slower
+        return select(train, held_out, recipes_for(config), config.seed, forced, config.standard_errors)
 
 
 def bag_data(verifier: Verifier, exemplars: ExemplarSet, features: Vectors, random: np.random.Generator) -> BagData:
@@ -120,8 +126,7 @@ def fit_recipe(
 ) -> tuple[Verifier, Selection]:
     """The verifier of the selected recipe; if only the nearest target counts, it has the pooling ``nearest``."""
     features = embed_splits(verifier, sets, cache, progress)
-    with progress.step("Comparing recipes on held-out bags"):
-        selection = choose_form(verifier, sets, features, config)
+    selection = choose_form(verifier, sets, features, config, progress)
     form = selection.form
     # An attention so sharp that only one target counts would not rank the others.
     if form.sharpness is None and isinstance(verifier.pooling, CrossAttentionPooling):
@@ -211,7 +216,7 @@ def run_stages(
             known = features or embed_splits(verifier, sets, machine.cache, progress)
             began = time.monotonic()
             if verifier.pooling.starts_as_nearest:
-                set_form(verifier.pooling, choose_form(verifier, sets, known, config).form)
+                set_form(verifier.pooling, choose_form(verifier, sets, known, config, progress).form)
             if not is_expressible(config):
                 fit_scale(verifier, sets["train"], known["train"], config.seed)
             fitting = time.monotonic() - began

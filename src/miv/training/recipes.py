@@ -98,7 +98,7 @@ class LabelMap(Recipe):
 
 @RECIPES.register("query")
 class Query(Recipe):
-    """Adds what the query alone says about the label."""
+    """Adds a linear term of the query alone: some queries are matched more often than others."""
 
     builds_on = (*PLAIN, "contrast_map")  # labels that a map has explained would leave nothing to learn
     pulls = (4.0, 1.3, 0.4)  # per channel

@@ -1,6 +1,5 @@
 """A complete training run, and the files it saves."""
 
-import math
 import time
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
@@ -44,11 +43,9 @@ from miv.verifier.scalings import Temperature
 
 __all__ = ["Machine", "StoppedByUser", "run_training"]
 
-_MISPLACED = 0.1  # share of answers that another threshold would put right
 
-
-def warn_of_run(auroc: float, validation: ExemplarSet, logit: Floats, *, by_epochs: bool) -> None:
-    """Warn of a verifier at chance, a bad default threshold, and a validation of one label."""
+def warn_of_run(auroc: float, validation: ExemplarSet, *, by_epochs: bool) -> None:
+    """Warn of a verifier at chance, and of a validation of one label."""
     label = validation.label
     if label.min() == label.max():
         warn(
@@ -65,25 +62,6 @@ def warn_of_run(auroc: float, validation: ExemplarSet, logit: Floats, *, by_epoc
             f"{auroc:.3f}, and random answers reach up to {reach:.3f}. Try {remedy}; "
             "`miv baselines` scores plain methods on your data."
         )
-    own, best = _right_answers(validation, logit)
-    # The best of all thresholds is better by chance too.
-    if best - own >= max(_MISPLACED, 1.5 / math.sqrt(len(label))):
-        warn(
-            f"At the default threshold, a probability of 0.5, {own:.0%} of the {len(label):,} answers on validation "
-            f"are right; at another threshold {best:.0%} would be. Set one with `miv calibrate`."
-        )
-
-
-def _right_answers(validation: ExemplarSet, logit: Floats) -> tuple[float, float]:
-    """Shares of right answers at a probability of 0.5, and at the best threshold."""
-    order = np.argsort(logit, kind="stable")
-    yes, ranked = validation.label[order] == 1, logit[order]
-    weight = np.ones(len(yes)) if validation.weight is None else validation.weight[order] / validation.weight.mean()
-    # Right answers if the first 0, 1, … E are answered with no; a threshold cannot divide equal logits.
-    right = (weight * yes).sum() + np.append(0.0, np.cumsum(np.where(yes, -weight, weight)))
-    right = right[np.append(True, np.append(np.diff(ranked) > 0, True))]
-    own = float(np.average((logit >= 0) == (validation.label == 1), weights=validation.weight))
-    return own, float(right.max()) / len(yes)
 
 
 def run_training(
@@ -159,7 +137,7 @@ def run_training(
             _write_metrics(run, recipe, evaluations["validation"], answers, weight)
         run.finish(seconds, outcome)
         area, trained = evaluations["validation"].metrics["auroc"], any(states[name].history for name in by_epochs)
-        warn_of_run(area, sets["validation"], answers.logit, by_epochs=trained)
+        warn_of_run(area, sets["validation"], by_epochs=trained)
         return evaluations
 
 

@@ -1,5 +1,6 @@
 """One selection for all recipes: held-out logits, and the simplest recipe not clearly worse than the best."""
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,8 +19,6 @@ from miv.training.recipes import RECIPES
 
 FOLDS = 3
 ENOUGH = 1_000  # exemplars of validation that decide alone
-# Of the difference. A whole one costs 0.005 AUROC over the gate: a simpler recipe is seldom as good on small sets.
-STANDARD_ERRORS = 0.5
 _MOST, _MOST_NUMBERS = 1_000, 1 << 27  # exemplars of train for cross-validation, and numbers in their targets
 Variant = tuple[str, str]  # a recipe and one of its variants
 
@@ -68,13 +67,19 @@ class _Part:
 
 
 def select(
-    train: BagData, validation: BagData | None, recipes: Sequence[str], seed: int, forced: str | None = None
+    train: BagData,
+    validation: BagData | None,
+    recipes: Sequence[str],
+    seed: int,
+    forced: str | None = None,
+    standard_errors: float = 0.5,
 ) -> Selection:
     """Fit recipes on folds of train, judge them on what is held out, and fit the chosen one on all of train.
 
     Validation joins in as one more held-out part, and decides alone if it has at least 1,000 exemplars. A recipe is
     judged by its best variant; one that builds on others starts from the best of them. If nothing can be held out, the
-    first recipe is taken. ``forced`` names the recipe to take whatever the figures.
+    first recipe is taken. ``forced`` names the recipe to take whatever the figures; else it is the simplest whose loss
+    exceeds the lowest by at most so many ``standard_errors`` of the difference.
     """
     parts = _parts(train, validation, np.random.default_rng([seed, 41]))
     label, weight, group = _held_out(parts)
@@ -110,7 +115,7 @@ def select(
         _check_forced(forced, chosen)
         return Selection(form, chosen, [], np.zeros(0), np.zeros(0, np.int8), np.zeros(0))
     top = losses[min(best.values(), key=lambda key: losses[key].sum())]
-    is_close = (name for name in best if not _is_clearly_worse(losses[best[name]], top, weight, group))
+    is_close = (name for name in best if _errors_above(losses[best[name]], top, weight, group) <= standard_errors)
     chosen = next(is_close)
     # A nearly equal recipe has a tiny error of the difference: a simpler one that fits better comes first all the same.
     chosen = next(name for name in best if losses[best[name]].sum() <= losses[best[chosen]].sum())
@@ -174,12 +179,13 @@ def _calibrated_losses(logit: Floats, label: Labels, weight: Floats) -> Floats:
     return np.asarray(np.logaddexp(0, (1 - 2 * label.astype(np.float64)) * (slope * logit + intercept)) * weight)
 
 
-def _is_clearly_worse(losses: Floats, best: Floats, weight: Floats, group: Integers) -> bool:
-    """Whether the loss exceeds the best by more than the allowed part of a standard error over groups."""
+def _errors_above(losses: Floats, best: Floats, weight: Floats, group: Integers) -> float:
+    """By how many standard errors over groups the loss exceeds the best."""
     difference = losses - best
     mean = difference.sum() / weight.sum()
     of_groups = np.bincount(np.unique(group, return_inverse=True)[1], difference - mean * weight)
-    return bool(mean > STANDARD_ERRORS * np.linalg.norm(of_groups) / weight.sum())
+    error = float(np.linalg.norm(of_groups) / weight.sum())
+    return float(mean / error) if error else math.copysign(math.inf, mean) if mean else 0.0
 
 
 def _figures(logit: Floats, losses: Floats, label: Labels, weight: Floats) -> tuple[float, float, float]:
