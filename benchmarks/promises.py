@@ -1,8 +1,11 @@
-"""How often a promised rate is broken for new clusters, and how often it is refused, by four methods.
+"""How often a promised rate is broken for new clusters, how often it is refused, and what it costs, by method.
+
+    python benchmarks/promises.py [--draws 200]
 
 Simulated validation sets of a few clusters (classes of queries, such as signers) with logits that depend on the
-cluster; the true false-accept rate is that of new clusters. A promise is broken if the true rate is above it. One JSON
-object per case, and the shares over the cases of each kind in the last line.
+cluster; the true false-accept rate is that of new clusters. A promise is broken if the true rate is above it; ``used``
+is the mean true rate divided by the promised one: 1 would be no price at all. One JSON object per case, and the means
+over the cases of each kind in the last line.
 """
 
 import argparse
@@ -12,16 +15,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, stdtrit
+from scipy.special import betaln, ndtr, ndtri, stdtrit
 
 from miv.errors import MIVError
-from miv.evaluation.error_curve import CONFIDENCE, ClusterModel, ErrorCurve, ErrorEvidence, upper_bound
-from miv.evaluation.goals import parse_goal
+from miv.evaluation.clusters import CONFIDENCE, ErrorEvidence, upper_bound
+from miv.evaluation.goals import ErrorCurve, parse_goal
 
 Floats = NDArray[np.float64]
 Random = np.random.Generator
 ROUNDS = 1000  # of the bootstrap
-CASES = ((10, 30, 0.05), (19, 18, 0.05), (40, 10, 0.05), (100, 10, 0.05), (50, 12, 0.01))  # clusters, size, rate
+# Clusters, size, rate.
+CASES = ((10, 30, 0.05), (19, 18, 0.05), (19, 18, 0.1), (40, 10, 0.05), (100, 10, 0.05), (50, 12, 0.01))
 POSITIVES = np.arange(-2.0, 15.0, 0.02)  # so that a threshold may be anywhere
 
 
@@ -33,13 +37,27 @@ def normal(correlation: float) -> Callable[[Random, int], tuple[Floats, Floats]]
     )
 
 
+def beta_rates(correlation: float) -> Callable[[Random, int], tuple[Floats, Floats]]:
+    """Clusters whose error rates at the logit 0 have a beta distribution of mean 0.05: a few have most errors."""
+    a, b = (share * (1 - correlation) / correlation for share in (0.05, 0.95))
+    return lambda random, n: (ndtri(np.clip(random.beta(a, b, n), 1e-7, 1 - 1e-7)), np.ones(n))
+
+
+def far_worse(share: float, shift: float) -> Callable[[Random, int], tuple[Floats, Floats]]:
+    """A share of the clusters has logits that are this much higher."""
+    return lambda random, n: (np.where(random.random(n) < share, shift, 0.0), np.ones(n))
+
+
 # From the number of clusters to the mean and the spread of the logits of each.
 MODEL_HOLDS = {"independent": normal(0.0), "correlation .36": normal(0.36), "correlation .7": normal(0.7)}
 MODEL_FAILS: dict[str, Callable[[Random, int], tuple[Floats, Floats]]] = {
     "own spread": lambda random, n: (0.7 * random.normal(size=n), np.exp(0.4 * random.normal(size=n))),
     "heavy tails (t3)": lambda random, n: (0.63 / np.sqrt(3) * random.standard_t(3, size=n), np.full(n, 0.77)),
     "skewed (exponential)": lambda random, n: (0.8 * random.exponential(size=n), np.ones(n)),
-    "one in ten far worse": lambda random, n: (np.where(random.random(n) < 0.1, 2.0, 0.0), np.ones(n)),
+    "beta-binomial .1": beta_rates(0.1),
+    "beta-binomial .3": beta_rates(0.3),
+    "one in ten far worse": far_worse(0.1, 2.0),
+    "one in twenty far worse": far_worse(0.05, 2.5),
 }
 
 
@@ -73,7 +91,40 @@ def cluster_bootstrap(score: Floats, cluster: NDArray[np.int64], rate: float) ->
     return float(score[order][int(np.sort(allowed)[int((1 - level) * ROUNDS)])])
 
 
-def cluster_model(score: Floats, cluster: NDArray[np.int64], rate: float) -> float | None:
+def conformal(score: Floats, cluster: NDArray[np.int64], rate: float) -> float | None:
+    """Conformal risk control by cluster, as if one more cluster were wrong throughout: no promise of a confidence."""
+    evidence = ErrorEvidence.of(score, cluster)
+    return _allowed(score, (1 + evidence.rates[:-1]) / (evidence.clusters + 1), rate)
+
+
+_MEANS, _CORRELATIONS = 0.6 * np.linspace(0, 1, 61)[1:] ** 2, (np.arange(20) + 0.5) / 20
+
+
+def beta_binomial(score: Floats, cluster: NDArray[np.int64], rate: float) -> float | None:
+    """A quantile of the posterior of the mean of a beta-binomial rate, with even priors of mean and correlation."""
+    sizes = np.bincount(cluster)
+    others = (1 - _CORRELATIONS) / _CORRELATIONS
+    a, b = _MEANS[:, None] * others, (1 - _MEANS[:, None]) * others
+    descending = np.sort(score)[::-1]
+
+    def holds(errors: int) -> bool:
+        wrong = np.bincount(cluster[score > descending[errors]], minlength=len(sizes))
+        seen, times = np.unique(np.stack([wrong, sizes]), axis=1, return_counts=True)
+        of_each = (
+            count * (betaln(a + c, b + m - c) - betaln(a, b)) for (c, m), count in zip(seen.T, times, strict=True)
+        )
+        likelihood = np.sum(list(of_each), axis=0)
+        weight = (np.exp(likelihood - likelihood.max()) * np.gradient(_MEANS)[:, None]).sum(1).cumsum()
+        return bool(_MEANS[np.searchsorted(weight / weight[-1], CONFIDENCE)] <= rate)
+
+    low, high = -1, len(score) // 5
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return None if low < 0 else float(descending[low])
+
+
+def in_use(score: Floats, cluster: NDArray[np.int64], rate: float) -> float | None:
     """What ``miv calibrate`` does."""
     label = np.repeat([0, 1], [len(score), len(POSITIVES)]).astype(np.int8)
     own = cluster.max() + 1 + np.arange(len(POSITIVES))
@@ -85,9 +136,8 @@ def cluster_model(score: Floats, cluster: NDArray[np.int64], rate: float) -> flo
 
 
 def model_alone(score: Floats, cluster: NDArray[np.int64], rate: float) -> float | None:
-    """The limit of the model without counted errors: sharper, but broken in a quarter of the worlds that it misfits."""
-    model = ClusterModel.of(score, cluster)
-    return None if model is None else model.limit(rate)
+    """The limit of the model of few clusters, without counted errors."""
+    return ErrorEvidence.of(score, cluster).limit(rate)
 
 
 def _allowed(score: Floats, bounds: Floats, rate: float) -> float | None:
@@ -99,8 +149,10 @@ METHODS = {
     "as_independent": as_independent,
     "design_effect": design_effect,
     "cluster_bootstrap": cluster_bootstrap,
-    "cluster_model": cluster_model,
+    "conformal": conformal,
+    "beta_binomial": beta_binomial,
     "model_alone": model_alone,
+    "in_use": in_use,
 }
 
 
@@ -117,14 +169,15 @@ def main() -> None:
             row: dict[str, Any] = {"world": name, "clusters": clusters, "rate": rate}
             for method, choose in METHODS.items():
                 cuts = [choose(*one, rate) for one in sets]
-                broken = [cut is not None and float(ndtr((means - cut) / spreads).mean()) > rate for cut in cuts]
-                row[method] = {"broken": sum(broken) / draws, "refused": sum(cut is None for cut in cuts) / draws}
+                rates = [float(ndtr((means - cut) / spreads).mean()) for cut in cuts if cut is not None]
+                row[method] = {"broken": sum(one > rate for one in rates) / draws, "refused": 1 - len(rates) / draws}
+                row[method]["used"] = float(np.mean(rates)) / rate if rates else None
                 kind = f"{method}, {'model holds' if name in MODEL_HOLDS else 'model fails'}"
-                of_kind = shares.setdefault(kind, {"broken": [], "refused": []})
+                of_kind = shares.setdefault(kind, {"broken": [], "refused": [], "used": []})
                 for what in of_kind:
-                    of_kind[what].append(row[method][what])
+                    of_kind[what] += [row[method][what]] if row[method][what] is not None else []
             print(json.dumps(row), flush=True)
-    print(json.dumps({kind: {what: round(sum(one) / len(one), 4) for what, one in of.items()}
+    print(json.dumps({kind: {what: round(sum(one) / max(1, len(one)), 4) for what, one in of.items()}
                       | {"worst_broken": max(of["broken"])} for kind, of in shares.items()}))  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from miv.evaluation.curves import line_styles, picture
+from miv.evaluation.page import line_styles, picture
 
 NAMES = {
     "verify": "verify, whole bag in memory",

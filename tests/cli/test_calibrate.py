@@ -10,7 +10,6 @@ from miv import Verifier
 from miv.cli.app import app
 from miv.data import load_split, save_splits
 from miv.errors import MIVError
-from miv.evaluation import Predictions
 from miv.evaluation.model_card import write_card
 from miv.evaluation.predicting import predict
 from miv.files.json import VERIFIER_NAME
@@ -102,7 +101,7 @@ def test_what_is_refused_leaves_the_model_as_it_was(folder: Path, arguments: lis
 
 
 def test_the_data_of_a_run_are_known_under_any_name(folder: Path) -> None:
-    """A run has kept its answers on validation, which are used, and knows its test set whatever it is called."""
+    """A run knows its test set whatever it is called."""
     sets = {split: load_split("data", split) for split in ("validation", "test")}
     Path("run").mkdir()
     Path("model").rename(Path("run") / VERIFIER_NAME)
@@ -112,14 +111,7 @@ def test_the_data_of_a_run_are_known_under_any_name(folder: Path) -> None:
     Path("data/test").rename("other")
     with pytest.raises(MIVError, match="This is the test split of run"):
         run("run", "other")
-    # Answers that the verifier would not give: 20 wrong of each class.
-    label = sets["validation"].label
-    wrong = np.concatenate([np.flatnonzero(label == value)[:20] for value in (0, 1)])
-    logit = np.where(label == 1, 2.0, -2.0)
-    logit[wrong] *= -1
-    Predictions.of(sets["validation"], logit).save("run/predictions/validation.parquet")
     said = json.loads(run("run", "data", "--json"))
-    assert said["measured"]["eer"]["value"] == pytest.approx((20 / (label == 0).sum() + 20 / label.sum()) / 2)
     assert said["measured"]["queries"] == len(np.unique(sets["validation"].query))
     assert (folder / "run" / VERIFIER_NAME / OPERATING_POINT_NAME).is_file()
 

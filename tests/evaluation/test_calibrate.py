@@ -5,7 +5,6 @@ import pytest
 from sklearn.metrics import roc_curve
 
 from miv.evaluation import Predictions, calibrate, expected_calibration_error
-from miv.evaluation.calibration_fits import reliability_points
 from miv.verifier.decisions import ConformalRule, StatedRule
 from tests.evaluation.examples import example_predictions
 
@@ -67,9 +66,3 @@ def test_calibration_error_by_a_loop() -> None:
         if inside.any():
             expected += inside.mean() * abs(label[inside].mean() - probability[inside].mean())
     assert expected_calibration_error(label, probability) == pytest.approx(expected)
-
-
-def test_reliability_points_hold_every_exemplar_once() -> None:
-    probability = np.array([0.1, 0.1, 0.1, 0.5, 0.9, 0.9])
-    mean, share, exemplars = reliability_points(np.array([0, 0, 1, 1, 1, 1], np.int8), probability, bins=3)
-    assert (exemplars.sum(), mean @ exemplars, share @ exemplars) == pytest.approx((6, probability.sum(), 4))

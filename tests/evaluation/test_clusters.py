@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from miv.errors import MIVError
 from miv.evaluation import Predictions, calibrate
 from miv.evaluation.calibration_fits import fit_witness_rule
-from miv.evaluation.error_curve import ErrorCurve, ErrorEvidence, clusters_of, folds_of, upper_bound
-from miv.evaluation.goals import parse_goal
+from miv.evaluation.clusters import ErrorEvidence, clusters_of, folds_of, upper_bound
+from miv.evaluation.goals import ErrorCurve, parse_goal
 
 QUERIES, BAGS = 20, 20
 

@@ -10,8 +10,8 @@ from scipy.stats import beta
 from miv.errors import MIVError
 from miv.evaluation import Predictions, calibrate
 from miv.evaluation.calibration import trade_text
-from miv.evaluation.error_curve import ErrorCurve, upper_bound
-from miv.evaluation.goals import parse_goal
+from miv.evaluation.clusters import upper_bound
+from miv.evaluation.goals import ErrorCurve, parse_goal
 
 
 def naive_rates(probability: NDArray[Any], label: NDArray[Any], threshold: float) -> tuple[float, float]:

@@ -9,8 +9,8 @@ from scipy.special import ndtr
 
 from miv.errors import MIVError
 from miv.evaluation import Predictions, calibrate, evaluate
-from miv.evaluation.error_curve import ClusterModel, ErrorCurve, rate_interval
-from miv.evaluation.goals import parse_goal
+from miv.evaluation.clusters import ErrorEvidence, rate_interval
+from miv.evaluation.goals import ErrorCurve, parse_goal
 from miv.verifier.decisions import OperatingPoint
 
 SIGNERS, SIZE = 19, 18
@@ -38,6 +38,21 @@ def test_a_rate_holds_for_new_signers_and_is_not_refused(correlation: float, as_
             broken[name] += ndtr(-float(curve.cuts[goal.cuts(curve)[1]])) > 0.05
     assert broken["signer"] / trials <= 0.05
     assert broken["query"] / trials > as_queries
+
+
+@pytest.mark.parametrize("signers", [10, SIGNERS])
+def test_a_rate_holds_if_one_class_in_ten_is_far_worse(signers: int) -> None:
+    """Often no such class is in the data; the model alone would be broken in a third of the sets."""
+    random, goal, trials, broken = np.random.default_rng(0), parse_goal("far=0.05"), 200, 0
+    positives = np.arange(-1, 9, 0.05)
+    label = np.repeat([0, 1], [signers * SIZE, len(positives)]).astype(np.int8)
+    cluster = np.append(np.repeat(np.arange(signers), SIZE), 10_000 + np.arange(len(positives)))
+    for _ in range(trials):
+        worse = np.repeat(np.where(random.random(signers) < 0.1, 2.0, 0.0), SIZE)
+        curve = ErrorCurve.of(np.append(worse + random.normal(size=len(worse)), positives), label, cluster)
+        cut = float(curve.cuts[goal.cuts(curve)[1]])
+        broken += 0.9 * ndtr(-cut) + 0.1 * ndtr(2 - cut) > 0.05
+    assert broken / trials <= 0.08  # 0.05, and twice its standard error
 
 
 def answers(signers: int = SIGNERS, apart: float = 6.0, classes: bool = True) -> Predictions:
@@ -113,12 +128,10 @@ def test_the_limit_of_the_model_by_its_known_distribution() -> None:
     limits = []
     for clusters in (3000, 10):
         score = of_signers(random, 0.5, clusters)
-        model = ClusterModel.of(score, np.repeat(np.arange(clusters), SIZE))
-        assert model is not None
-        limits.append(model.limit(0.05))
+        limits.append(ErrorEvidence.of(score, np.repeat(np.arange(clusters), SIZE)).limit(0.05))
     assert limits[0] == pytest.approx(1.645, abs=0.1)
     assert limits[1] > 2
-    assert ClusterModel.of(np.arange(5.0), np.arange(5)) is None
+    assert ErrorEvidence.of(np.arange(5.0), np.arange(5)).model is None
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ from miv.evaluation import Predictions, ReportModel, ReportSource, write_report
 from miv.evaluation.report import calibration, results
 from miv.evaluation.report_data import (
     SHOWN_MEMBERS,
-    choose_exemplars,
     error_confidence,
     gallery,
 )
@@ -104,7 +103,6 @@ def test_the_gallery_holds_what_the_models_said() -> None:
     assert (data["witness"][rows], first["attention"][rows], first["found"][rows]) == ([1, 0], [900, 100], [1, 0])
     assert (first["verdict"][here], second["verdict"][here]) == (1, 0)
     assert first["probability"][here] == 881  # the sigmoid of 2, in thousandths
-    assert (first["i_auroc"][here], first["i_ap"][shown[1]]) == (1000, None)
     assert second["attention"] is None
     assert data["number"][0] == data["number"][data["query"][0]]  # the first exemplar is on the first sheet
 
@@ -125,10 +123,10 @@ def test_most_confident_errors_come_first() -> None:
     # Wrong: exemplar 1 by the second model (0.98, so 0.96 of the way), 2 by the first (0.05), 3 by the first (0.73),
     # 0 by the second (0.27). The sigmoids of 4, -3, 1 and -1.
     assert error_confidence(given).round(2).tolist() == [0.46, 0.96, 0.91, 0.46]
-    assert choose_exemplars(given, 3).tolist() == [1, 2, 0]
+    assert gallery(given, 3)["exemplar"] == [1, 2, 0]
     one = source(models=1)
     assert error_confidence(one)[0] < 0  # its only model is right
-    assert choose_exemplars(one, 4).tolist() == [2, 3, 1, 0]  # of the right ones, -1.0 is nearer to a mistake than 2.0
+    assert gallery(one, 4)["exemplar"] == [2, 3, 1, 0]  # of the right ones, -1.0 is nearer to a mistake than 2.0
 
 
 def test_a_page_that_cannot_show_all_witnesses_still_knows_them_and_where_each_model_looked() -> None:
@@ -199,7 +197,7 @@ def test_a_page_says_whether_promised_rates_hold() -> None:
     assert flagged[0].startswith("goal far &lt;= 0.1 missed: 0.500 [")
     assert "goal frr &lt;= 0.9 met: 0.500" in page
     assert "2 classes" in flagged[0]
-    assert "goal" not in re.sub("<.*?>", "", calibration(given)).replace("Goal", "").replace("your goal", "")
+    assert "missed" not in calibration(given)
 
 
 @pytest.mark.parametrize("witnesses", [True, False])

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from miv.errors import MIVError
 from miv.evaluation import Predictions, calibrate
-from miv.evaluation.error_curve import ErrorCurve
-from miv.evaluation.goals import parse_goal
+from miv.evaluation.goals import ErrorCurve, parse_goal
 
 QUERIES, BAGS = 40, 10
 CLUSTER = np.tile(np.repeat(np.arange(QUERIES), BAGS), 2)

@@ -55,9 +55,10 @@ def calibrate(
 ) -> None:
     """Choose when a verifier says yes and which instances are witnesses, and save both in its folder.
 
-    A rate holds with 95 % confidence, for queries of new classes if classes are known; it is an error
-    if the data are too few to show it. A table shows what other rates and confidences would cost.
-    Of three scalings from logits to probabilities, cross-validation picks the simplest that is close to the best.
+    Without --far and --frr, both error rates are made equal. A rate holds with 95 % confidence, for queries of new
+    classes if classes are known; it is an error if the data are too few to show it. A table shows what other rates and
+    confidences would cost. Of three scalings from logits to probabilities, cross-validation picks the simplest that is
+    close to the best.
 
     Example: miv calibrate runs/dba twin --far 0.1
     Example: miv calibrate runs/dba twin --far 0.01 --frr 0.05

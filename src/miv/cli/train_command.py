@@ -86,7 +86,7 @@ def train(
     """
     try:  # the imports take seconds too
         from miv.evaluation.baselines import print_table
-        from miv.evaluation.model_card import figures_of, rows_beside
+        from miv.evaluation.model_card import rows_beside
         from miv.evaluation.runs import RunFolder
         from miv.runtime import keep_memory
         from miv.training.train import train as train_verifier
@@ -113,9 +113,8 @@ def train(
         for split, evaluation in run.evaluations.items():
             print(f"{split}: {evaluation.text()}\n")
             if run.reference is not None:
-                rows = rows_beside(
-                    run.verifier.configuration["pooling"], figures_of(evaluation), run.reference.splits[split]
-                )
+                pooling = run.verifier.configuration["pooling"]
+                rows = rows_beside(pooling, evaluation, run.reference.splits[split])
                 print_table(f"{split}: the verifier compared with plain methods on the same data", rows)
     typer.echo(run.advice, err=True, nl=False)
     say(f"Wrote {out}; the verifier is {out / 'verifier'}.")

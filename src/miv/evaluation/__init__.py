@@ -13,15 +13,14 @@ if TYPE_CHECKING:
     from miv.evaluation.evaluation import Evaluation as Evaluation
     from miv.evaluation.evaluation import evaluate as evaluate
     from miv.evaluation.goals import parse_goal as parse_goal
-    from miv.evaluation.metrics import GroupRow as GroupRow
     from miv.evaluation.metrics import auroc as auroc
     from miv.evaluation.metrics import classification_metrics as classification_metrics
     from miv.evaluation.metrics import group_table as group_table
     from miv.evaluation.plain_methods import METHODS as METHODS
     from miv.evaluation.plain_methods import score_baselines as score_baselines
+    from miv.evaluation.predicting import Predictions as Predictions
     from miv.evaluation.predicting import explain as explain
     from miv.evaluation.predicting import predict as predict
-    from miv.evaluation.predictions import Predictions as Predictions
     from miv.evaluation.report import write_report as write_report
     from miv.evaluation.report_data import ReportModel as ReportModel
     from miv.evaluation.report_data import ReportSource as ReportSource
@@ -40,10 +39,9 @@ _NAMES = {
     "calibration_fits": "expected_calibration_error",
     "evaluation": "Evaluation evaluate",
     "goals": "parse_goal",
-    "metrics": "GroupRow auroc classification_metrics group_table",
+    "metrics": "auroc classification_metrics group_table",
     "plain_methods": "METHODS score_baselines",
-    "predicting": "explain predict",
-    "predictions": "Predictions",
+    "predicting": "Predictions explain predict",
     "report": "write_report",
     "report_data": "ReportModel ReportSource open_runs",
     "runs": "RunFolder",

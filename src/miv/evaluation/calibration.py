@@ -18,18 +18,17 @@ from miv.evaluation.calibration_fits import (
     measure_witness_sets,
     shares_of_bags,
 )
-from miv.evaluation.error_curve import (
+from miv.evaluation.clusters import (
     CONFIDENCE,
     ClusterBy,
-    ErrorCurve,
+    ErrorEvidence,
     chosen_clusters,
     cluster_words,
     clusters_of,
-    false_accept_tail,
 )
-from miv.evaluation.goals import Goal, clusters_to_halve_the_price, parse_goal, point_rates, trade
+from miv.evaluation.goals import ErrorCurve, Goal, clusters_to_halve_the_price, parse_goal, point_rates, trade
 from miv.evaluation.out_of_distribution import limit_text
-from miv.evaluation.predictions import Predictions
+from miv.evaluation.predicting import Predictions
 from miv.files.arrays import Floats, Mask
 from miv.files.json import check_section, write_section
 from miv.runtime import aligned_table
@@ -59,10 +58,7 @@ class Calibration:
 
     def text(self) -> str:
         """Everything as text tables; ``print(calibration)`` shows the same."""
-        text = calibration_text(self.point)
-        if self.limit is None:
-            return text
-        return f"{text}\n{limit_text(self.limit)}"
+        return "\n".join([calibration_text(self.point), *([] if self.limit is None else [limit_text(self.limit)])])
 
     __str__ = text
 
@@ -135,7 +131,7 @@ def calibrate(
         },
         "confidence": confidence,
         **point_rates(curve, goal, probability, label, cluster),
-        "false_accepts": false_accept_tail(probability[label == 0], curve.of_negatives),
+        "false_accepts": _false_accept_tail(probability[label == 0], curve.of_negatives),
         "notes": goal.notes(curve),
         "trade": trade(curve, goal),
         "more_clusters": clusters_to_halve_the_price(curve, goal),
@@ -148,6 +144,23 @@ def calibrate(
     }
     point = OperatingPoint(chosen.scaling, threshold, goal.words, rule, measured, lower if lower < threshold else None)
     return Calibration(point, predictions)
+
+
+_MOST_POINTS = 100
+
+
+def _false_accept_tail(negatives: Floats, evidence: ErrorEvidence) -> dict[str, Any]:
+    """The probability that the highest, the second highest, ... of the negatives ``(n,)`` has, at fewer counts.
+
+    Searches among many bags need it.
+    """
+    descending = np.sort(negatives)[::-1]
+    counts = np.unique(np.geomspace(1, len(negatives), _MOST_POINTS).round().astype(np.int64))
+    return {
+        "effective_negatives": float(evidence.effective(np.asarray(0))),
+        "count": counts.tolist(),
+        "probability": descending[counts - 1].tolist(),
+    }
 
 
 def _witness_rule(
@@ -200,39 +213,39 @@ _FEW_WORDS = "Few exemplars: all figures above are rough. Calibrate on some hund
 def calibration_text(point: OperatingPoint) -> str:
     """Return the choice, its errors, how well it is calibrated, and its witness sets."""
     m = point.measured
-    sure = f"{m['confidence']:.0%}"
-    losses = [["held-out folds", *map(_figure, m["log_loss"].values())]]
-    blocks = [
-        [
-            f"goal       {point.goal}",
-            *_thresholds(point, sure),
-            f"scaling    {_parameters(point.scaling.document())}",
-            f"data       {m['exemplars']:,} exemplars: {m['positives']:,} positive, {m['negatives']:,} negative",
-            _clusters(m),
-        ],
-        [*_rates(m, sure), *m.get("notes", []), *([_FEW_WORDS] if m["exemplars"] < _FEW else [])],
-        [aligned_table(["log loss of", *m["log_loss"]], losses)],
-        _witnesses(point),
+    scaling = point.scaling.document()
+    parameters = [f"{key} {value:.4g}" for key, value in scaling.items() if key != "name"]
+    choice = [
+        f"goal       {point.goal}",
+        *_thresholds(point),
+        f"scaling    {', '.join([str(scaling['name']), *parameters])}",
+        f"data       {m['exemplars']:,} exemplars: {m['positives']:,} positive, {m['negatives']:,} negative",
+        _clusters(m["clusters"]),
     ]
-    return "\n\n".join("\n".join(block) for block in blocks)
+    rates = [*_rates(m), *m.get("notes", []), *([_FEW_WORDS] if m["exemplars"] < _FEW else [])]
+    return "\n\n".join("\n".join(block) for block in (choice, rates, _witnesses(point)))
 
 
-def _thresholds(point: OperatingPoint, sure: str) -> list[str]:
-    m = point.measured
-    upper = f"{point.threshold:.4f}"
+def _thresholds(point: OperatingPoint) -> list[str]:
     if point.lower_threshold is None:
         note = "; it keeps both rates, so no answer is unsure" if point.goal.count("<=") == 2 else ""
-        return [f"threshold  {upper}{note}"]
-    lower, unsure = f"{point.lower_threshold:.4f}", m["unsure"]
-    span = f"  ({sure} interval {unsure['low']:.1%} – {unsure['high']:.1%})"
-    return [f"yes from   {upper}", f"no below   {lower}", f"unsure     {_unsure_words(unsure, span)}"]
+        return [f"threshold  {point.threshold:.4f}{note}"]
+    unsure = _unsure_words(point.measured["unsure"])
+    return [f"yes from   {point.threshold:.4f}", f"no below   {point.lower_threshold:.4f}", f"unsure     {unsure}"]
 
 
-def _rates(m: dict[str, Any], sure: str) -> list[str]:
+def _unsure_words(unsure: dict[str, Any]) -> str:
+    shares = f"{unsure['of_positives']:.1%} of positives, {unsure['of_negatives']:.1%} of negatives"
+    return f"{unsure['value']:.1%} of the exemplars: {shares}"
+
+
+def _rates(m: dict[str, Any]) -> list[str]:
+    sure = f"{m['confidence']:.0%}"
     figures = {"false accept": m["false_accept_rate"], "false reject": m["false_reject_rate"], "equal error": m["eer"]}
     figures |= {f"ECE {when}": m["ece"][when] for when in ("before", "after")}
     rows = [
-        [title, _figure(row["value"]), *([_span(row), _figure(row["at_most"])] if "at_most" in row else ["", ""])]
+        [title, f"{row['value']:.4f}"]
+        + ([f"{row['low']:.4f} – {row['high']:.4f}", f"{row['at_most']:.4f}"] if "at_most" in row else ["", ""])
         for title, row in figures.items()
     ]
     notes = [f"at most: the true rate is below this with {sure} confidence (Clopper–Pearson, or as promised)."]
@@ -245,9 +258,8 @@ def _rates(m: dict[str, Any], sure: str) -> list[str]:
     return [aligned_table(["", "rate", f"{sure} interval", "at most"], rows), *notes]
 
 
-def _clusters(m: dict[str, Any]) -> str:
+def _clusters(clusters: dict[str, Any]) -> str:
     """On how many independent clusters everything rests."""
-    clusters = m["clusters"]
     by, words = clusters["by"], cluster_words(clusters["by"])
     if by is None:
         return "queries    unknown: all exemplars count as independent"
@@ -271,12 +283,12 @@ def _witnesses(point: OperatingPoint) -> list[str]:
             f"Witnesses: instances of accepted bags with at least {factor:g} times an even share of the attention,",
             f"or of the drop of the logit without them. A fixed rule without a guarantee: {why}",
         ]
-    held_out = sets["held_out"]
+    held_out = {name: "-" if value is None else f"{value:.3g}" for name, value in sets["held_out"].items()}
     return [
         f"Witnesses: instances with probability × share by {rule.by} × size of the bag >= {rule.threshold:.4g};",
         f"at least {100 * (1 - rule.epsilon):.4g}% of true witnesses are inside (conformal). On held-out halves:",
-        f"coverage {_figure(held_out['coverage'], 3)} of {held_out['witnesses']:,} witnesses, precision "
-        f"{_figure(held_out['precision'], 3)}, {_figure(held_out['mean_size'], 1)} instances per positive bag.",
+        f"coverage {held_out['coverage']} of {sets['held_out']['witnesses']:,} witnesses, precision "
+        f"{held_out['precision']}, {held_out['mean_size']} instances per positive bag.",
         *filter(None, [witness_warning(point)]),
     ]
 
@@ -292,19 +304,6 @@ def witness_warning(point: OperatingPoint) -> str:
         "witnesses, so they are not informative. The shares do not rank witnesses well enough for this guarantee: "
         "allow more misses (--epsilon), try other shares (--witnesses alone), or train a better verifier."
     )
-
-
-def _parameters(document: dict[str, Any]) -> str:
-    name = document.pop("name")
-    return ", ".join([name, *(f"{key} {value:.4g}" for key, value in document.items())])
-
-
-def _span(interval: dict[str, Any]) -> str:
-    return f"{interval['low']:.4f} – {interval['high']:.4f}"
-
-
-def _figure(value: float | None, digits: int = 4) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
 
 
 # The operating point on the model card of a verifier: README.md, which the hub shows.
@@ -331,8 +330,3 @@ def write_point_card(folder: Path, point: OperatingPoint) -> None:
     rows["measured on"] = f"{m['exemplars']:,} exemplars{where}, {m['positives']:,} positive"
     table = "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows.items())])
     write_section(folder, BEGIN, END, "\n\n".join(["## Operating point", table, *m["notes"]]))
-
-
-def _unsure_words(unsure: dict[str, Any], interval: str = "") -> str:
-    shares = f"{unsure['of_positives']:.1%} of positives, {unsure['of_negatives']:.1%} of negatives"
-    return f"{unsure['value']:.1%} of the exemplars{interval}: {shares}"

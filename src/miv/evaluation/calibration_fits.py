@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from miv.backbones.cache import embed_instances
 from miv.data import ExemplarSet, csr
 from miv.errors import MIVError, unknown_name
-from miv.evaluation.error_curve import clusters_of, folds_of
+from miv.evaluation.clusters import clusters_of, folds_of
 from miv.evaluation.metrics import auroc_error, weighted_auroc
-from miv.evaluation.predicting import embedded_exemplars
-from miv.evaluation.predictions import Predictions
+from miv.evaluation.predicting import Predictions, embedded_exemplars
 from miv.files.arrays import Floats, Integers, Labels, Mask, Vectors
 from miv.runtime import Progress
 from miv.verifier.decisions import ConformalRule, witness_score
@@ -128,16 +127,6 @@ def expected_calibration_error(label: Labels, probability: Floats) -> float:
     place = np.minimum((probability * BINS).astype(np.int64), BINS - 1)
     gaps = np.bincount(place, label - probability, BINS)
     return float(np.abs(gaps).sum() / len(label))
-
-
-def reliability_points(label: Labels, probability: Floats, bins: int = 10) -> tuple[Floats, Floats, Integers]:
-    """Mean probability, share of positives and number of exemplars of bins of equal count, as far as ties allow."""
-    inner = np.quantile(probability, np.linspace(0, 1, bins + 1)[1:-1])
-    place = np.searchsorted(inner, probability, side="right")
-    count = np.bincount(place, minlength=bins)
-    some = count > 0
-    means = [np.bincount(place, values, bins)[some] / count[some] for values in (probability, label)]
-    return means[0], means[1], count[some]
 
 
 # Fit a witness rule with a guarantee to known witnesses, and measure what rules find.

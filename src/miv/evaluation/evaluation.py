@@ -2,16 +2,15 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miv.evaluation.error_curve import chosen_clusters, cluster_words, clusters_of, rate_interval
-from miv.evaluation.metrics import GroupRow, classification_metrics, group_table
-from miv.evaluation.predictions import Predictions
+from miv.evaluation.clusters import chosen_clusters, cluster_words, clusters_of, rate_interval
+from miv.evaluation.metrics import classification_metrics, group_table
+from miv.evaluation.predicting import Predictions
 from miv.evaluation.witnesses import RANKED_BY, WITNESS_METRICS, witness_metrics, witness_rankings
 from miv.files.arrays import Mask
 from miv.runtime import aligned_table
@@ -91,20 +90,30 @@ TITLES = {
 
 def evaluation_text(evaluation: "Evaluation") -> str:
     """Return the main figures, then other rankings of the witnesses, then groups, if available."""
-    share, metrics = evaluation.positives / evaluation.exemplars, evaluation.metrics
+    share, metrics, witnesses = evaluation.positives / evaluation.exemplars, evaluation.metrics, evaluation.witnesses
     blocks = [f"{evaluation.exemplars:,} exemplars, {evaluation.positives:,} positive ({share:.1%})"]
     blocks.append(aligned_table([TITLES[name] for name in metrics], [list(map(_figure, metrics.values()))], left=()))
     if evaluation.operating_point is not None:
         blocks.append(_at_operating_point(evaluation.operating_point))
-    if evaluation.witnesses is not None:
-        blocks.append(_witness_notes(evaluation.witnesses))
+    if witnesses is not None:
+        chance = f"0.5000, {_figure(witnesses['i_ap_chance'])} and {_figure(witnesses['i_top1_chance'])}"
+        note = f"i-AUROC, i-AP and i-top1 over {witnesses['exemplars']:,} positive exemplars; "
+        more = f"\n{witnesses['undefined']:,} more have no witness or only witnesses." if witnesses["undefined"] else ""
+        blocks.append(f"{note}a random order gives {chance}.{more}")
     if evaluation.rankings is not None:
         heads = ["witnesses ranked by", *(TITLES[name] for name in WITNESS_METRICS)]
-        ranked = evaluation.rankings.items()
-        blocks.append(aligned_table(heads, [[RANKED_BY[by], *_figures(row, WITNESS_METRICS)] for by, row in ranked]))
+        ranked = [
+            [RANKED_BY[by], *(_figure(row[name]) for name in WITNESS_METRICS)]
+            for by, row in evaluation.rankings.items()
+        ]
+        blocks.append(aligned_table(heads, ranked))
     if evaluation.groups is not None:
         rows = [
-            [row.group, *(f"{n:,}" for n in (row.exemplars, row.tp, row.tn, row.fp, row.fn)), _figure(row.accuracy)]
+            [
+                row["group"],
+                *(f"{row[name]:,}" for name in ("exemplars", "tp", "tn", "fp", "fn")),
+                _figure(row["accuracy"]),
+            ]
             for row in evaluation.groups
         ]
         blocks.append(aligned_table(["group", "exemplars", "TP", "TN", "FP", "FN", "accuracy"], rows))
@@ -112,40 +121,24 @@ def evaluation_text(evaluation: "Evaluation") -> str:
 
 
 def _at_operating_point(figures: dict[str, Any]) -> str:
-    def counted(name: str, of: str) -> str:
-        count, total = figures[name], figures[of]
-        return f"{count:,} of {total:,}" + (f" ({count / total:.1%})" if total else "")
-
     exemplars = figures["negatives"] + figures["positives"]
+
+    def counted(name: str, total: int) -> str:
+        return f"{figures[name]:,} of {total:,}" + (f" ({figures[name] / total:.1%})" if total else "")
+
     row = {"threshold": _figure(figures["threshold"]), "accuracy": _figure(figures["accuracy"])}
     if "unsure" in figures:
         lower = figures["threshold"] if figures["lower_threshold"] is None else figures["lower_threshold"]
-        unsure = f"{figures['unsure']:,} of {exemplars:,} ({figures['unsure'] / exemplars:.1%})"
-        row = {"yes from": row["threshold"], "no below": _figure(lower), "unsure": unsure}
+        row = {"yes from": row["threshold"], "no below": _figure(lower), "unsure": counted("unsure", exemplars)}
         row["accuracy of the others"] = _figure(figures["accuracy_of_decided"])
-    row["false accepts"] = counted("false_accepts", "negatives")
-    row["false rejects"] = counted("false_rejects", "positives")
+    row["false accepts"] = counted("false_accepts", figures["negatives"])
+    row["false rejects"] = counted("false_rejects", figures["positives"])
     lines = [f"At its operating point, {figures['goal']} (everything else is at probability 0.5, uncalibrated):"]
     lines.append(aligned_table(list(row), [list(row.values())], left=()))
     if "withheld" in figures:
-        share = figures["withheld"] / exemplars
-        lines.append(f"Out of distribution, and so unsure: {figures['withheld']:,} of {exemplars:,} ({share:.1%}).")
+        lines.append(f"Out of distribution, and so unsure: {counted('withheld', exemplars)}.")
     checks = figures.get("goals", ())
     return "\n".join([*lines, *(f"{'Warning: ' if check['missed'] else ''}{check_words(check)}" for check in checks)])
-
-
-def _witness_notes(witnesses: dict[str, float]) -> str:
-    chance = _figures(witnesses, [f"{name}_chance" for name in WITNESS_METRICS[1:]])
-    note = (
-        f"i-AUROC, i-AP and i-top1 over {witnesses['exemplars']:,} positive exemplars; "
-        f"a random order gives 0.5000, {chance[0]} and {chance[1]}."
-    )
-    missing = witnesses["undefined"]
-    return note + (f"\n{missing:,} more have no witness or only witnesses." if missing else "")
-
-
-def _figures(row: Mapping[str, float], names: Sequence[str]) -> list[str]:
-    return [_figure(row[name]) for name in names]
 
 
 def _figure(value: float) -> str:
@@ -165,7 +158,7 @@ class Evaluation:
     positives: int
     classification: dict[str, float]  # of classification_metrics
     witnesses: dict[str, float] | None  # of witness_metrics; needs witnesses, and attention or other scores
-    groups: list[GroupRow] | None  # of group_table; needs groups
+    groups: list[dict[str, Any]] | None  # of group_table; needs groups
     operating_point: dict[str, Any] | None = None
     rankings: dict[str, dict[str, float]] | None = None  # of witness_rankings: the witnesses ranked in other ways
 
@@ -177,11 +170,10 @@ class Evaluation:
 
     def document(self) -> dict[str, Any]:
         """Everything as plain values, for JSON, which has no NaN: undefined figures are ``None``."""
-        document = {name: value for name, value in vars(self).items() if name != "operating_point"}
-        document["groups"] = self.groups and [row.document() for row in self.groups]
-        if self.operating_point is not None:
-            document["operating_point"] = self.operating_point
-        return _without_nan(document)
+        document: dict[str, Any] = _without_nan(vars(self))
+        if self.operating_point is None:
+            del document["operating_point"]
+        return document
 
     def text(self) -> str:
         """Everything as text tables; ``print(evaluation)`` shows the same."""

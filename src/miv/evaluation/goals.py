@@ -1,34 +1,139 @@
-"""Goals for a threshold: equal errors, or a bound on one or both kinds of error."""
+"""Errors at every threshold, and goals: equal errors, or a bound on one or both kinds of error."""
 
 import contextlib
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import Any, Literal
 
 import numpy as np
 
+from miv.data import csr
 from miv.errors import MIVError
-from miv.evaluation.error_curve import ErrorCurve, ErrorEvidence, rate_interval, upper_bound
+from miv.evaluation.clusters import ErrorEvidence, rate_interval, upper_bound
 from miv.files.arrays import Floats, Integers, Labels, Mask
 
+
+@dataclass(frozen=True, eq=False)
+class ErrorCurve:
+    """The errors at ``J`` cuts, from accepting everything to accepting nothing.
+
+    >>> curve = ErrorCurve.of(np.array([0.2, 0.4, 0.6, 0.8]), np.array([0, 1, 0, 1]))
+    >>> curve.cuts.round(2).tolist()
+    [0.2, 0.3, 0.5, 0.7, 0.9]
+    >>> curve.false_accepts.tolist(), curve.false_rejects.tolist()
+    ([2, 1, 1, 0, 0], [0, 0, 1, 1, 2])
+    """
+
+    cuts: Floats  # (J,) increasing thresholds; an exemplar is accepted if its probability is at least the cut
+    false_accepts: Integers  # (J,) accepted negatives; decreases along the cuts
+    false_rejects: Integers  # (J,) rejected positives; increases along the cuts
+    of_negatives: ErrorEvidence  # for the false-accept rate
+    of_positives: ErrorEvidence
+    below: Floats  # (J,) the highest logit that each cut rejects; -inf for the first
+    above: Floats  # (J,) the lowest logit that each cut accepts; inf for the last
+
+    @classmethod
+    def of(
+        cls,
+        probability: Floats,
+        label: Labels,
+        cluster: Integers | None = None,
+        words: str = "queries",
+        logit: Floats | None = None,
+    ) -> "ErrorCurve":
+        """Count the errors of every threshold that separates two of the probabilities ``(E,)``.
+
+        ``cluster`` ``(E,)`` is the same number for exemplars that depend on each other; without it, all are
+        independent. ``words`` names the clusters. The model of few clusters uses ``logit``, or the probabilities.
+        """
+        if not 0 < (label == 1).sum() < len(label):
+            raise MIVError(f"All {len(label)} labels are the same. A threshold needs positives and negatives.")
+        cluster = np.arange(len(label)) if cluster is None else cluster
+        negative = label == 0
+        levels, place = np.unique(probability, return_inverse=True)
+        logit = probability if logit is None else logit
+        below, above = np.full(len(levels) + 1, -np.inf), np.full(len(levels) + 1, np.inf)
+        np.maximum.at(below, place + 1, logit)
+        np.minimum.at(above, place, logit)
+        below_cut = [csr.borders(np.bincount(place[label == value], minlength=len(levels))) for value in (0, 1)]  # (J,)
+        return cls(
+            _cuts(levels),
+            below_cut[0][-1] - below_cut[0],
+            below_cut[1],
+            ErrorEvidence.of(logit[negative], cluster[negative], words),
+            ErrorEvidence.of(-logit[~negative], cluster[~negative], words),
+            below,
+            above,
+        )
+
+    def at(self, confidence: float, growth: float = 1.0) -> "ErrorCurve":
+        """The same errors as evidence for another confidence, or as if there were more clusters like these."""
+        negatives, positives = (part.at(confidence, growth) for part in (self.of_negatives, self.of_positives))
+        return replace(self, of_negatives=negatives, of_positives=positives)
+
+    @cached_property
+    def mirrored(self) -> "ErrorCurve":
+        """With the labels swapped and the cuts in reverse, so that its false accepts are our false rejects."""
+        return ErrorCurve(
+            -self.cuts[::-1],
+            self.false_rejects[::-1],
+            self.false_accepts[::-1],
+            self.of_positives,
+            self.of_negatives,
+            -self.above[::-1],
+            -self.below[::-1],
+        )
+
+    @property
+    def negatives(self) -> int:
+        return self.of_negatives.exemplars
+
+    @property
+    def positives(self) -> int:
+        return self.of_positives.exemplars
+
+    @property
+    def false_accept_rate(self) -> Floats:
+        """``(J,)``."""
+        return np.asarray(self.false_accepts / self.negatives)
+
+    @property
+    def false_reject_rate(self) -> Floats:
+        """``(J,)``."""
+        return np.asarray(self.false_rejects / self.positives)
+
+
+def _cuts(levels: Floats) -> Floats:
+    """Halfway between neighbours; the first accepts everything, the last nothing."""
+    edges = np.append(levels, max(1.0, np.nextafter(levels[-1], 2.0)))  # (J,) the lowest that each cut accepts
+    middle = (levels + edges[1:]) / 2
+    middle = np.where(middle > levels, middle, edges[1:])  # adjacent floats have no number between them
+    return np.concatenate([levels[:1], middle])
+
+
+# Goals.
+
 _FEWEST = 3  # clusters
+_OBSERVED = 0.5  # of a rate, if there are nearly enough clusters (benchmarks/promises.py)
 _MODEL_SHARE = 0.5  # least product of the rate and the number of clusters (benchmarks/promises.py)
 _REMEDY = "more data for validation (a larger split has --validation 0.34)"
 
 
 @dataclass(frozen=True)
 class Bound:
-    """At most this share of negatives is accepted, or of positives rejected, with the confidence of the curve.
+    r"""At most this share of negatives is accepted, or of positives rejected, with the confidence of the curve.
 
     Errors of the other kind are as few as possible. If the threshold is at the ``k + 1``-th most extreme of ``n``
     independent exemplars, the true error rate is below the Clopper–Pearson bound for ``k`` errors of ``n`` with that
     confidence (Wilks 1941). Exemplars of one cluster count as fewer; see ``ErrorEvidence``. ``k`` is the largest number
     of errors with a bound not above the rate.
 
-    With as many clusters as a rate needs independent exemplars, no errors at all are always enough evidence: one
-    exemplar per cluster would be. With fewer, the threshold must also respect the limit of a ``ClusterModel``, and
-    zero errors are then enough.
+    With as many clusters as a rate :math:`\alpha` needs independent exemplars, :math:`N`, no errors at all are always
+    enough evidence: one exemplar per cluster would be. With fewer, :math:`G`, the threshold respects two other limits:
+    that of a ``ClusterModel``, and the mean error rate of the clusters may be at most
+    :math:`\alpha G / (2 N)`, because the model does not know of rare classes that are far worse.
     """
 
     kind: Literal["accept", "reject"]
@@ -58,18 +163,21 @@ class Bound:
     def pick(self, curve: ErrorCurve) -> int:
         """Return the index of the cut."""
         side = self._side(curve)
-        cut, model, last = self._counted(side), side.negative_model, len(side.cuts) - 1
-        if model is not None and self._needs_model(side.of_negatives):
+        cut, last = self._counted(side), len(side.cuts) - 1
+        if self._needs_model(side.of_negatives):
             # A cut is certainly above the limit if it rejects everything up to it.
-            cut = max(cut, min(int(np.searchsorted(side.below, model.limit(self.rate))), last))
+            cut = max(cut, min(int(np.searchsorted(side.below, side.of_negatives.limit(self.rate))), last))
         return cut if side is curve else last - cut
 
     def _counted(self, side: ErrorCurve) -> int:
         """The lowest cut that counted errors allow."""
         evidence = side.of_negatives
         self._check_enough(evidence)
-        errors = np.arange(math.floor(self.rate * evidence.exemplars) + 1)
-        allowed = max(int(np.searchsorted(evidence.upper_bound(errors), self.rate, side="right")) - 1, 0)
+        bounds, most = evidence.upper_bound(np.arange(math.floor(self.rate * evidence.exemplars) + 1)), self.rate
+        if self._needs_model(evidence):
+            share = evidence.growth * evidence.clusters / self._needed(evidence)
+            bounds, most = evidence.rates / evidence.clusters, _OBSERVED * self.rate * share
+        allowed = max(int(np.searchsorted(bounds, most, side="right")) - 1, 0)
         return int((side.false_accepts > allowed).sum())
 
     def _check_enough(self, evidence: ErrorEvidence) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -163,49 +163,27 @@ def centred(values: Floats) -> Floats:
 # Right and wrong answers by group, such as the digit.
 
 
-class GroupRow(NamedTuple):
-    """True and false positives and negatives of one group."""
-
-    group: str
-    tp: int
-    tn: int
-    fp: int
-    fn: int
-
-    @property
-    def exemplars(self) -> int:
-        """Number of exemplars."""
-        return self.tp + self.tn + self.fp + self.fn
-
-    @property
-    def accuracy(self) -> float:
-        """The share of right answers; NaN without exemplars."""
-        return (self.tp + self.tn) / self.exemplars if self.exemplars else math.nan
-
-    def document(self) -> dict[str, str | int | float]:
-        """Everything as plain values, for JSON."""
-        return {**self._asdict(), "exemplars": self.exemplars, "accuracy": self.accuracy}
-
-
 def group_table(
     label: ArrayLike, probability: ArrayLike, group: ArrayLike, *, threshold: float = 0.5
-) -> list[GroupRow]:
-    """Count the answers by group: ``label``, ``probability`` and ``group`` (strings) are ``(E,)``.
+) -> list[dict[str, Any]]:
+    """True and false positives and negatives by group: ``label``, ``probability`` and ``group`` (strings) are ``(E,)``.
 
     Groups are sorted, numbers by value. The answer is yes at ``threshold`` or above; for logits use 0.
 
-    >>> for row in group_table([1, 0, 0], [0.9, 0.2, 0.7], ["3", "3", "7"]):
-    ...     print(row)
-    GroupRow(group='3', tp=1, tn=1, fp=0, fn=0)
-    GroupRow(group='7', tp=0, tn=0, fp=1, fn=0)
+    >>> [row["accuracy"] for row in group_table([1, 0, 0], [0.9, 0.2, 0.7], ["3", "3", "7"])]
+    [1.0, 0.0]
     """
     score = as_scores("probability", probability)
     label = as_labels(label, len(score))
     names, code = np.unique(as_strings("group", np.asarray(group), len(score)), return_inverse=True)
     kind = 2 * label + (score >= threshold)  # 0 TN, 1 FP, 2 FN, 3 TP
     counts = np.bincount(4 * code + kind, minlength=4 * len(names)).reshape(-1, 4).tolist()
-    rows = [GroupRow(str(name), tp, tn, fp, fn) for name, (tn, fp, fn, tp) in zip(names, counts, strict=True)]
-    return sorted(rows, key=lambda row: _natural(row.group))
+    rows = [
+        {"group": str(name), "tp": tp, "tn": tn, "fp": fp, "fn": fn, "exemplars": (of := tp + tn + fp + fn)}
+        | {"accuracy": (tp + tn) / of}
+        for name, (tn, fp, fn, tp) in zip(names, counts, strict=True)
+    ]
+    return sorted(rows, key=lambda row: _natural(row["group"]))
 
 
 def _natural(name: str) -> tuple[bool, int, str]:
@@ -219,10 +197,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
     >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
     """
-    order = sorted(range(len(p_values)), key=lambda place: (math.isnan(p_values[place]), p_values[place]))
-    corrected, least = [math.nan] * len(p_values), 0.0
-    count = sum(not math.isnan(p) for p in p_values)
-    for place, number in enumerate(order[:count]):
-        least = max(least, min(1.0, (count - place) * p_values[number]))
-        corrected[number] = least
-    return corrected
+    values = np.asarray(p_values, np.float64)
+    order = np.argsort(values)  # NaN is last, and stays NaN
+    steps = np.maximum((~np.isnan(values)).sum() - np.arange(len(values)), 1)
+    corrected = np.empty(len(values))
+    corrected[order] = np.minimum(np.maximum.accumulate(steps * values[order]), 1)
+    return corrected.tolist()

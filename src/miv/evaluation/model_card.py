@@ -1,8 +1,6 @@
 """The figures of a run on the model card of its verifier: README.md, which the hub shows."""
 
-import json
 import math
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,15 +21,11 @@ MARGIN = 0.01  # of AUROC: smaller differences are ignored
 COSINES = ("nearest", "centred")  # plain methods that are recipes too
 
 
-def figures_of(evaluation: Evaluation) -> Figures:
-    """The figures of a verifier in the form of the baselines'."""
+def rows_beside(name: str, evaluation: Evaluation, plain: Mapping[str, Figures]) -> dict[str, Figures]:
+    """The verifier's row, followed by those of the plain methods."""
     measured = evaluation.document()  # without NaN
     witnesses = measured["witnesses"] or {}
-    return Figures(measured["classification"]["auroc"], witnesses.get("i_auroc"), witnesses.get("i_ap"))
-
-
-def rows_beside(name: str, own: Figures, plain: Mapping[str, Figures]) -> dict[str, Figures]:
-    """The verifier's row, followed by those of the plain methods."""
+    own = Figures(measured["classification"]["auroc"], witnesses.get("i_auroc"), witnesses.get("i_ap"))
     return {f"verifier ({name})": own, **plain}
 
 
@@ -51,29 +45,21 @@ def advice(evaluations: Mapping[str, Evaluation], plain: Baselines, run: RunFold
     split = next((split for split in splits if best and lead(best, split) > MARGIN), None)
     if best is None or split is None:
         return ""
+    theirs, remedy, chance = plain.scores.get(split, {}).get(best), "", ""
     method = best if best in (*COSINES, *DESCRIPTORS) else plain.best_of(COSINES) or "nearest"
-    remedy, gap = "", lead(method, split)
-    if gap > 0 and not any(lead(method, other) <= 0 for other in splits):
-        command = shlex.join(_plain_command(method, run))
-        remedy = f"`{command}` makes a verifier of `{method}`, which has {own[split] + gap:.3f}. "
+    if lead(method, split) > 0 and not any(lead(method, other) <= 0 for other in splits):
+        options = f"nearest --backbone {method}" if method in DESCRIPTORS else method
+        remedy = f"`--recipe {options}` makes a verifier with {own[split] + lead(method, split):.3f}. "
+    if theirs is not None and len(answers := Predictions.load(run.predictions(split))) == len(theirs):
+        error = auroc_error(answers.label, answers.logit, theirs)  # paired by exemplar (DeLong et al. 1988)
+        if lead(best, split) <= error:
+            chance = f" This may be chance: the standard error on {len(theirs):,} exemplars is {error:.3f}."
     other = "other vectors" if run.read_config().get("backbone") == "features" else "another backbone (--backbone)"
     return (
         f"The verifier is below the baselines: its AUROC on {split} is {own[split]:.3f}, and "
-        f"{own[split] + lead(best, split):.3f} is that of `{best}`, the best plain method on {CHOSEN_ON}."
-        f"{_doubt(run, plain, split, lead(best, split))}\n"
+        f"{own[split] + lead(best, split):.3f} is that of `{best}`, the best plain method on {CHOSEN_ON}.{chance}\n"
         f"What to do: {remedy}More exemplars or {other} may lift both.\n"
     )
-
-
-def _doubt(run: RunFolder, plain: Baselines, split: str, difference: float) -> str:
-    """A sentence if the difference is below its standard error, paired by exemplar (DeLong et al. 1988)."""
-    theirs = plain.scores.get(split, {}).get(plain.best or "")
-    if theirs is None:
-        return ""
-    answers = Predictions.load(run.predictions(split))
-    if len(answers.logit) != len(theirs) or difference > (error := auroc_error(answers.label, answers.logit, theirs)):
-        return ""
-    return f" This may be chance: the standard error of the difference on {len(theirs):,} exemplars is {error:.3f}."
 
 
 def no_better_than_majority(evaluations: Mapping[str, Evaluation]) -> str:
@@ -89,20 +75,6 @@ def no_better_than_majority(evaluations: Mapping[str, Evaluation]) -> str:
         f"The accuracy on {split} is {accuracy:.3f}, not above the {share:.3f} of always answering {often}. If the "
         "AUROC is above 0.5, rank by the logit, or let `miv calibrate` find a threshold.\n"
     )
-
-
-def _plain_command(method: str, run: RunFolder) -> list[str]:
-    """The command that makes a verifier of one of ``COSINES``, on the backbone of the run, or of ``DESCRIPTORS``."""
-    settings = run.read_config()
-    backbone, options = settings.get("backbone"), settings.get("backbone_options") or {}
-    words = [*run.command(), "--recipe", "nearest" if method in DESCRIPTORS else method]
-    if method in DESCRIPTORS:
-        words += ["--backbone", method]
-    elif backbone is not None:
-        words += ["--backbone", str(backbone)]
-        texts = [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in options.items()]
-        words += ["--backbone-options", ",".join(texts)] if texts else []
-    return [*words, "--out", f"{run.path}-{method}"]
 
 
 BEGIN, END = "<!-- figures of miv train -->", "<!-- end of figures -->"
@@ -133,8 +105,7 @@ def card_text(
     """The figures in Markdown: one table per split, the baselines below the verifier."""
     parts = ["## Figures"]
     for split, evaluation in evaluations.items():
-        rows = {} if plain is None else plain.splits.get(split, {})
-        cells = marked(rows_beside(pooling, figures_of(evaluation), rows))
+        cells = marked(rows_beside(pooling, evaluation, {} if plain is None else plain.splits.get(split, {})))
         headings = ["", *(TITLES[column] for column in COLUMNS)]
         table = _markdown(headings, [[name, *row] for name, row in cells.items()])
         parts.append(f"On {split}: {evaluation.exemplars:,} exemplars, {evaluation.positives:,} positive.\n\n{table}")

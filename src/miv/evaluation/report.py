@@ -1,37 +1,37 @@
 """``miv report``: the page of a report, and its parts that need no script."""
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from miv.errors import MIVError
 from miv.evaluation.baselines import Figures
 from miv.evaluation.calibration_fits import expected_calibration_error
-from miv.evaluation.curves import (
-    PlottedModel,
-    draw_precision_recall,
-    draw_reliability,
-    draw_roc,
+from miv.evaluation.evaluation import TITLES, check_words, evaluate, goal_checks
+from miv.evaluation.metrics import classification_metrics
+from miv.evaluation.page import (
+    NONE,
+    QUIET,
+    badge,
+    check_page_name,
     figure_of,
+    legend,
+    letter,
     line_styles,
-    svg_of,
+    page_part,
+    svg_part,
+    table,
+    whole_page,
 )
-from miv.evaluation.evaluation import TITLES, Evaluation, check_words, evaluate, goal_checks
-from miv.evaluation.metrics import auroc, classification_metrics
-from miv.evaluation.page import NONE, badge, check_page_name, legend, letter, page_part, picture, table, whole_page
 from miv.evaluation.report_data import ReportModel, ReportSource, gallery
 from miv.evaluation.runs import recipe_rows
 from miv.evaluation.witnesses import WITNESS_METRICS
 from miv.files.atomic import whole_file
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MOST_EXEMPLARS = 20_000
 
@@ -95,12 +95,6 @@ def _baseline_rows(source: ReportSource) -> list[tuple[str, dict[str, float]]]:
     ]
 
 
-def title_of(metric: str) -> str:
-    """The name of a metric as a heading."""
-    title = TITLES.get(metric, metric.replace("_", " "))
-    return title if title.startswith("i-") else title[:1].upper() + title[1:]
-
-
 def thresholds_of(model: ReportModel) -> str:
     """The threshold, or both."""
     lower = model.point.lower_threshold
@@ -110,19 +104,20 @@ def thresholds_of(model: ReportModel) -> str:
 def results(source: ReportSource) -> str:
     """The metrics of every model, the best of each in bold, and the errors at its threshold."""
     models, label = source.models, source.exemplars.label == 1
-    evaluations = [_at_threshold(model) for model in models]
-    plain = _baseline_rows(source)
-    measured = [evaluation.metrics for evaluation in evaluations] + [figures for _, figures in plain]
+    evaluations, plain = [evaluate(model.answers) for model in models], _baseline_rows(source)
+    # Figures that need a verdict are those of the model's own, so that the page has one decision rule.
+    decided = [classification_metrics(label, model.verdict.astype(np.float64)) for model in models]
+    measured = [
+        own.metrics | at_threshold | {"auroc": own.metrics["auroc"]}
+        for own, at_threshold in zip(evaluations, decided, strict=True)
+    ]
+    measured += [figures for _, figures in plain]
     shown = ("auroc", "accuracy", "f1", *WITNESS_METRICS)
     names = [name for name in shown if any(name in figures for figures in measured)]
-    best = {
-        name: max(round(float(np.nan_to_num(figures.get(name, -1.0))), 3) for figures in measured)
-        for name in names
-        if sum(name in figures for figures in measured) > 1
-    }
+    of_several = [name for name in names if sum(name in figures for figures in measured) > 1]
+    best = {name: max(round(np.nan_to_num(row.get(name, -1.0)), 3) for row in measured) for name in of_several}
     unsure = any(model.can_be_unsure for model in models)
-    heads = ["Model", *(escape(title_of(name)) for name in names), "False accepts", "False rejects"]
-    heads += ["Unsure"] * unsure
+    heads = ["Model", *(TITLES[name] for name in names), "False accepts", "False rejects", *["Unsure"] * unsure]
     rows = []
     for number, (model, figures) in enumerate(zip(models, measured, strict=False)):
         wrong = [_share(int((model.wrong & of).sum()), int(of.sum())) for of in (~label, label)]
@@ -137,10 +132,7 @@ def results(source: ReportSource) -> str:
         f"F1, false accepts and false rejects are those of the verdicts at each model’s threshold ({thresholds})."
     ]
     if unsure:
-        words.append(
-            "Between two thresholds a model is unsure, which is neither a false accept nor a false reject; accuracy "
-            "and F1 count it as no."
-        )
+        words.append("Unsure is neither a false accept nor a false reject; accuracy and F1 count it as no.")
     for number, model in enumerate(models):
         if model.withheld is not None:
             count = int(model.withheld.sum())
@@ -153,18 +145,10 @@ def results(source: ReportSource) -> str:
         )
     if plain:
         words.append(
-            "Rows marked plain are simple methods on the same data. They give a score, not a verdict, and a model "
-            "should beat them. The letters name the models that provided the features."
+            "Rows marked plain are simple methods on the features of the models named. A model should beat them."
         )
     note = f'<p class="note">{escape(" ".join(words))}</p>'
     return table(heads, rows, caption) + note
-
-
-def _at_threshold(model: ReportModel) -> Evaluation:
-    """All metrics. Those that need a verdict use the model's own, so that the page has one decision rule."""
-    evaluation = evaluate(model.answers)
-    decided = classification_metrics(model.answers.label, model.verdict.astype(np.float64))
-    return replace(evaluation, classification=decided | {"auroc": evaluation.classification["auroc"]})
 
 
 def _metric(figures: dict[str, float], name: str, best: float | None = None) -> str:
@@ -179,8 +163,6 @@ def _share(count: int, of: int) -> str:
     return f"{count / of:.1%} <small>({count:,} of {of:,})</small>" if of else "–"
 
 
-# The curves, drawn by Matplotlib.
-
 # The colours of .m0 to .m9 in report.css.
 _COLOURS = (
     *("#0b66a8", "#8a3ea5", "#0f7a63", "#b03a6b", "#6b6420"),
@@ -189,32 +171,42 @@ _COLOURS = (
 
 
 def curves(source: ReportSource) -> str:
-    """ROC and precision-recall, with a dot at each model's threshold."""
-    label, styles = source.exemplars.label, line_styles(len(source.models), _COLOURS)
+    """ROC, precision-recall and reliability, with a dot at each model's threshold."""
+    from sklearn.calibration import calibration_curve
+    from sklearn.metrics import precision_recall_curve, roc_curve
+
+    label, models = source.exemplars.label, source.models
     if not 0 < label.sum() < len(label):
         return '<p class="note">The labels are all the same, so there is no curve to draw.</p>'
-    plotted = [
-        PlottedModel(letter(number), label, model.answers.logit, model.verdict, styles[number])
-        for number, model in enumerate(source.models)
-    ]
-    areas = ", ".join(f"{model.name} {auroc(label, model.answers.logit):.3f}" for model in source.models)
-    return _charts(
-        source,
-        {
-            f"ROC curves. Areas under the curve: {areas}.": lambda axes: draw_roc(axes, plotted, "threshold"),
-            "Precision by recall.": lambda axes: draw_precision_recall(axes, plotted, "threshold"),
-        },
-    )
-
-
-def _charts(source: ReportSource, drawn: Mapping[str, Callable[["Axes"], None]]) -> str:
-    """Pictures by their descriptions in words."""
-    parts = []
-    for words, draw in drawn.items():
-        with figure_of(size=(4.6, 4.4)) as (figure, [axes]):
-            draw(axes)
-            parts.append(picture(svg_of(figure), words))
-    return f'{legend(model.name for model in source.models)}<div class="charts">{"".join(parts)}</div>'
+    size, charts = (4.6, 4.4), []
+    with (
+        figure_of(1, size) as (first, [roc]),
+        figure_of(1, size) as (second, [ranked]),
+        figure_of(1, size) as (third, [reliable]),
+    ):
+        for number, (model, look) in enumerate(zip(models, line_styles(len(models), _COLOURS), strict=True)):
+            recall_there, dot = model.verdict[label == 1].mean(), {"color": look["color"], "marker": "o", "zorder": 5}
+            false_share, true_share, _ = roc_curve(label, model.answers.logit)
+            roc.plot(false_share, true_share, **look, label=letter(number))
+            roc.plot([model.verdict[label == 0].mean()], [recall_there], **dot)
+            precision, recall, _ = precision_recall_curve(label, model.answers.logit, drop_intermediate=True)
+            ranked.plot(recall[:-1], precision[:-1], **look, drawstyle="steps-post", label=letter(number))
+            if model.verdict.any():
+                ranked.plot([recall_there], [label[model.verdict].mean()], **dot)
+            share, mean = calibration_curve(label, model.probability, n_bins=10, strategy="quantile")
+            reliable.plot(mean, share, **look, marker="o", markersize=4, label=letter(number))
+        for axes in (roc, reliable):
+            axes.plot([0, 1], [0, 1], color=QUIET, linewidth=1, linestyle=":")
+        ranked.axhline(label.mean(), color=QUIET, linewidth=1, linestyle=":")
+        roc.set(title="ROC", xlabel="negatives answered yes", ylabel="positives answered yes")
+        ranked.set(title="Precision and recall", xlabel="positives answered yes", ylabel="yes answers that are right")
+        reliable.set(title="Reliability", xlabel="probability", ylabel="share of positives")
+        for axes, figure in ((roc, first), (ranked, second), (reliable, third)):
+            axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
+            axes.legend()
+            charts.append(svg_part(figure, f"{axes.get_title('left')}: {axes.get_ylabel()} by {axes.get_xlabel()}."))
+    words = "Large dots: thresholds. Dotted lines: chance, and probabilities that are right as often as they say."
+    return f'{legend(m.name for m in models)}<div class="charts">{"".join(charts)}</div><p class="note">{words}</p>'
 
 
 def recipes(source: ReportSource) -> str:
@@ -233,42 +225,21 @@ def recipes(source: ReportSource) -> str:
 
 
 def calibration(source: ReportSource) -> str:
-    """Operating point and reliability of every model."""
-    label = source.exemplars.label
+    """Operating point and calibration error of every model, and whether the rates that it promises hold."""
+    label, items = source.exemplars.label, []
     if not 0 < label.sum() < len(label):
         return '<p class="note">The labels are all the same, so there is nothing to calibrate.</p>'
-    rows = []
     for number, model in enumerate(source.models):
-        error = expected_calibration_error(label, model.probability)
-        rows.append(
-            [
-                badge(number, model.name),
-                escape("not calibrated" if model.point.is_default else model.point.goal),
-                thresholds_of(model),
-                escape(str(model.point.scaling.document()["name"])),
-                f"{error:.3f}",
-            ]
-        )
-    heads = ["Model", "Goal", "Threshold", "Scaling", "Calibration error (ECE)"]
-    note = ""
-    if any(model.point.is_default for model in source.models):
-        note = (
-            '<p class="note"><code>miv calibrate RUN DATA</code> makes the score a probability and chooses a threshold '
-            "for your goal, on validation data. The report then uses it.</p>"
-        )
-    styles = line_styles(len(source.models), _COLOURS)
-    lines = {letter(n): (m.probability, styles[n]) for n, m in enumerate(source.models)}
-    words = "Share of positives by probability. On the dotted line, a probability of 80 % is right in 80 of 100 cases."
-    made = table(heads, rows, f"Operating points, and their calibration on {source.split}")
-    shown = _charts(source, {words: lambda axes: draw_reliability(axes, "Reliability", label, lines)})
-    return f"{made}{_goals(source)}{note}{shown}"
-
-
-def _goals(source: ReportSource) -> str:
-    """Whether the rates that the models promise hold on this split."""
-    items = []
-    for number, model in enumerate(source.models):
+        goal = "not calibrated" if model.point.is_default else model.point.goal
+        words = f"{goal}: threshold {thresholds_of(model)}, scaling {model.point.scaling.document()['name']}"
+        error = f"calibration error (ECE) {expected_calibration_error(label, model.probability):.3f}"
+        items.append(f"<li>{badge(number, model.name)} {escape(f'{words}, {error}')}</li>")
         for check in goal_checks(model.answers, model.point, withheld=model.withheld):
             mark = ' class="wrong"' if check["missed"] else ""
-            items.append(f"<li>{badge(number, model.name)} <span{mark}>{escape(check_words(check))}</span></li>")
-    return f'<ul class="note">{"".join(items)}</ul>' if items else ""
+            items.append(f"<li>{badge(number)} <span{mark}>{escape(check_words(check))}</span></li>")
+    note = (
+        '<p class="note"><code>miv calibrate RUN DATA</code> makes the score a probability and chooses a threshold '
+        "for your goal, on validation data. The report then uses it.</p>"
+    )
+    some = any(model.point.is_default for model in source.models)
+    return f'<ul class="note">{"".join(items)}</ul>{note if some else ""}'

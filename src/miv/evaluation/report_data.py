@@ -9,23 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from miv.backbones.cache import embed_exemplars
-from miv.data import ExemplarSet, InstancePool, csr, load_splits
+from miv.data import ExemplarSet, InstancePool, csr
 from miv.errors import MIVError, unknown_name
 from miv.evaluation.baselines import Baselines, Figures
 from miv.evaluation.page import letter, style
-from miv.evaluation.predicting import withheld
-from miv.evaluation.predictions import Predictions
+from miv.evaluation.predicting import Predictions, withheld
 from miv.evaluation.runs import RunFolder, refuse_unfinished, short_names
 from miv.evaluation.verifier_audit import looked_right
-from miv.evaluation.witnesses import witness_scores
-from miv.files.arrays import Floats, Mask
-from miv.files.cache import feature_folder
+from miv.files.arrays import Floats, Integers, Mask
+from miv.files.cache import cache_folder, feature_folder
 from miv.runtime import Progress, SilentProgress
-from miv.tasks import build_once, list_tasks
+from miv.tasks.opening import open_splits
 from miv.verifier.decisions import ConformalRule, OperatingPoint
 from miv.verifier.network import Verifier
 from miv.verifier.out_of_distribution import LIMIT_NAME
@@ -48,17 +45,18 @@ class ReportModel:
         return self.point.probability(self.answers.logit)
 
     @property
+    def _in_distribution(self) -> Mask:
+        return np.ones(len(self.answers), bool) if self.withheld is None else ~self.withheld
+
+    @property
     def verdict(self) -> Mask:
         """``(E,)`` where the decision is yes."""
-        return self._decided(self.point.verdict(self.probability))
+        return self.point.verdict(self.probability) & self._in_distribution
 
     @property
     def rejected(self) -> Mask:
         """``(E,)`` where the decision is no; an unsure one is neither accepted nor rejected."""
-        return self._decided(self.point.rejected(self.probability))
-
-    def _decided(self, mask: Mask) -> Mask:
-        return mask if self.withheld is None else mask & ~self.withheld
+        return self.point.rejected(self.probability) & self._in_distribution
 
     @property
     def can_be_unsure(self) -> bool:
@@ -97,9 +95,8 @@ class ReportSource:
         if not self.models:
             raise MIVError("There are no models to report on. Expected at least one run.")
         for model in self.models:
-            answers = model.answers
-            same = len(answers) == len(self.exemplars) and np.array_equal(answers.ptr, self.exemplars.bag_ptr)
-            if not same or not np.array_equal(answers.label, self.exemplars.label):
+            answers, exemplars = model.answers, self.exemplars
+            if not np.array_equal(answers.ptr, exemplars.bag_ptr) or not np.array_equal(answers.label, exemplars.label):
                 raise MIVError(
                     f"The answers of {model.name} are not for the exemplars of {self.data}, split "
                     f"{self.split}. Expected runs evaluated on the same data."
@@ -159,27 +156,23 @@ def _withheld(folder: Path, exemplars: ExemplarSet, cache: Path | None, progress
     if not (folder / LIMIT_NAME).is_file():
         return None
     verifier = Verifier.from_pretrained(folder)
-    features_in = None if cache is None else feature_folder(cache)
     exemplars = verifier.backbone.paired(exemplars)
-    features = embed_exemplars(verifier.backbone, exemplars, features_in, progress)
-    return withheld(verifier, exemplars, features, progress)
+    return withheld(
+        verifier, exemplars, embed_exemplars(verifier.backbone, exemplars, feature_folder(cache), progress), progress
+    )
 
 
 def _find_exemplars(
     recorded: dict[str, Any], split: str, data: Path | None, cache: Path | None, progress: Progress
 ) -> ExemplarSet:
-    name = str(recorded["name"])
-    folder = data or Path(name)
-    if data is not None or (name and folder.is_dir()):
-        sets = load_splits(folder, verify=True)
-    elif name in list_tasks() and cache is not None:
-        options = recorded.get("options") or {}
-        options = {key: Path(value) if key == "raw" else value for key, value in options.items()}
-        sets = build_once(name, options, cache / "sets", progress)
-    else:
-        raise MIVError(f"The data of the run, {name or 'without a name'}, is missing. Pass its folder: --data DIR.")
+    options = {} if data is not None else recorded.get("options") or {}
+    options = {key: Path(value) if key == "raw" else value for key, value in options.items()}
+    try:
+        sets = open_splits(str(data or recorded["name"]), options, (cache or cache_folder()) / "sets", progress)
+    except MIVError as error:
+        raise MIVError(f"The data of the run cannot be opened: {error} Pass its folder: --data DIR.") from error
     if split not in sets:
-        raise unknown_name(f"split in {folder}", split, sets)
+        raise unknown_name(f"split in {data or recorded['name']}", split, sets)
     return sets[split]
 
 
@@ -189,11 +182,11 @@ SHOWN_MEMBERS = 32  # of one bag; a longer bag shows how many more there are
 MOST_REFERENCES = 12  # of one query
 
 
-def error_confidence(source: ReportSource) -> NDArray[np.float64]:
+def error_confidence(source: ReportSource) -> Floats:
     """Confidence ``(E,)`` of the most confident wrong model, from 0 to 1; below 0 if no model is wrong.
 
     Confidence is the distance from the nearer threshold as a share of the distance to the end of the scale. Among
-    exemplars that all models get right, the one closest to an error has the highest value.
+    exemplars that all models get right, the one closest to an error has the highest value: it comes next.
     """
     sure = np.stack([_confidence(model) for model in source.models])  # (M, E)
     wrong = np.stack([model.wrong for model in source.models])
@@ -208,11 +201,6 @@ def _confidence(model: ReportModel) -> Floats:
     return np.where(model.verdict, above, below).clip(0, 1)  # 0 between two thresholds
 
 
-def choose_exemplars(source: ReportSource, most: int) -> NDArray[np.int64]:
-    """Choose at most this many exemplars: most confident errors first, then the right answers closest to an error."""
-    return np.argsort(-error_confidence(source), kind="stable")[:most]
-
-
 def telling_exemplar(source: ReportSource) -> int:
     """An exemplar to explain the idea: positive, right by the first model if possible, with a bag of about six."""
     right = (source.exemplars.label == 1) & source.models[0].verdict
@@ -220,7 +208,7 @@ def telling_exemplar(source: ReportSource) -> int:
     return int(np.lexsort((sizes, source.exemplars.label == 0, ~right))[0])  # the last key is the primary one
 
 
-def shown_members(source: ReportSource, exemplar: int) -> NDArray[np.int64]:
+def shown_members(source: ReportSource, exemplar: int) -> Integers:
     """The shown places in an exemplar's bag, in increasing order.
 
     For a long bag, these are first the place where each model looks most (on ties, a place without a witness, so that
@@ -242,35 +230,26 @@ def shown_members(source: ReportSource, exemplar: int) -> NDArray[np.int64]:
 
 SHEET_SIDE = 1536  # pixels; a sheet is decoded in about 20 ms
 MOST_PIXELS = 30_000_000  # in total; beyond this, pictures are scaled down
-SIDES = (192, 160, 128, 96, 80, 64, 48, 32)
-LARGEST_SHARP = 64  # pixels; pictures up to this side are kept exactly
+LARGEST_SIDE, LARGEST_SHARP = 192, 64  # pixels; pictures up to the second are kept exactly
 
 
-def picture_sheets(pool: InstancePool, instances: NDArray[np.int64]) -> dict[str, Any]:
+def picture_sheets(pool: InstancePool, instances: Integers) -> dict[str, Any]:
     """Place the pictures of instances, all of one size, on sheets.
 
     Returns:
         ``width`` and ``height`` of a picture, the number ``across`` and ``down`` per sheet, and the ``sheets`` as
         image addresses. Picture ``i`` is on sheet ``i // (across * down)``, row by row.
     """
-    width, height = _shown_size(pool.values.shape[2], pool.values.shape[1], len(instances))
+    height, width = pool.values.shape[1:3]
+    scale = min(1.0, LARGEST_SIDE / max(height, width), math.sqrt(MOST_PIXELS / (height * width * len(instances))))
+    width, height = max(1, round(scale * width)), max(1, round(scale * height))
     across, down = max(1, SHEET_SIDE // width), max(1, SHEET_SIDE // height)
     parts = [instances[start : start + across * down] for start in range(0, len(instances), across * down)]
     sheets = [_sheet(pool, part, width, height, across) for part in parts]
     return {"width": width, "height": height, "across": across, "down": down, "sheets": sheets}
 
 
-def _shown_size(width: int, height: int, count: int) -> tuple[int, int]:
-    """The size of a picture on its sheet: its original size, or smaller if all of them would not fit."""
-    for side in SIDES:
-        scale = min(1.0, side / max(height, width))
-        shown = max(1, round(width * scale)), max(1, round(height * scale))
-        if shown[0] * shown[1] * count <= MOST_PIXELS:
-            break
-    return shown
-
-
-def _sheet(pool: InstancePool, instances: NDArray[np.int64], width: int, height: int, across: int) -> str:
+def _sheet(pool: InstancePool, instances: Integers, width: int, height: int, across: int) -> str:
     colour = pool.values.ndim == 4
     sheet = Image.new("RGB" if colour else "L", (across * width, -(-len(instances) // across) * height))
     for number, instance in enumerate(instances):
@@ -290,7 +269,7 @@ PARTS = 1000  # attention and probability are stored in thousandths, which keeps
 def gallery(source: ReportSource, most: int) -> dict[str, Any]:
     """Return plain values for JSON: the chosen exemplars, their shown instances, and each model's answers."""
     exemplars = source.exemplars
-    chosen = choose_exemplars(source, most)
+    chosen = np.argsort(-error_confidence(source), kind="stable")[:most]
     telling = telling_exemplar(source)
     if telling not in chosen:
         chosen = np.append(chosen[: max(0, most - 1)], telling)
@@ -336,12 +315,10 @@ def gallery(source: ReportSource, most: int) -> dict[str, Any]:
     }
 
 
-def _answers(number: int, model: ReportModel, chosen: NDArray[np.int64], members: NDArray[np.int64]) -> dict[str, Any]:
+def _answers(number: int, model: ReportModel, chosen: Integers, members: Integers) -> dict[str, Any]:
     answers, witnesses = model.answers, model.witnesses
-    attention, witness = answers.attention, answers.witness
-    ranks = looked = None
+    attention, witness, looked = answers.attention, answers.witness, None
     if attention is not None and witness is not None:
-        ranks = witness_scores(answers.ptr, witness, attention)
         # Decided here from all members at full precision; the page has only some of them, in thousandths.
         informative, right = looked_right(answers.ptr, answers.label, witness, attention)
         looked = [int(right[e]) if informative[e] else None for e in chosen]
@@ -358,17 +335,14 @@ def _answers(number: int, model: ReportModel, chosen: NDArray[np.int64], members
         "verdict": model.verdict[chosen].astype(int).tolist(),
         "attention": None if attention is None else _parts(attention[members]),
         "found": None if witnesses is None else witnesses[members].astype(int).tolist(),
-        "i_auroc": None if ranks is None else _parts(ranks.i_auroc[chosen]),
-        "i_ap": None if ranks is None else _parts(ranks.i_ap[chosen]),
     }
 
 
-def _parts(shares: NDArray[np.float64]) -> list[int | None]:
-    """In thousandths, with ``None`` for NaN, if a bag has no witness or nothing but witnesses."""
-    return [None if math.isnan(share) else round(share * PARTS) for share in shares.tolist()]
+def _parts(shares: Floats) -> list[int]:
+    return (shares * PARTS).round().astype(int).tolist()
 
 
-def _instances(pool: InstancePool, instances: NDArray[np.int64]) -> dict[str, Any]:
+def _instances(pool: InstancePool, instances: Integers) -> dict[str, Any]:
     shown: dict[str, Any] = {"number": instances.tolist()}
     for name, column in (("classes", pool.classes), ("names", pool.names)):
         shown[name] = None if column is None else [str(column[i]) for i in instances]

@@ -7,7 +7,7 @@ from scipy.special import ndtr
 
 from miv.evaluation.evaluation import TITLES
 from miv.evaluation.metrics import holm
-from miv.evaluation.predictions import Predictions
+from miv.evaluation.predicting import Predictions
 from miv.evaluation.runs import METRICS, RunFolder, Summary, summarise_runs
 from miv.evaluation.witnesses import RANKED_METRICS, influence
 from miv.files.arrays import Floats

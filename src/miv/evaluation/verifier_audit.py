@@ -1,6 +1,5 @@
 """Is a verifier right for the right reason? Its answers for exemplars, and for the same exemplars changed."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from miv.backbones.cache import embed_exemplars
 from miv.data import ExemplarSet, csr
 from miv.errors import MIVError
-from miv.evaluation.evaluation import evaluate
+from miv.evaluation.clusters import rate_interval
 from miv.evaluation.plain_methods import score_controls, warn_of_leaks
-from miv.evaluation.predicting import explain, predict
-from miv.evaluation.predictions import Predictions
+from miv.evaluation.predicting import Predictions, explain, predict
 from miv.files.arrays import Floats, Integers, Mask
 from miv.runtime import Progress, SilentProgress, table_of
 from miv.verifier.network import Verifier
@@ -111,29 +109,11 @@ def reasons(answers: Predictions, yes: Mask, witness: Mask, scores: Floats) -> D
 
 
 def _share(hits: Mask) -> Document | None:
-    """A share of a count with Wilson's 95% interval; ``None`` if the count is 0."""
-    from scipy.stats import binomtest
-
+    """A share of a count with its 95% interval; ``None`` if the count is 0."""
     if len(hits) == 0:
         return None
-    count = int(hits.sum())
-    interval = binomtest(count, len(hits)).proportion_ci(method="wilson")
-    low, high = float(interval.low), float(interval.high)
-    return {"share": count / len(hits), "count": count, "of": len(hits), "low": low, "high": high}
-
-
-@dataclass(frozen=True)
-class _Subject:
-    """A verifier, its exemplars, and the features of their pool."""
-
-    verifier: Verifier
-    exemplars: ExemplarSet
-    features: NDArray[np.float32] | None
-
-    def answers(self, exemplars: ExemplarSet) -> tuple[Predictions, Mask]:
-        """The answers, and ``(E,)`` where the verdict is yes, at the verifier's own operating point."""
-        answers, point = predict(self.verifier, exemplars, self.features), self.verifier.operating_point
-        return answers, point.verdict(point.probability(answers.logit))
+    low, high = rate_interval(hits, np.arange(len(hits)))
+    return {"share": float(hits.mean()), "count": int(hits.sum()), "of": len(hits), "low": low, "high": high}
 
 
 def audit(
@@ -148,7 +128,7 @@ def audit(
 ) -> Document:
     """Audit one verifier on exemplars with known witnesses; the arguments are those of ``miv.audit``.
 
-    Returns plain values for JSON: ``metrics``, ``controls``, ``reasons``, ``delete_witnesses``, ``delete_others`` and
+    Returns plain values for JSON: ``controls``, ``reasons``, ``delete_witnesses``, ``delete_others`` and
     ``swap_query``. A part that the exemplars do not support is ``None``.
     """
     if exemplars.witness is None:
@@ -160,14 +140,18 @@ def audit(
     features = None  # of pairs, which every change of an exemplar makes anew
     if not verifier.backbone.reads_pairs:
         features = embed_exemplars(verifier.backbone, exemplars, cache, progress)
-    subject = _Subject(verifier, exemplars, features)
+
+    def answered(some: ExemplarSet) -> tuple[Predictions, Mask]:
+        """The answers, and where the verdict is yes at the verifier's own operating point."""
+        answers, point = predict(verifier, some, features), verifier.operating_point
+        return answers, point.verdict(point.probability(answers.logit))
+
     method = witnesses or ("attention" if verifier.pooling.has_attention else "leave_one_out")
     scores = explain(verifier, exemplars, method, features=features, progress=progress)
-    answers, yes = subject.answers(exemplars)
+    answers, yes = answered(exemplars)
     own = verifier.backbone.paired(exemplars)  # each query, and each target of a bag, as it is embedded
-    if features is None:
-        features = embed_exemplars(verifier.backbone, own, cache, progress)
-    controls = score_controls(own, features[:, : verifier.backbone.vector_channels])
+    embedded = embed_exemplars(verifier.backbone, own, cache, progress) if features is None else features
+    controls = score_controls(own, embedded[:, : verifier.backbone.vector_channels])
     warn_of_leaks(controls, exemplars, "these exemplars")
     positives = np.flatnonzero((exemplars.label == 1) & yes)
     with progress.step("Changing exemplars", total=3) as advance:
@@ -177,46 +161,29 @@ def audit(
             "mean_bag": float(exemplars.bag_sizes.mean()),
             "classes_known": exemplars.pool.classes is not None,
             "witnesses_by": method,
-            "metrics": {name: _number(value) for name, value in evaluate(answers, score=scores).metrics.items()},
             "controls": controls,
             "reasons": reasons(answers, yes, np.asarray(exemplars.witness), scores),
         }
-        document |= _delete(subject, answers, positives, random)
+        # Of positives answered yes, those that can lose their witnesses, or as many other instances.
+        ptr, mask = exemplars.bag_ptr, np.asarray(exemplars.witness)
+        chosen = positives[(csr.bag_any(mask, ptr) & csr.bag_any(~mask, ptr))[positives]]
+        document |= {"delete_witnesses": None, "delete_others": None}
+        if len(chosen):
+            subset = exemplars.subset(chosen)
+            witness = np.asarray(subset.witness)
+            others = delete_as_many_others(subset, witness, random)
+            for name, changed in (("delete_witnesses", keep_members(subset, ~witness)), ("delete_others", others)):
+                now, still = answered(changed)
+                change = float((now.logit - answers.logit[chosen]).mean())
+                document[name] = {"turned_to_no": _share(~still), "logit_change": change}
         advance(2)
         swapped = swap_queries(exemplars, positives, random) if len(positives) else None
-        document["swap_query"] = None if swapped is None else {"turned_to_no": _share(~subject.answers(swapped)[1])}
+        document["swap_query"] = None if swapped is None else {"turned_to_no": _share(~answered(swapped)[1])}
         advance(1)
     return document
 
 
-def _delete(subject: _Subject, answers: Predictions, positives: Integers, random: Random) -> Document:
-    """For positives answered yes: the answer without the witnesses, and without as many other instances."""
-    ptr, mask = subject.exemplars.bag_ptr, np.asarray(subject.exemplars.witness)
-    chosen = positives[(csr.bag_any(mask, ptr) & csr.bag_any(~mask, ptr))[positives]]
-    if len(chosen) == 0:
-        return {"delete_witnesses": None, "delete_others": None}
-    subset = subject.exemplars.subset(chosen)
-    witness = np.asarray(subset.witness)
-    document = {}
-    for name, changed in (
-        ("delete_witnesses", keep_members(subset, ~witness)),
-        ("delete_others", delete_as_many_others(subset, witness, random)),
-    ):
-        now, yes = subject.answers(changed)
-        change = float((now.logit - answers.logit[chosen]).mean())
-        document[name] = {"turned_to_no": _share(~yes), "logit_change": change}
-    return document
-
-
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else value
-
-
 # The audits of several verifiers on the same exemplars, as one document and as tables with one row per model.
-
-Row = dict[str, Any]
-Models = dict[str, Document]
-_CHANGES = {"witnesses deleted": "delete_witnesses", "others deleted": "delete_others", "query swapped": "swap_query"}
 
 
 @dataclass(frozen=True)
@@ -224,7 +191,7 @@ class AuditReport:
     """The setup of an audit, and the results of each model."""
 
     about: dict[str, Any]  # the data and their fingerprint, the split, the seed
-    models: Models  # results of ``audit``, with pooling, goal and threshold, and the hash of the weights
+    models: dict[str, Document]  # results of ``audit``, with pooling, goal and threshold, and the hash of the weights
 
     def document(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
@@ -237,44 +204,31 @@ class AuditReport:
             f"{self.about['data']}, {self.about['split']}: {first['exemplars']:,} exemplars, {first['positives']:,} "
             f"positive, {first['mean_bag']:.1f} instances per bag. Seed {self.about['seed']}."
         )
-        blocks = [f"{title}\n\n{table_of(rows)}\n\n{note}" for title, note, rows in _tables(self.models)]
-        return "\n\n".join([about, *blocks])
+        known = all(model["classes_known"] for model in self.models.values())
+        query = "with a query of another class" if known else "with another query (whose class is not known)"
+        why = (
+            "Positives by verdict (yes is right) and by whether the instance with the highest score is a witness. The "
+            "right reason is the share of yeses that look at a witness, which should be far above chance, the share of "
+            "witnesses in those bags. Query alone and bag alone: the AUROC of a logistic regression that sees nothing "
+            "else, on the features of the model; above 0.5, the label leaks."
+        )
+        follows = (
+            "Share of the true positives that become a no, with a 95% interval, and the mean change of the logit. "
+            f"Without its witnesses, or {query}, a bag should get a no; without as many others, still a yes."
+        )
+        reason, follow = (
+            table_of([{"model": name, **row(model)} for name, model in self.models.items()])
+            for row in (_reason_row, _follow_row)
+        )
+        parts = [about, "Right for the right reason", reason, why, "Does the verdict follow?", follow, follows]
+        return "\n\n".join(parts)
 
     __str__ = text
 
 
-def _tables(models: Models) -> list[tuple[str, str, list[Row]]]:
-    """Title, note and rows of each table."""
-
-    def rows(make: Callable[[Document], Row]) -> list[Row]:
-        return [{"model": name, **make(model)} for name, model in models.items()]
-
-    known = all(model["classes_known"] for model in models.values())
-    query = "with a query of another class" if known else "with another query (whose class is not known)"
-    return [
-        (
-            "Right for the right reason",
-            "Positives by verdict (yes is right) and by whether the instance with the highest score is a witness. The "
-            "right reason is the share of yeses that look at a witness, which should be far above chance, the share of "
-            "witnesses in those bags. Query alone and bag alone: the AUROC of a logistic regression that sees nothing "
-            "else, on the features of the model; above 0.5, the label leaks.",
-            rows(_reason_row),
-        ),
-        (
-            "Does the verdict follow?",
-            "Share of the true positives that become a no, with a 95% interval, and the mean change of the logit. "
-            f"Without its witnesses, or {query}, a bag should get a no; without as many others, still a yes.",
-            rows(_follow_row),
-        ),
-    ]
-
-
-def _reason_row(model: Document) -> Row:
-    counts, metrics = model["reasons"], model["metrics"]
-    chance = counts["right_reason_chance"]
+def _reason_row(model: Document) -> Document:
+    counts, chance = model["reasons"], model["reasons"]["right_reason_chance"]
     return {
-        "AUROC": metrics["auroc"],
-        "i-AUROC": metrics.get("i_auroc"),
         "witnesses by": model["witnesses_by"],
         "yes, witness": counts["verdict_right_witness_right"],
         "yes, other": counts["verdict_right_witness_wrong"],
@@ -288,14 +242,14 @@ def _reason_row(model: Document) -> Row:
     }
 
 
-def _follow_row(model: Document) -> Row:
-    row: Row = {}
-    for title, name in _CHANGES.items():
-        change = model[name] or {}
+def _follow_row(model: Document) -> Document:
+    row: Document = {}
+    for title in ("delete_witnesses", "delete_others", "swap_query"):
+        change, words = model[title] or {}, title.replace("_", " ")
         share = change.get("turned_to_no")
-        row[f"{title}: no"] = share and f"{_percent(share)} [{100 * share['low']:.0f}, {100 * share['high']:.0f}]"
+        row[f"{words}: no"] = share and f"{_percent(share)} [{100 * share['low']:.0f}, {100 * share['high']:.0f}]"
         if "logit_change" in change:
-            row[f"{title}: logit"] = f"{change['logit_change']:+.2f}"
+            row[f"{words}: logit"] = f"{change['logit_change']:+.2f}"
     return row
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from miv.data import csr
 from miv.errors import MIVError
 from miv.evaluation.metrics import as_borders, as_labels, as_scores, as_witnesses, auroc_influence, centred
-from miv.evaluation.predictions import Predictions
+from miv.evaluation.predicting import Predictions
 from miv.files.arrays import Floats, Integers
 
 

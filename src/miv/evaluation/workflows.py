@@ -1,7 +1,6 @@
 """The functions behind commands: ``miv.evaluate``, ``miv.calibrate``, ``miv.audit`` and ``miv.report``."""
 
 import sys
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike, fspath
@@ -13,16 +12,15 @@ import numpy as np
 from miv.backbones.cache import embed_exemplars
 from miv.data import ExemplarSet, load_split
 from miv.data.folder import is_set
-from miv.errors import MIVError, MIVWarning, unknown_name
+from miv.errors import MIVError, unknown_name, warn
 from miv.evaluation.calibration import Calibration, check_point_card, trade_text, write_point_card
 from miv.evaluation.calibration import calibrate as fit_operating_point
-from miv.evaluation.error_curve import CONFIDENCE, ClusterBy
+from miv.evaluation.clusters import CONFIDENCE, ClusterBy
 from miv.evaluation.evaluation import Evaluation
 from miv.evaluation.evaluation import evaluate as evaluate_predictions
 from miv.evaluation.goals import parse_goal
 from miv.evaluation.out_of_distribution import fit_check
 from miv.evaluation.predicting import explain, predict, withheld, witness_shares
-from miv.evaluation.predictions import Predictions
 from miv.evaluation.report import check_report, write_report
 from miv.evaluation.report_data import open_runs
 from miv.evaluation.runs import RunFolder, refuse_unfinished, short_names
@@ -154,32 +152,19 @@ def calibrate(
     check_point_card(folder)
 
     chosen = open_one(exemplars, split)
+    _refuse_seen(model, chosen)
+    data = {"name": name, "path": _where(exemplars), "fingerprint": chosen.fingerprint, **_sizes(chosen)}
     progress, features_in = _progress(verbose), feature_folder(None if cache is None else Path(cache))
-    answers, notes = _saved_predictions(model, chosen)
-    needs_shares = method != "attention" and chosen.witness is not None
-    features = shares = None
-    original, chosen = chosen, verifier.backbone.paired(chosen)
-    if answers is None or needs_shares:
-        features = embed_exemplars(verifier.backbone, chosen, features_in, progress)
-    if answers is None:
-        answers = predict(verifier, chosen, features, progress)
-    limit, note = _limit_of(verifier, exemplars, chosen, out_of_distribution, features_in, progress)
-    notes += note
-    if needs_shares:
+    chosen = verifier.backbone.paired(chosen)
+    features = embed_exemplars(verifier.backbone, chosen, features_in, progress)
+    answers, shares = predict(verifier, chosen, features, progress), None
+    limit, notes = _limit_of(verifier, exemplars, chosen, out_of_distribution, features_in, progress)
+    if method != "attention" and chosen.witness is not None:
         shares = witness_shares(verifier, chosen, answers.logit, method, progress, features)
-    result = fit_operating_point(
-        answers,
-        parsed_goal,
-        scaling,
-        epsilon,
-        shares=shares,
-        witnesses_by=method,
-        cluster_by=cluster_by,
-        confidence=confidence,
-    )
+    options: dict[str, Any] = {"shares": shares, "witnesses_by": method, "cluster_by": cluster_by}
+    result = fit_operating_point(answers, parsed_goal, scaling, epsilon, confidence=confidence, **options)
     if verbose:
         print(trade_text(result.point.measured), file=sys.stderr, flush=True)
-    data = {"name": name, "path": _where(exemplars), "fingerprint": original.fingerprint, **_sizes(chosen)}
     result = replace(result, point=replace(result.point, measured={"data": data, **result.point.measured}), limit=limit)
 
     save_decisions(folder, result.point, limit)
@@ -193,24 +178,17 @@ def calibrate(
     return replace(result, notes=tuple(notes))
 
 
-def _saved_predictions(model: Path, exemplars: ExemplarSet) -> "tuple[Predictions | None, list[str]]":
-    """The predictions saved by the verifier's run, if they are on the same data, and a note about them."""
+def _refuse_seen(model: Path, exemplars: ExemplarSet) -> None:
+    """Raise an error if a run was trained or tested on these exemplars, whatever their folder is called."""
     run = RunFolder(model)
     try:
         fingerprints: dict[str, str] = run.read()["data"]["fingerprints"] if run.exists() else {}
     except MIVError as error:  # the verifier itself is intact, and `miv evaluate` and `miv verify` use it too
-        doubt = "Calibrating anyway. Make sure that these data are not a train or test split of the run."
-        warnings.warn(MIVWarning(f"{error} {doubt}"), stacklevel=3)
-        return None, []
-    splits = [split for split, fingerprint in fingerprints.items() if fingerprint == exemplars.fingerprint]
-    for split in splits:
-        if split in _NOT_FOR_CALIBRATION:
-            raise MIVError(f"This is the {split} split of {model}: {_NOT_FOR_CALIBRATION[split]}.")
-        file = run.predictions(split)
-        if file.is_file():
-            answers = Predictions.load(file)
-            return answers, [f"Used the run's saved predictions, {file}."]
-    return None, []
+        warn(f"{error} Calibrating anyway. Make sure that these data are not a train or test split of the run.")
+        return
+    for split, why in _NOT_FOR_CALIBRATION.items():
+        if fingerprints.get(split) == exemplars.fingerprint:
+            raise MIVError(f"This is the {split} split of {model}: {why}.")
 
 
 def _describe(point: OperatingPoint) -> str:

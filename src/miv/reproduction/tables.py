@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from miv.evaluation.curves import QUIET, line_styles, picture
 from miv.evaluation.evaluation import TITLES
+from miv.evaluation.page import QUIET, line_styles, picture
 from miv.reproduction.claims import Verdict, claims_of, judge, judge_claims
 from miv.reproduction.comparison import (
     CellEvidence,

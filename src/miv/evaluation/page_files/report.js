@@ -117,14 +117,12 @@
     if (unsure && seen !== null) reason = seen ? "it looked most at a witness" : "it looked most elsewhere";
     else if (seen === true) reason = right ? "and for the right reason: it looked most at a witness" : "though it looked most at a witness";
     else if (seen === false) reason = right ? "but not for the right reason: it looked most elsewhere" : "and it looked most elsewhere";
-    const scores = model.i_auroc && model.i_auroc[e] !== null
-      ? " (i-AUROC " + (model.i_auroc[e] / 1000).toFixed(2) + ", i-AP " + (model.i_ap[e] / 1000).toFixed(2) + ")" : "";
     return make("li", { class: "answer " + model.style },
       make("p", { class: "who" }, badge(m), " " + model.name),
       make("p", { class: "says" }, make("span", { text: "says " + word(m, e) + (isOutside(m, e) ? " (out of distribution)" : "") + ", probability of yes " + percent(model.probability[e]) }),
         unsure ? null : make("span", { class: right ? "right" : "wrong", text: right ? "✓ right" : "✗ wrong" })),
       make("div", { class: "scale", "aria-hidden": "true", title: lines.length > 1 ? "probability, and the two thresholds" : "probability, and the threshold" }, fill, ...lines),
-      reason + scores ? make("p", { class: "reason", text: reason + scores }) : null);
+      reason ? make("p", { class: "reason", text: reason }) : null);
   }
 
   /* The references of a query: rows of instances; a single query is one of them. */

@@ -1,15 +1,14 @@
-"""Clusters of exemplars whose errors may depend on each other, and error rates at every distinct threshold."""
+"""Clusters of exemplars whose errors may depend on each other, and what their errors say of new clusters."""
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
 from miv.data import csr
 from miv.errors import MIVError, unknown_name
-from miv.evaluation.predictions import Predictions
+from miv.evaluation.predicting import Predictions
 from miv.files.arrays import Floats, Integers, Labels, Mask
 
 # Clusters, such as exemplars with a query of the same class.
@@ -121,6 +120,8 @@ class ErrorEvidence:
     exemplars: int  # n
     clusters: int  # G
     effect: Floats  # (n + 1,) by number of errors; at least 1, and at most that of fully correlated clusters
+    rates: Floats  # (n + 1,) the sum of the error rates of the clusters, by number of errors
+    model: "ClusterModel | None" = None  # if there are clusters
     words: str = "queries"  # the clusters in words
     confidence: float = CONFIDENCE
     growth: float = 1.0  # as if there were so many times as many clusters like these
@@ -131,22 +132,20 @@ class ErrorEvidence:
         n = len(score)
         _, place, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
         order = np.argsort(-score, kind="stable")
-        place = place[order]
+        of_errors = place[order]
         # The r-th error of a cluster raises the square of its number by 2r - 1.
-        grouped = np.argsort(place, kind="stable")
+        grouped = np.argsort(of_errors, kind="stable")
         rank = np.empty(n)
         rank[grouped] = csr.places(csr.borders(sizes)) + 1
-        squares = np.concatenate([[0.0], np.cumsum(2 * rank - 1)])  # (n + 1,) Σ c²
-        mixed = np.concatenate([[0.0], np.cumsum(sizes[place])])  # Σ c m
-        share = np.arange(n + 1) / n
-        most = float((sizes**2).sum() / n)
+        squares = np.append(0.0, np.cumsum(2 * rank - 1))  # (n + 1,) Σ c²
+        mixed = np.append(0.0, np.cumsum(sizes[of_errors]))  # Σ c m
+        share, groups, most = np.arange(n + 1) / n, len(sizes), float((sizes**2).sum() / n)
         scatter = squares - 2 * share * mixed + share**2 * most * n
-        of_independent = n * share * (1 - share)
-        groups = len(sizes)
         with np.errstate(divide="ignore", invalid="ignore"):
-            effect = scatter / of_independent * (groups / max(groups - 1, 1)) * ((n - 1) / n)
+            effect = scatter / (n * share * (1 - share)) * (groups / max(groups - 1, 1)) * ((n - 1) / n)
         effect[[0, -1]] = 1.0  # no errors, or only errors
-        return cls(n, groups, np.clip(effect, 1.0, most), words)
+        rates = np.append(0.0, np.cumsum(1 / sizes[of_errors]))
+        return cls(n, groups, np.clip(effect, 1.0, most), rates, ClusterModel.of(score, place, sizes), words)
 
     def at(self, confidence: float, growth: float) -> "ErrorEvidence":
         """The same evidence for another confidence, or of so many times as many clusters."""
@@ -167,6 +166,10 @@ class ErrorEvidence:
         effective = self.effective(errors)
         return upper_bound(errors * (effective / self.exemplars), effective, self.confidence)
 
+    def limit(self, rate: float) -> float:
+        """Return the score that, by the model, at most this share of the exemplars of new clusters exceeds."""
+        return -np.inf if self.model is None else self.model.limit(rate, self.confidence, self.growth)
+
 
 def upper_bound(errors: Floats | Integers, exemplars: Floats | int, confidence: float = CONFIDENCE) -> Floats:
     """Return the one-sided Clopper–Pearson bounds, also for fractional errors and exemplars."""
@@ -185,15 +188,13 @@ def rate_interval(wrong: Mask, cluster: Integers, confidence: float = CONFIDENCE
     from scipy.special import betaincinv, stdtrit
 
     n, errors = len(wrong), int(wrong.sum())
-    _, place, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
+    sizes = np.unique(cluster, return_counts=True)[1]
     groups, rate, tail = len(sizes), errors / n, (1 - confidence) / 2
-    most = float((sizes**2).sum() / n)
-    effect = most if groups < n else 1.0  # without errors, or with nothing else, it cannot be measured
+    effect = float((sizes**2).sum() / n)  # without errors, or with nothing else, it cannot be measured
     if 0 < errors < n and groups > 1:
-        scatter = float(((np.bincount(place, wrong) - rate * sizes) ** 2).sum())
-        effect = scatter / (n * rate * (1 - rate)) * groups / (groups - 1) * (n - 1) / n
+        effect = float(ErrorEvidence.of(wrong.astype(np.float64), cluster).effect[errors])
     few = stdtrit(max(n - 1, 1), 1 - tail) / stdtrit(max(groups - 1, 1), 1 - tail)
-    effective = n / min(max(effect, 1.0), max(most, 1.0)) * few**2
+    effective = n / effect * few**2
     right = effective * (1 - rate)
     low = 0.0 if errors == 0 else float(betaincinv(effective * rate, right + 1, tail))
     high = 1.0 if errors == n else float(betaincinv(effective * rate + 1, right, 1 - tail))
@@ -226,157 +227,30 @@ class ClusterModel:
     between: float  # B
     within: float  # W
     inverse: float  # the mean of 1 / m
-    confidence: float = CONFIDENCE
 
     @classmethod
-    def of(cls, score: Floats, cluster: Integers) -> "ClusterModel | None":
-        """Fit the model to scores ``(n,)``; ``None`` if exemplars are their own clusters, or all are in one."""
-        _, place, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
+    def of(cls, score: Floats, place: Integers, sizes: Integers) -> "ClusterModel | None":
+        """Fit the model to scores ``(n,)`` of clusters of these sizes; ``None`` if all are in one, or each in its own.
+
+        ``place`` ``(n,)`` is the number of the cluster.
+        """
         if not 1 < len(sizes) < len(score):
             return None
         means = np.bincount(place, score) / sizes
         between, within = float(((means - means.mean()) ** 2).sum()), float(((score - means[place]) ** 2).sum())
         return cls(len(sizes), len(score), float(means.mean()), between, within, float((1 / sizes).mean()))
 
-    def at(self, confidence: float, growth: float) -> "ClusterModel":
-        """The same model for another confidence, or of so many times as many clusters."""
-        counts = {name: round(growth * getattr(self, name)) for name in ("clusters", "exemplars")}
-        sums = {name: growth * getattr(self, name) for name in ("between", "within")}
-        return replace(self, confidence=confidence, **counts, **sums)
+    def limit(self, rate: float, confidence: float = CONFIDENCE, growth: float = 1.0) -> float:
+        """Return the score that, with this confidence, at most this share of new exemplars exceeds.
 
-    def limit(self, rate: float) -> float:
-        """Return the score that, with this confidence, at most this share of new exemplars exceeds."""
+        ``growth`` is as if there were so many times as many clusters like these.
+        """
         from scipy.special import ndtri
 
         random = np.random.default_rng(0)  # the same data give the same limit
-        of_clusters = self.between / random.chisquare(self.clusters - 1, _DRAWS)
-        of_exemplars = self.within / random.chisquare(self.exemplars - self.clusters, _DRAWS)
+        clusters, exemplars = round(growth * self.clusters), round(growth * self.exemplars)
+        of_clusters = growth * self.between / random.chisquare(clusters - 1, _DRAWS)
+        of_exemplars = growth * self.within / random.chisquare(exemplars - clusters, _DRAWS)
         variance = np.maximum(of_clusters + (1 - self.inverse) * of_exemplars, _LEAST_VARIANCE)
-        middle = self.mean + random.normal(size=_DRAWS) * np.sqrt(of_clusters / self.clusters)
-        return float(np.quantile(middle + ndtri(1 - rate) * np.sqrt(variance), self.confidence))
-
-
-@dataclass(frozen=True, eq=False)
-class ErrorCurve:
-    """The errors at ``J`` cuts, from accepting everything to accepting nothing.
-
-    >>> curve = ErrorCurve.of(np.array([0.2, 0.4, 0.6, 0.8]), np.array([0, 1, 0, 1]))
-    >>> curve.cuts.round(2).tolist()
-    [0.2, 0.3, 0.5, 0.7, 0.9]
-    >>> curve.false_accepts.tolist(), curve.false_rejects.tolist()
-    ([2, 1, 1, 0, 0], [0, 0, 1, 1, 2])
-    """
-
-    cuts: Floats  # (J,) increasing thresholds; an exemplar is accepted if its probability is at least the cut
-    false_accepts: Integers  # (J,) accepted negatives; decreases along the cuts
-    false_rejects: Integers  # (J,) rejected positives; increases along the cuts
-    of_negatives: ErrorEvidence  # for the false-accept rate
-    of_positives: ErrorEvidence
-    below: Floats  # (J,) the highest logit that each cut rejects; -inf for the first
-    above: Floats  # (J,) the lowest logit that each cut accepts; inf for the last
-    negative_model: ClusterModel | None  # of the logits of negatives; None if exemplars are independent
-    positive_model: ClusterModel | None  # of the negated logits of positives
-
-    @classmethod
-    def of(
-        cls,
-        probability: Floats,
-        label: Labels,
-        cluster: Integers | None = None,
-        words: str = "queries",
-        logit: Floats | None = None,
-    ) -> "ErrorCurve":
-        """Count the errors of every threshold that separates two of the probabilities ``(E,)``.
-
-        ``cluster`` ``(E,)`` is the same number for exemplars that depend on each other; without it, all are
-        independent. ``words`` names the clusters. The model of few clusters uses ``logit``, or the probabilities.
-        """
-        if not 0 < (label == 1).sum() < len(label):
-            raise MIVError(f"All {len(label)} labels are the same. A threshold needs positives and negatives.")
-        cluster = np.arange(len(label)) if cluster is None else cluster
-        negative = label == 0
-        levels, place = np.unique(probability, return_inverse=True)
-        logit = probability if logit is None else logit
-        below, above = np.full(len(levels) + 1, -np.inf), np.full(len(levels) + 1, np.inf)
-        np.maximum.at(below, place + 1, logit)
-        np.minimum.at(above, place, logit)
-        below_cut = [csr.borders(np.bincount(place[label == value], minlength=len(levels))) for value in (0, 1)]  # (J,)
-        return cls(
-            _cuts(levels),
-            below_cut[0][-1] - below_cut[0],
-            below_cut[1],
-            ErrorEvidence.of(probability[negative], cluster[negative], words),
-            ErrorEvidence.of(-probability[~negative], cluster[~negative], words),
-            below,
-            above,
-            ClusterModel.of(logit[negative], cluster[negative]),
-            ClusterModel.of(-logit[~negative], cluster[~negative]),
-        )
-
-    def at(self, confidence: float, growth: float = 1.0) -> "ErrorCurve":
-        """The same errors as evidence for another confidence, or as if there were more clusters like these."""
-        names = ("of_negatives", "of_positives", "negative_model", "positive_model")
-        parts = {name: getattr(self, name) for name in names}
-        return replace(self, **{name: part and part.at(confidence, growth) for name, part in parts.items()})
-
-    @cached_property
-    def mirrored(self) -> "ErrorCurve":
-        """With the labels swapped and the cuts in reverse, so that its false accepts are our false rejects."""
-        return ErrorCurve(
-            -self.cuts[::-1],
-            self.false_rejects[::-1],
-            self.false_accepts[::-1],
-            self.of_positives,
-            self.of_negatives,
-            -self.above[::-1],
-            -self.below[::-1],
-            self.positive_model,
-            self.negative_model,
-        )
-
-    @property
-    def negatives(self) -> int:
-        return self.of_negatives.exemplars
-
-    @property
-    def positives(self) -> int:
-        return self.of_positives.exemplars
-
-    @property
-    def false_accept_rate(self) -> Floats:
-        """``(J,)``."""
-        return np.asarray(self.false_accepts / self.negatives)
-
-    @property
-    def false_reject_rate(self) -> Floats:
-        """``(J,)``."""
-        return np.asarray(self.false_rejects / self.positives)
-
-
-def _cuts(levels: Floats) -> Floats:
-    """Halfway between neighbours; the first accepts everything, the last nothing."""
-    edges = np.append(levels, max(1.0, np.nextafter(levels[-1], 2.0)))  # (J,) the lowest that each cut accepts
-    middle = (levels + edges[1:]) / 2
-    middle = np.where(middle > levels, middle, edges[1:])  # adjacent floats have no number between them
-    return np.concatenate([levels[:1], middle])
-
-
-# How high the probabilities of negatives reach, for searches among many bags.
-
-_MOST_POINTS = 100
-
-
-def false_accept_tail(negatives: Floats, evidence: ErrorEvidence) -> dict[str, Any]:
-    """The probability that the highest, the second highest, ... of the negatives ``(n,)`` has, at fewer counts.
-
-    >>> tail = false_accept_tail(np.array([0.5, 0.1, 0.3]), ErrorEvidence.of(np.array([0.5, 0.1, 0.3]), np.arange(3)))
-    >>> tail["count"], tail["probability"]
-    ([1, 2, 3], [0.5, 0.3, 0.1])
-    """
-    descending = np.sort(negatives)[::-1]
-    counts = np.unique(np.geomspace(1, len(negatives), _MOST_POINTS).round().astype(np.int64))
-    return {
-        "effective_negatives": float(evidence.effective(np.asarray(0))),
-        "count": counts.tolist(),
-        "probability": descending[counts - 1].tolist(),
-    }
+        middle = self.mean + random.normal(size=_DRAWS) * np.sqrt(of_clusters / clusters)
+        return float(np.quantile(middle + ndtri(1 - rate) * np.sqrt(variance), confidence))
