@@ -1,10 +1,12 @@
 """What each recipe is worth: the selection of `miv train` over the sets of the gate, leaving out one recipe at a time.
 
-    python benchmarks/ablation.py --data DATA      # computes the cells that are missing, about a minute each
-    python benchmarks/ablation.py                  # the table
+    python benchmarks/ablation.py --data DATA                       # computes the cells that are missing
+    python benchmarks/ablation.py                                   # the table
+    python benchmarks/ablation.py --data DATA --many contrast_map   # without one recipe, on sets of many classes
 
-A cell is one set, size and seed, and a line of docs/results/ablation.jsonl. Recipes are fitted once per cell and shared
-between selections that leave others out, so that a cell costs little more than one training. The last line is JSON.
+A cell is one set, size and seed, and a line of docs/results/ablation.jsonl or many_classes.jsonl. Recipes are fitted
+once per cell and shared between selections that leave others out, so that a cell costs little more than one training.
+The last line is JSON.
 """
 
 import argparse
@@ -20,6 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from miv.backbones.cache import embed_pool
 from miv.backbones.descriptors import Features
+from miv.data import ExemplarSet
 from miv.evaluation import auroc, witness_metrics
 from miv.training.auto import choose
 from miv.training.fits import BagData
@@ -30,6 +33,7 @@ from miv.training.recipes import RECIPES, Recipe
 from miv.training.selection import select
 
 CELLS = Path(__file__).parents[1] / "docs" / "results" / "ablation.jsonl"
+MANY = CELLS.with_name("many_classes.jsonl")
 METRICS = ("auroc", "i_ap")
 
 
@@ -48,11 +52,10 @@ class Remembered:
         return self.known[key]
 
 
-def compute(name: str, size: int, seed: int, data: Path, cache: Path) -> dict[str, Any]:
-    """AUROC and i-AP on test with all recipes, and without each."""
-    from benchmarks.gate import build
-
-    sets = build(name, size, seed, data, cache)
+def compute(
+    sets: dict[str, ExemplarSet], name: str, size: int, seed: int, cache: Path, only: str | None = None
+) -> dict[str, Any]:
+    """AUROC and i-AP on test with all recipes, and without each or ``only`` one."""
     config = choose(sets, {"seed": seed}, cache=cache).config
     verifier = create_verifier(config, sets["train"].pool).eval()
     if isinstance(verifier.backbone, Features) and verifier.backbone.standardise:
@@ -67,7 +70,7 @@ def compute(name: str, size: int, seed: int, data: Path, cache: Path) -> dict[st
     for one, make in makes.items():
         object.__setattr__(RECIPES[one], "make", lambda make=make: Remembered(make(), known))
     try:
-        for left_out in ("", *names):
+        for left_out in ("", *([only] if only else names)):
             some = [one for one in names if one != left_out]
             selection = select(bags["train"], bags["validation"], some, seed)
             logit, similarity = selection.form.logits(bags["test"])
@@ -82,9 +85,13 @@ def compute(name: str, size: int, seed: int, data: Path, cache: Path) -> dict[st
     return result
 
 
-def summary() -> dict[str, dict[str, Any]]:
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+
+
+def summary(path: Path = CELLS) -> dict[str, dict[str, Any]]:
     """By recipe: how often it is chosen, and how test figures change without it, over the sets where they do."""
-    cells = [json.loads(line) for line in CELLS.read_text(encoding="utf-8").splitlines()] if CELLS.is_file() else []
+    cells = read(path)
     found: dict[str, dict[str, Any]] = {}
     for name in dict.fromkeys(name for cell in cells for name in cell["without"] if name):
         changes: dict[str, dict[str, list[float]]] = {metric: {} for metric in METRICS}
@@ -103,32 +110,39 @@ def summary() -> dict[str, dict[str, Any]]:
     return found
 
 
-def report() -> None:
-    for name, row in summary().items():
+def report(path: Path) -> None:
+    for name, row in summary(path).items():
         print(name, row)
-    print(json.dumps(summary()))
+    print(json.dumps(summary(path)))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="folder with omniglot/, qmnist/ and fever-dev/")
+    parser.add_argument("--data", type=Path, help="folder with omniglot/, qmnist/, fever-dev/ and nli/")
+    parser.add_argument("--many", metavar="RECIPE", help="leave out this recipe, on the sets of many classes")
     parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "miv-gate")
     options = parser.parse_args()
+    path = MANY if options.many else CELLS
     if options.data:
-        from benchmarks.gate import SEEDS, SETS
+        from benchmarks import gate, many_classes
 
-        lines = CELLS.read_text(encoding="utf-8").splitlines() if CELLS.is_file() else []
-        done = {(cell["set"], cell["size"], cell["seed"]) for cell in map(json.loads, lines)}
-        for seed, (name, size) in product(SEEDS, SETS):
+        done = {(cell["set"], cell["size"], cell["seed"]) for cell in read(path)}
+        many = [(name, size) for size, name in product(many_classes.SIZES, many_classes.SETS)]
+        sets = many if options.many else gate.SETS
+        for seed, (name, size) in product(gate.SEEDS, sets):
             if (name, size, seed) in done:
                 continue
             with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                cell = compute(name, size, seed, options.data, options.cache)
-            with CELLS.open("a", encoding="utf-8") as file:
+                if options.many:
+                    built = many_classes.SETS[name](size, seed, options.data, options.cache)
+                else:
+                    built = gate.build(name, size, seed, options.data, options.cache)
+                cell = compute(built, name, size, seed, options.cache, options.many)
+            with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(cell) + "\n")
-            print(f"{name} {size}, seed {seed}: {cell['without']['']}", flush=True)
-    report()
+            print(f"{name} {size}, seed {seed}: {cell['without']}", flush=True)
+    report(path)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Sets for measuring `miv train`: real data and twins, each in several sizes and draws."""
 
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -178,10 +178,12 @@ def _some(exemplars: ExemplarSet, count: int, random: np.random.Generator) -> Ex
     return exemplars.subset(np.sort(random.permutation(len(exemplars))[:count]))
 
 
-def read_omniglot(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.object_]]:
+def read_omniglot(
+    folder: Path, archives: Sequence[str] = ("images_background", "images_evaluation")
+) -> tuple[NDArray[np.uint8], NDArray[np.object_]]:
     """All images, and the alphabet and character of each, joined by a slash."""
     images, classes = [], []
-    for name in ("images_background", "images_evaluation"):
+    for name in archives:
         with zipfile.ZipFile(folder / f"{name}.zip") as archive:
             for member in sorted(archive.namelist()):
                 if member.endswith(".png"):
