@@ -119,6 +119,8 @@ def finetune_step_overhead(exemplars: int = 10_000, batch: int = 32, steps: int 
         batch: exemplars per step.
         steps: steps per measurement; half of them if texts are embedded twice.
     """
+    import claims_twin as claims_twin  # type: ignore[import-not-found]  # registers the task
+
     torch.set_num_threads(1)  # processor time of several threads also counts their waiting
     task = create_task("claims-twin", pages=exemplars // 4, held_out_pages=8)
     sets = task.build(SilentProgress())

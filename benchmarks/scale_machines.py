@@ -51,6 +51,8 @@ def per_second(work: Callable[[], int], seconds: float) -> float:
 
 def embedding_rates(seconds: float) -> tuple[Rates, Rates]:
     """Instances per second, and bytes per instance as it comes."""
+    import claims_twin as claims_twin  # type: ignore[import-not-found]  # registers the task
+
     texts = create_task("claims-twin", pages=60, held_out_pages=2).build(SilentProgress())["train"].pool.values[:256]
     images = np.random.default_rng(0).integers(0, 256, (512, 28, 28), dtype=np.uint8)
 

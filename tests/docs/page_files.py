@@ -6,9 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.claims_twin import SyntheticClaims
 from PIL import Image
 
 from miv import Verifier
+from miv.data import save_splits
+from miv.runtime import SilentProgress
 from tests.docs.page_blocks import run_shell
 
 IMAGES = {"kind": "image", "height": 28, "width": 28, "mode": "L"}
@@ -53,7 +56,7 @@ def exemplars(folder: Path) -> None:
 
 
 def claims(folder: Path) -> None:
-    run_shell(f"miv data build claims-twin --out {folder} --pages 8 --held-out-pages 4")
+    save_splits(SyntheticClaims(pages=8, held_out_pages=4).build(SilentProgress()), folder)
 
 
 def verifier(folder: Path) -> None:

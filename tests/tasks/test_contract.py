@@ -16,7 +16,6 @@ from tests.tasks import test_claims, test_fever, test_qmnist
 
 SMALL: dict[str, dict[str, Any]] = {
     "claims": {},
-    "claims-twin": {"pages": 12, "held_out_pages": 6},
     "digits-twin": {"writers": 8, "held_out_writers": 7, "copies": 3},
     "fever": {"train_per_label": 4},
     "fever-dev": {},
@@ -120,9 +119,6 @@ def test_several_references_are_never_in_the_bag(raw: dict[str, Path], name: str
         *[(name, {"references_per_query": 0}, "references_per_query is 0") for name in REFERENCED],
         ("claims", {"missing_gold": "ad"}, "Did you mean 'add'"),
         ("claims", {"validation_share": 1.0}, "validation_share is 1.0"),
-        ("claims-twin", {"pages": 1}, "pages is 1"),
-        ("claims-twin", {"claims": 1_000_000_000}, "claims is 1000000000"),
-        ("claims-twin", {"pages": 12_000}, "pages is 12000 .*at most 8,000 in total"),
         ("digits-twin", {"writers": 5}, "writers is 5"),
         ("digits-twin", {"copies": 1}, "copies is 1"),
         ("digits-twin", {"difficulty": float("nan")}, "difficulty is nan"),

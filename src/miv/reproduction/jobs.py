@@ -78,16 +78,9 @@ FINE_TUNED: dict[str, dict[str, Any]] = {
     }
 }
 
-# The twins of the tier `smoke`, small enough for seconds.
-_DIGITS_TWIN = ("digits-twin", {"writers": 6, "held_out_writers": 6, "copies": 2})
-_CLAIMS_TWIN = ("claims-twin", {"pages": 8, "held_out_pages": 6, "claims": 2})
-TWINS: dict[str, tuple[str, dict[str, Any]]] = {
-    "qmnist": _DIGITS_TWIN,
-    "signature": _DIGITS_TWIN,
-    "fever": _CLAIMS_TWIN,
-    "fever-dev": _CLAIMS_TWIN,
-    "claims": _CLAIMS_TWIN,
-}
+# The data of the tier `smoke`, small enough for seconds, and the tasks that it stands for.
+TWIN, OF_TWIN = "digits-twin", ("qmnist", "signature")
+_TWIN_OPTIONS: dict[str, Any] = {"writers": 6, "held_out_writers": 6, "copies": 2}
 # The tier of a set of your own, and how many train exemplars unlearn the random signs of the paper's start.
 OWN, _ENOUGH = "own", 10_000
 SMOKE: dict[str, Any] = {"max_epochs": 1, "frozen_max_epochs": 1, "batch_size": 64}
@@ -98,7 +91,7 @@ class Tier:
     """A compute budget for cells, by its name for `--tier`."""
 
     name: str
-    is_twin: bool = False  # runs on synthetic twins, which say nothing about the paper
+    is_twin: bool = False  # runs on a synthetic twin, which says nothing about the paper
     is_frozen: bool = False  # trains only poolings, on the backbone of a verifier in the package
     is_fine_tuned: bool = False  # also trains the last layers of an encoder of texts
 
@@ -107,6 +100,8 @@ class Tier:
 
     @property
     def _tasks(self) -> tuple[str, ...]:
+        if self.is_twin:
+            return OF_TWIN
         return tuple(BACKBONE_OF if self.is_frozen else FINE_TUNED if self.is_fine_tuned else CPU)
 
     def backbone_of(self, task: str) -> str | None:
@@ -143,8 +138,7 @@ class Tier:
             splits = {split: one.fingerprint for split, one in sets_of_round(cell).items()}
             return OWN, {"round": cell.round, "splits": splits}
         if self.is_twin:
-            twin, options = TWINS[cell.task]
-            return twin, {**options, "round": cell.round}
+            return TWIN, {**_TWIN_OPTIONS, "round": cell.round}
         cheaper = CPU_TASK_OPTIONS.get(cell.task, {}) if self.name == "cpu" else {}
         return cell.task, {**cell.setup.task_options, **cheaper, "round": cell.round}
 
@@ -156,7 +150,7 @@ class Tier:
         """What a reader of this tier's figures must know."""
         remarks = [_REMARKS[key] for key in ((self.name, task), (self.name, ""), ("", task)) if key in _REMARKS]
         if self.is_twin:
-            remarks.insert(0, f"Figures of the synthetic twin {TWINS[task][0]}: they say nothing about the paper.")
+            remarks.insert(0, f"Figures of the synthetic twin {TWIN}: they say nothing about the paper.")
         return remarks
 
 

@@ -1,4 +1,4 @@
-"""The claims twin: claims about invented people and towns, with the sentences that support or refute them."""
+"""The claims twin: claims about invented people and towns, with their evidence; importing it registers the task."""
 
 import re
 from collections.abc import Iterator
