@@ -1,4 +1,3 @@
-import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -142,19 +141,6 @@ def test_another_pool_embeds_only_instances_that_no_pool_had(
     assert embed_pool(backbone, both.take([5, 5, 0, 4]), tmp_path).tobytes() == first[[5, 5, 0, 4]].tobytes()
     assert rows == [[5]]
     assert len(list(tmp_path.iterdir())) == 3  # a part of what is known needs no file
-
-
-def test_a_file_of_before_0_2_serves_its_own_pool(
-    backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = embed_pool(backbone, images(), tmp_path).copy()
-    path = next(tmp_path.iterdir())
-    with path.open("wb") as file:
-        np.save(file, whole)
-        file.write(hashlib.sha256(whole.data).digest())
-    assert embed_pool(backbone, images().take([1]), tmp_path).shape == whole[:1].shape
-    refuse_to_embed(monkeypatch)
-    assert embed_pool(backbone, images(), tmp_path).tobytes() == whole.tobytes()
 
 
 @pytest.mark.parametrize("twice", [False, True])

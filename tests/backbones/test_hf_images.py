@@ -15,7 +15,7 @@ from tools.mobilenet_folder import convert
 
 from miv import MIVError, Verifier
 from miv.backbones import create_backbone
-from miv.backbones.hf_images import ImageView
+from miv.backbones.hf_images import sides
 
 transformers = pytest.importorskip("transformers", reason="needs transformers (pip install 'miv[hf]')")
 
@@ -227,7 +227,7 @@ def test_a_name_without_a_network_fails_at_once(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize("size", ["112x", "x", "112x96x3", "a", 0, (112,), "5000x5", 1.5])
 def test_what_is_no_size(size: object) -> None:
     with pytest.raises(MIVError, match=r"image_size is .*112x96, \(112, 96\), or 112 for both"):
-        ImageView.checked(size, (0, 0, 0), (1, 1, 1))
+        sides(size)
 
 
 # torchvision's MobileNetV2 as a folder for ``hf:``: the same features as a plain network with its layout.

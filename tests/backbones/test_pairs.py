@@ -76,8 +76,10 @@ def test_a_set_of_pairs_keeps_its_order_and_reads_the_nearest_targets() -> None:
     assert pairs.witness is not None
     assert pairs.witness.tolist() == [True, False, False, True, False, False]
     assert backbone.paired(pairs) is pairs
-    odd = InstancePool("text", np.array([QUERY, "Bees\x1fmake"], dtype=object))
-    assert backbone.paired(ExemplarSet.from_lists(odd, [0], [[1]], [1])).pool.values[-1].startswith(QUERY)
+    odd = InstancePool("text", np.array([QUERY, "Bees\x1fmake", f"{QUERY}\x1fBees."], dtype=object))
+    for target in (1, 2):  # a text with the separator is no pair
+        paired = backbone.paired(ExemplarSet.from_lists(odd, [0], [[target]], [1]))
+        assert paired.pool.values[-1] == f"{QUERY}\x1f{odd.values[target].replace(chr(31), ' ')}"
     assert create_backbone("hf:minilm").paired(plain) is plain
 
 

@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from typing import Any, Self
 
@@ -100,8 +101,9 @@ class Backbone(nn.Module):
         self.prepare(pool.values[:1])
 
     def configuration(self) -> dict[str, Any]:
-        """Return the options that recreate this backbone, except its weights, without reading anything else."""
-        return options_of(self) or {}
+        """Return the options, except its name, that recreate this backbone without its weights and other files."""
+        defaults = {name: option.default for name, option in signature(type(self)).parameters.items()}
+        return {name: value for name, value in (defaults | (options_of(self) or {})).items() if name != "name"}
 
     def save_files(self, folder: Path) -> None:
         """Write what is in neither the configuration nor the weights (a tokenizer), under the names in ``files``."""

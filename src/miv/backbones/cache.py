@@ -2,7 +2,7 @@
 
 A file's name is the hash of everything that determines its content: backbone, pool and versions of the code. The array
 is followed by the hash of each instance and one of the backbone, so that another pool finds its rows, and by the
-SHA-256 of all, so that damage is detected. Files of before 0.2 have only the SHA-256, and serve only their own pool.
+SHA-256 of all, so that damage is detected.
 """
 
 import hashlib
@@ -223,7 +223,7 @@ def _read(path: Path, shape: tuple[int, ...]) -> NDArray[np.float32] | None:
                 raise ValueError(f"it has {features.dtype} {features.shape} instead of float32 {shape}")
             file.seek(features.offset + features.nbytes)
             tail = file.read()
-            if len(tail) not in (_SHA, len(features) * _DIGEST + 2 * _SHA):
+            if len(tail) != len(features) * _DIGEST + 2 * _SHA:
                 raise ValueError(f"it ends with {len(tail):,} bytes of hashes")
             if _hash(features, tail[:-_SHA]) != tail[-_SHA:]:
                 raise ValueError("it does not match its hash")

@@ -79,9 +79,8 @@ class CompactCNN(Backbone):
         super().__init__()
         if size not in PLANS:
             raise unknown_name("compact_cnn of size", size, PLANS)
-        self.size = size
         self.grid = whole_number("compact_cnn", "grid", grid, 1, 16)
-        self.features = whole_number("compact_cnn", "features", features, 1, 4096)
+        whole_number("compact_cnn", "features", features, 1, 4096)
         self.shift = whole_number("compact_cnn", "shift", shift, 0, 3)
         kernel, channels, blocks = PLANS[size]
         layers: list[nn.Module] = [StandardisedConv(1, channels, kernel, stride=2), nn.ReLU()]
@@ -91,9 +90,6 @@ class CompactCNN(Backbone):
         self.layers = nn.Sequential(*layers)
         self.project = nn.Linear(channels * grid**2, features) if grid > 1 else None
         self.channels = channels if self.project is None else features
-
-    def configuration(self) -> dict[str, Any]:
-        return {"size": self.size, "grid": self.grid, "features": self.features, "shift": self.shift}
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
         return check_images(values, colour=False).float() / 255  # (U, 1, H, W), 0 to 1
@@ -156,9 +152,6 @@ class HogCNN(Backbone):
         self.hog = HistogramOfGradients(cells, CELL_SIZE)
         self.balance = nn.Parameter(torch.zeros(()))  # w is its sigmoid
         self.channels = self.hog.channels + self.cnn.channels
-
-    def configuration(self) -> dict[str, Any]:
-        return {**self.cnn.configuration(), "cells": self.hog.cells}
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
         return to_grey(values)  # (U, 1, H, W), 0 to 1

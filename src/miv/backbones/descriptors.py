@@ -94,9 +94,6 @@ class HistogramOfGradients(Backbone):
         self.orientations = whole_number("hog", "orientations", orientations, 2, 36)
         self.channels = (cells - 1) ** 2 * 4 * orientations
 
-    def configuration(self) -> dict[str, Any]:
-        return {"cells": self.cells, "cell_size": self.cell_size, "orientations": self.orientations}
-
     def prepare(self, values: NDArray[Any]) -> Tensor:
         return to_grey(values)  # (U, 1, H, W), 0 to 1
 
@@ -154,9 +151,6 @@ class ColourHistogram(Backbone):
         self.hues = whole_number("colour", "hues", hues, 3, 36)
         self.cells = whole_number("colour", "cells", cells, 1, 8)
         self.channels = (1 + cells**2) * (1 + _LEVELS * (1 + _LEVELS * hues))
-
-    def configuration(self) -> dict[str, Any]:
-        return {"hues": self.hues, "cells": self.cells}
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
         return to_colour(values)  # (U, 3, H, W), 0 to 1
@@ -232,9 +226,6 @@ class Pixels(Backbone):
         self.size = whole_number("pixels", "size", size, 2, 128)
         self.channels = size**2
 
-    def configuration(self) -> dict[str, Any]:
-        return {"size": self.size}
-
     def prepare(self, values: NDArray[Any]) -> Tensor:
         return to_grey(values)  # (U, 1, H, W), 0 to 1
 
@@ -262,9 +253,6 @@ class Trigrams(Backbone):
         super().__init__()
         self.channels = whole_number("trigrams", "buckets", buckets, 16, 1 << 16)
         self.instance_shape = (buckets,)
-
-    def configuration(self) -> dict[str, Any]:
-        return {"buckets": self.channels}
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
         texts = [" ".join(["", *_WORD.findall(str(text).lower()), ""]) for text in values]

@@ -38,8 +38,7 @@ def choose_pooling(pooling: str | None, name: str, source: str | None) -> TokenP
         wanted = "mean or cls; set one of them: backbone_options pooling=mean"
         raise MIVError(f"hf:{name} declares the pooling {declared!r} in {POOLING_NAME}. Expected {wanted}.")
     if pooling is not None and declared not in (None, pooling):
-        trained = f"hf:{name} was trained with {declared!r}, which gives better features"
-        warn(f"The pooling of tokens is {pooling!r}, but {trained}. Omit the option pooling.")
+        warn(f"The pooling of tokens is {pooling!r}, but hf:{name} was trained with {declared!r}. Omit it.")
     return "cls" if (pooling or declared) == "cls" else "mean"
 
 

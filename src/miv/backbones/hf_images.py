@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -16,61 +15,28 @@ from miv.errors import MIVError
 from miv.files.instances import InstanceKind
 
 
-@dataclass(frozen=True)
-class ImageView:
-    """Resize, repeat grey in three channels, and normalise as in the backbone's pretraining."""
-
-    size: tuple[int, int]  # (height, width) to stretch every image to
-    mean: tuple[float, float, float]  # mean of each channel, on a scale from 0 to 1
-    std: tuple[float, float, float]  # standard deviation of each channel, on the same scale
-
-    @classmethod
-    def checked(cls, size: object, mean: object, std: object) -> "ImageView":
-        """Create one from values that may come from a file."""
-        red, green, blue = _numbers("image_std", std, 3, "three numbers above 0")
-        if min(red, green, blue) <= 0:
-            raise MIVError(f"image_std is {std}. Expected three numbers above 0.")
-        first, second, third = _numbers("image_mean", mean, 3, "three numbers")
-        return cls(_sides(size), (first, second, third), (red, green, blue))
-
-    def options(self) -> dict[str, Any]:
-        return {f"image_{name}": list(value) for name, value in asdict(self).items()}
-
-    def prepare(self, values: NDArray[Any]) -> Tensor:
-        """``(U, H, W)`` or ``(U, H, W, 3)`` uint8 to ``(U, 3, height, width)`` float."""
-        images = check_images(values).float() / 255  # (U, 1 or 3, H, W)
-        if tuple(images.shape[2:]) != self.size:
-            images = functional.interpolate(images, self.size, mode="bilinear", antialias=True)
-        mean, std = torch.tensor(self.mean)[:, None, None], torch.tensor(self.std)[:, None, None]
-        return (images - mean) / std  # (U, 3, height, width): grey is repeated here
+def checked_numbers(name: str, numbers: object, least: float, most: float, wanted: str, count: int) -> list[float]:
+    """Numbers from ``least`` to ``most``, which may come from a file."""
+    if not isinstance(numbers, Sequence) or len(numbers) != count:
+        raise MIVError(f"{name} is {numbers!r}. Expected {wanted}.")
+    if not all(isinstance(number, int | float) and least <= number <= most for number in numbers):
+        raise MIVError(f"{name} is {numbers!r}. Expected {wanted}.")
+    return [float(number) for number in numbers]
 
 
-def _sides(size: object) -> tuple[int, int]:
-    """Return height and width, given as two numbers, as one for both, or as the text ``112x96``.
+def sides(size: object) -> tuple[int, int]:
+    """Height and width, given as two numbers, as one for both, or as the text ``112x96``.
 
-    >>> _sides("112x96"), _sides(32), _sides([112, 96])
+    >>> sides("112x96"), sides(32), sides([112, 96])
     ((112, 96), (32, 32), (112, 96))
     """
-    sides: object = size
+    lengths: object = size
     if isinstance(size, str):
-        sides = [int(side) if side.strip().isdecimal() else side for side in size.lower().split("x")]
-    if isinstance(sides, int) or (isinstance(sides, list) and len(sides) == 1):
-        sides = [sides, sides] if isinstance(sides, int) else sides * 2
+        lengths = [int(side) if side.strip().isdecimal() else 0 for side in size.lower().split("x")]
+    lengths = [lengths, lengths] if isinstance(lengths, int) else lengths
     wanted = "height and width in pixels, each from 1 to 4,096: 112x96, (112, 96), or 112 for both"
-    height, width = _numbers("image_size", sides, 2, wanted, size)
-    if not all(side == int(side) and 1 <= side <= 4096 for side in (height, width)):
-        raise MIVError(f"image_size is {size!r}. Expected {wanted}.")
+    height, width = checked_numbers("image_size", lengths, 1, 4096, wanted, 2)
     return int(height), int(width)
-
-
-def _numbers(name: str, numbers: object, count: int, wanted: str, shown: object = None) -> list[float]:
-    if (
-        not isinstance(numbers, Sequence)
-        or len(numbers) != count
-        or not all(isinstance(number, int | float) and abs(number) < 1e6 for number in numbers)
-    ):
-        raise MIVError(f"{name} is {numbers if shown is None else shown!r}. Expected {wanted}.")
-    return [float(number) for number in numbers]
 
 
 PREPROCESSOR_NAME = "preprocessor_config.json"
@@ -93,20 +59,27 @@ class ImageReader:
         if not (size and mean and std):
             sizes = f"image_size is {size}, image_mean {mean} and image_std {std}"
             raise MIVError(f"{sizes}. Expected all three, as backbone_options or in {PREPROCESSOR_NAME}.")
-        self.view = ImageView.checked(size, mean, std)
+        self.size = sides(size)
+        self.mean = checked_numbers("image_mean", mean, -1e6, 1e6, "three numbers", 3)
+        self.std = checked_numbers("image_std", std, 1e-6, 1e6, "three numbers above 0", 3)
         self.patch = getattr(config, "patch_size", None)
         self.sums_up = config.model_type in _SUMMED_UP
-        is_resized = _is_resized(config, self.view.size)
+        is_resized = _is_resized(config, self.size)
         takes_word = "interpolate_pos_encoding" in inspect.signature(model.forward).parameters
         self.words = {"interpolate_pos_encoding": True} if is_resized and takes_word else {}
         self.channels = self._tried(config)
-        self.instance_shape = (3, *self.view.size)
+        self.instance_shape = (3, *self.size)
 
     def options(self) -> dict[str, Any]:
-        return self.view.options()
+        return {"image_size": list(self.size), "image_mean": self.mean, "image_std": self.std}
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
-        return self.view.prepare(values)
+        """``(U, H, W)`` or ``(U, H, W, 3)`` uint8 to ``(U, 3, height, width)`` float."""
+        images = check_images(values).float() / 255  # (U, 1 or 3, H, W)
+        if tuple(images.shape[2:]) != self.size:
+            images = functional.interpolate(images, self.size, mode="bilinear", antialias=True)
+        mean, std = torch.tensor(self.mean)[:, None, None], torch.tensor(self.std)[:, None, None]
+        return (images - mean) / std  # grey is repeated here
 
     def embed(self, model: nn.Module, instances: Tensor) -> Tensor:
         """``(U, 3, H, W)`` to ``(U, C)``."""
@@ -116,29 +89,23 @@ class ImageReader:
             summed_up: Tensor = output.pooler_output  # (U, C)
             return summed_up
         if hidden.ndim == 3:  # a vision transformer: (U, patches, C), perhaps after [CLS] and similar tokens
-            return hidden[:, self.tokens_before(hidden.shape[1]) :].mean(dim=1)
+            patches = (self.size[0] // self.patch) * (self.size[1] // self.patch) if isinstance(self.patch, int) else 0
+            return hidden[:, -patches:].mean(dim=1)
         # The pooler of a convolutional network is global average pooling, then the last norm if there is one.
         pooled: Tensor = output.pooler_output  # (U, C) or (U, C, 1, 1)
         return pooled.flatten(start_dim=1)
 
     def _tried(self, config: Any) -> int:
         """Return the length of the features by embedding an empty image; raise an error for an unsupported size."""
-        images = torch.empty(1, 3, *self.view.size, device="meta")
+        images = torch.empty(1, 3, *self.size, device="meta")
         try:
             return int(self.embed(outline_of(config), images).shape[1])
         except Exception as error:  # networks fail in different ways
             trained = getattr(config, "image_size", None)
             raise MIVError(
-                f"A {config.model_type} does not take images of image_size {self.view.size} ({first_line(error)}). "
+                f"A {config.model_type} does not take images of image_size {self.size} ({first_line(error)}). "
                 f"{'Omit image_size' if trained is None else f'It was trained on {trained}'}, or choose another size."
             ) from error
-
-    def tokens_before(self, tokens: int) -> int:
-        """Number of tokens of a transformer before those of the image."""
-        if not isinstance(self.patch, int):
-            return 0
-        height, width = self.view.size
-        return max(0, tokens - (height // self.patch) * (width // self.patch))
 
 
 def _is_resized(config: Any, size: tuple[int, int]) -> bool:

@@ -84,6 +84,7 @@ class TextReader:
 
     kind: InstanceKind = "text"
     instance_dtype = torch.int64
+    fields: tuple[str, ...] = ("ids", "attention_mask")  # of the tokenizer, one row of a text each
 
     def __init__(self, config: Any, source: str | None, pooling: TokenPooling, max_tokens: int) -> None:
         longest = getattr(config, "max_position_embeddings", None) or 100_000
@@ -93,7 +94,7 @@ class TextReader:
         if not isinstance(getattr(config, "vocab_size", None), int) or not hasattr(config, "hidden_size"):
             raise MIVError(f"A {config.model_type} is neither a text encoder nor an image encoder.")
         self.channels: int = config.hidden_size
-        self.instance_shape = (2, max_tokens)
+        self.instance_shape = (len(self.fields), max_tokens)
         self.vocabulary: int = config.vocab_size
         self.padding: int = getattr(config, "pad_token_id", None) or 0
         self._tokenizer: Any = None
@@ -106,8 +107,8 @@ class TextReader:
     def prepare(self, values: NDArray[Any]) -> Tensor:
         """``U`` strings to ``(U, 2, max_tokens)`` int64."""
         encoded = self._encode(values)
-        tokens = np.array([(text.ids, text.attention_mask) for text in encoded], dtype=np.int64)
-        return torch.from_numpy(tokens.reshape(len(encoded), 2, self.max_tokens))
+        tokens = np.array([[getattr(text, field) for field in self.fields] for text in encoded], dtype=np.int64)
+        return torch.from_numpy(tokens.reshape(len(encoded), *self.instance_shape))
 
     def count_cut(self, values: NDArray[Any]) -> int:
         """Number of strings with more than ``max_tokens`` tokens."""
@@ -169,10 +170,7 @@ class TextReader:
 
     def vectors(self, model: nn.Module, instances: Tensor) -> Tensor:
         """The same for texts of similar length, ``(u, 2, L)``, in one pass."""
-        return self.pooled(*token_vectors(model, instances))
-
-    def pooled(self, hidden: Tensor, mask: Tensor) -> Tensor:
-        """Token vectors ``(u, L, C)`` and the mask ``(u, L)`` to one vector per text, ``(u, C)``."""
+        hidden, mask = token_vectors(model, instances)  # (u, L, C), (u, L)
         if self.pooling == "cls":
             return hidden[:, 0]
         weights = mask.to(hidden.dtype).unsqueeze(2)  # (u, L, 1)
@@ -266,13 +264,22 @@ def token_counts(instances: Tensor) -> Tensor:
 
 
 def token_vectors(model: nn.Module, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """Token ids and mask ``(u, 2, L)`` to the encoder's token vectors ``(u, L, C)`` and the mask ``(u, L)``."""
-    ids, mask = tokens.unbind(dim=1)  # (u, L) each
-    # A row without tokens is padding of the batch. It must not give NaN, which would spoil every gradient.
-    mask = torch.cat([torch.ones_like(mask[:, :1]), mask[:, 1:]], dim=1)
+    """Texts ``(u, 2, L)`` or pairs ``(u, 3, L)`` to token vectors ``(u, L, C)`` and the mask ``(u, L)``."""
+    ids, mask, *segments = token_parts(tokens)
+    config: Any = model.config
+    more = {"token_type_ids": segments[0]} if segments and getattr(config, "type_vocab_size", 0) > 1 else {}
     with precision_of(ids.device):
-        hidden: Tensor = model(input_ids=ids, attention_mask=mask).last_hidden_state
+        hidden: Tensor = model(input_ids=ids, attention_mask=mask, **more).last_hidden_state
     return hidden.to(next(model.parameters()).dtype), mask
+
+
+def token_parts(tokens: Tensor) -> tuple[Tensor, ...]:
+    """Ids, mask, and segments of pairs, ``(u, L)`` each.
+
+    A row without tokens is padding of the batch. It keeps one, lest it give NaN, which would spoil every gradient.
+    """
+    ids, mask, *segments = tokens.unbind(dim=1)
+    return ids, torch.cat([torch.ones_like(mask[:, :1]), mask[:, 1:]], dim=1), *segments
 
 
 def _pretrained_tokenizer(name: str) -> Any:

@@ -17,77 +17,56 @@ from miv.backbones.base import BACKBONES, Backbone, check_images
 from miv.data.kinds import KINDS
 from miv.errors import MIVError, unknown_name
 from miv.files.instances import InstanceKind
+from miv.files.weights import add_weights
 from miv.registry import options_of, remember_options
 
 # A fingerprint of any module: its classes, their code, and everything that its objects hold.
 
-_BY_NAME = ("torch.", "builtins")  # code that changes only with the version of torch or Python
-# What changes without changing the features, and the inner modules, which are visited on their own.
-_SKIPPED = {"training", "_modules"}
+# What changes without changing the features, or is visited on its own.
+_SKIPPED = {"training", "_modules", "_parameters", "_buffers"}
 
 
 def module_fingerprint(module: nn.Module, token: str) -> str:
-    """SHA-256 of a module and all modules inside it.
+    """SHA-256 of a module: the source code of its classes, weights, buffers, and other attributes of all modules in it.
 
-    It covers the source code of their classes and base classes, weights, buffers and other attributes. ``token`` stands
-    for anything that cannot be read, such as a class typed into an interpreter.
+    ``token`` stands for anything that cannot be read, such as a class typed into an interpreter.
     """
     digest = hashlib.sha256()
-    seen: set[type] = set()
+    add_weights(digest, dict(chain(module.named_parameters(), module.named_buffers())))
     for name, inner in module.named_modules():
-        new = [made for made in type(inner).__mro__ if made not in seen]
-        seen.update(new)
-        for part in (name, _name(type(inner)), *(_code(made, token) for made in new)):
-            _add(digest, part)
-        for key, value in sorted(vars(inner).items()):
-            if key not in _SKIPPED:
-                _add(digest, key)
-                _describe(digest, value, token)
+        code = [_code(made, token) for made in type(inner).__mro__]
+        others = {key: _described(value, token) for key, value in sorted(vars(inner).items()) if key not in _SKIPPED}
+        digest.update(repr((name, code, others)).encode())
     return digest.hexdigest()
 
 
 def _code(made: type | FunctionType, token: str) -> str:
-    if made.__module__.startswith(_BY_NAME) or made.__module__ == "torch":
-        return _name(made)
+    name = f"{made.__module__}.{made.__qualname__}"
+    if made.__module__.partition(".")[0] in ("torch", "builtins"):  # changes only with the version of torch or Python
+        return name
     try:
-        return inspect.getsource(made)
+        return name + inspect.getsource(made)
     except (OSError, TypeError):
         return token
 
 
-def _describe(digest: "hashlib._Hash", value: Any, token: str) -> None:
-    _add(digest, type(value).__qualname__)
+def _described(value: Any, token: str) -> Any:
+    """What a value is, as text."""
+    if isinstance(value, None | bool | int | float | complex | str | bytes | torch.dtype | torch.device):
+        return repr(value)
+    if isinstance(value, set | frozenset):
+        return sorted(str(_described(entry, token)) for entry in value)
+    if isinstance(value, Mapping | list | tuple):
+        entries = chain.from_iterable(value.items()) if isinstance(value, Mapping) else value
+        return type(value).__name__, [_described(entry, token) for entry in entries]
     if isinstance(value, Tensor):
         value = value.detach().cpu().contiguous()
-        _add(digest, f"{value.dtype} {tuple(value.shape)}")
-        digest.update(value.flatten().view(torch.uint8).numpy().data)
-    elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        _add(digest, f"{value.dtype} {value.shape}")
-        digest.update(np.ascontiguousarray(value).data)
-    elif isinstance(value, Mapping | list | tuple):
-        for entry in chain.from_iterable(value.items()) if isinstance(value, Mapping) else value:
-            _describe(digest, entry, token)
-        _add(digest, "end")
-    elif isinstance(value, set | frozenset) and all(isinstance(entry, str | int) for entry in value):
-        _add(digest, repr(sorted(value, key=repr)))
-    elif isinstance(value, None | bool | int | float | complex | str | bytes | np.generic | torch.dtype | torch.device):
-        _add(digest, repr(value))
-    elif isinstance(value, BuiltinFunctionType):
-        _add(digest, _name(value))
-    elif isinstance(value, type) or (isinstance(value, FunctionType) and not value.__closure__):
-        _add(digest, _name(value))
-        _add(digest, _code(value, token))
-    else:
-        _add(digest, token)
-
-
-def _name(made: Any) -> str:
-    return f"{made.__module__}.{made.__qualname__}"
-
-
-def _add(digest: "hashlib._Hash", text: str) -> None:
-    encoded = text.encode()
-    digest.update(f"{len(encoded)} ".encode() + encoded)
+        return value.dtype, value.shape, value.reshape(-1).view(torch.uint8).numpy().tobytes()
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return value.dtype, value.shape, value.tobytes()
+    if isinstance(value, type | BuiltinFunctionType) or (isinstance(value, FunctionType) and not value.__closure__):
+        return _code(value, token)  # type: ignore[arg-type]
+    return token
 
 
 def as_backbone(module: nn.Module, channels: int | None = None) -> Backbone:

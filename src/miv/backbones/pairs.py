@@ -1,7 +1,6 @@
 """Backbones that read query and target together: ``pairs:<encoder>``, and ``judge`` with its three answers."""
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -13,24 +12,23 @@ import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load
-from scipy.sparse import csr_array
+from sklearn.feature_extraction.text import CountVectorizer
 from torch import Tensor, nn
 from torch.nn import functional
 
 from miv.backbones.base import whole_number
 from miv.backbones.hf import HuggingFace
 from miv.backbones.hf_files import MINILM, find_model
-from miv.backbones.hf_text import TextReader, by_length, chunks_by_length, valid_text
+from miv.backbones.hf_text import TextReader, by_length, chunks_by_length, token_counts, token_parts, valid_text
 from miv.backbones.names import register_backbone
 from miv.backbones.precision import precision_of
 from miv.backbones.tokens import PACKAGES, hash_of_files
-from miv.data import ExemplarSet, InstancePool, csr
+from miv.data import ExemplarSet, InstancePool
 from miv.errors import MIVError
 
 SEPARATOR = "\x1f"  # between the query and the target of a pair
 CANDIDATES = 8
 LABELS = ("supports", "contradicts", "neither")
-_WORD = re.compile(r"\w+")
 _COMMON = 0.1  # weight of a word that all targets have
 
 
@@ -40,17 +38,14 @@ def word_overlap(queries: Sequence[str], targets: Sequence[str]) -> NDArray[np.f
     >>> word_overlap(["bees make honey"], ["Bees make wax.", "Wasps make nests."]).round(1).astype(str).tolist()
     [['0.5', '0.2']]
     """
-    places: dict[str, int] = {}
-    counts = []
-    for texts in (targets, queries):
-        words = [{places.setdefault(word, len(places)) for word in _WORD.findall(text.lower())} for text in texts]
-        ptr, found = csr.borders([len(some) for some in words]), [word for some in words for word in some]
-        counts.append((np.ones(len(found), np.float32), np.array(found, np.int64), ptr))
-    shape = max(1, len(places))
-    has, asked = (csr_array(part, shape=(len(part[2]) - 1, shape)) for part in counts)
-    having = np.asarray(has.sum(axis=0)).reshape(-1)
-    weight = np.log1p(len(targets) / (having + 0.5)).astype(np.float32) + _COMMON
-    asked.data = weight[asked.indices]
+    counter = CountVectorizer(token_pattern=r"\w+", binary=True, dtype=np.float32)  # noqa: S106 - of words
+    try:
+        words = counter.fit_transform([*targets, *queries])
+    except ValueError:  # not one word
+        return np.zeros((len(queries), len(targets)), np.float32)
+    has, asked = words[: len(targets)], words[len(targets) :]
+    weight = np.log1p(len(targets) / (np.asarray(has.sum(axis=0)).ravel() + 0.5)) + _COMMON
+    asked = asked.multiply(weight.astype(np.float32)).tocsr()
     total = np.asarray(asked.sum(axis=1)).reshape(-1, 1)
     return np.asarray((asked @ has.T).toarray() / np.maximum(total, 1e-6), np.float32)
 
@@ -58,15 +53,7 @@ def word_overlap(queries: Sequence[str], targets: Sequence[str]) -> NDArray[np.f
 class PairReader(TextReader):
     """Tokenises pairs to ``(3, max_tokens)``: ids, mask, and whether a token is the target's."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.instance_shape = (3, self.max_tokens)
-
-    def prepare(self, values: NDArray[Any]) -> Tensor:
-        """``U`` pairs to ``(U, 3, max_tokens)`` int64."""
-        encoded = self._encode(values)
-        tokens = np.array([(pair.ids, pair.attention_mask, pair.type_ids) for pair in encoded], dtype=np.int64)
-        return torch.from_numpy(tokens.reshape(len(encoded), 3, self.max_tokens))
+    fields = ("ids", "attention_mask", "type_ids")
 
     def _encode(self, values: NDArray[Any]) -> list[Any]:
         pairs = [valid_text(str(value)).partition(SEPARATOR) for value in values]
@@ -77,25 +64,14 @@ class PairReader(TextReader):
     def windows(self, values: NDArray[Any]) -> list[list[str]]:
         return [[str(text)] for text in values]
 
-    def vectors(self, model: nn.Module, instances: Tensor) -> Tensor:
-        """``(u, 3, L)`` to ``(u, C)``."""
-        return self.pooled(*_vectors(model, instances))
+
+class PairPool(InstancePool):
+    """A pool of pairs; only ``PairEncoder.paired`` makes one, and it has taken every ``SEPARATOR`` out of the texts."""
 
 
-def _parts(tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Ids, mask and segments ``(u, L)``; the padding of a batch, which has no tokens, keeps one."""
-    ids, mask, segments = tokens.unbind(dim=1)
-    return ids, torch.cat([torch.ones_like(mask[:, :1]), mask[:, 1:]], dim=1), segments
-
-
-def _vectors(model: nn.Module, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """Pairs ``(u, 3, L)`` to token vectors ``(u, L, H)`` and the mask ``(u, L)``."""
-    ids, mask, segments = _parts(tokens)
-    config: Any = model.config
-    more = {"token_type_ids": segments} if getattr(config, "type_vocab_size", 0) > 1 else {}
-    with precision_of(ids.device):
-        hidden: Tensor = model(input_ids=ids, attention_mask=mask, **more).last_hidden_state
-    return hidden.to(next(model.parameters()).dtype), mask
+def pair_text(query: str, target: str) -> str:
+    """A query and a target as one text, in which the first ``SEPARATOR`` stands between them."""
+    return f"{query.replace(SEPARATOR, ' ')}{SEPARATOR}{target.replace(SEPARATOR, ' ')}"
 
 
 @register_backbone("pairs")
@@ -157,23 +133,22 @@ class PairEncoder(HuggingFace):
         if len(read) > self.candidates:
             best = np.argsort(-word_overlap([query], read)[0], kind="stable")[: self.candidates]
             read = [read[place] for place in best.tolist()]
-        query, texts = query.replace(SEPARATOR, " "), set(read)
-        return [f"{query}{SEPARATOR}{target if target in texts else ''}" for target in bag]
+        texts = set(read)
+        return [pair_text(query, target if target in texts else "") for target in bag]
 
     def paired(self, exemplars: ExemplarSet) -> ExemplarSet:
         """The same exemplars over a pool of pairs; with them, the targets keep their order and their witnesses."""
         texts, place = exemplars.pool.values, dict[str, int]()
+        if isinstance(exemplars.pool, PairPool):
+            return exemplars
         if exemplars.has_references:
             raise MIVError("The exemplars have several references. A backbone of pairs reads one query per exemplar.")
-        first = f"{texts[exemplars.query[0]]}{SEPARATOR}"
-        if all(texts[row].startswith(first) for row in exemplars.bag_index[: exemplars.bag_ptr[1]]):
-            return exemplars  # they are pairs
         query = [place.setdefault(texts[row].replace(SEPARATOR, " "), len(place)) for row in exemplars.query]
         members: list[int] = []
         for number, row in enumerate(exemplars.query):
             pairs = self.paired_texts(texts[row], [texts[target] for target in exemplars.bag(number)])
             members += [place.setdefault(pair, len(place)) for pair in pairs]
-        pool = InstancePool("text", np.array(list(place), dtype=object))
+        pool = PairPool("text", np.array(list(place), dtype=object))
         return replace(exemplars, pool=pool, query=np.array(query), bag_index=np.array(members))
 
 
@@ -228,7 +203,7 @@ class Judge(PairEncoder):
 
     def _first_vectors(self, tokens: Tensor) -> Tensor:
         """The vector ``(u, H)`` of the first token; the last layer computes only this one, at a sixth of its cost."""
-        ids, mask, segments = _parts(tokens)
+        ids, mask, segments = token_parts(tokens)
         ignored = (1 - mask[:, None, None, :]) * torch.finfo(torch.float32).min  # (u, 1, 1, L)
         *layers, last = self.model.get_submodule("encoder.layer").children()
         with precision_of(ids.device):
@@ -241,9 +216,9 @@ class Judge(PairEncoder):
     @torch.inference_mode()
     def probabilities(self, queries: Sequence[str], targets: Sequence[str]) -> NDArray[np.float64]:
         """``(P, 3)`` probabilities that each target supports its query, contradicts it, or neither."""
-        pairs = [f"{q.replace(SEPARATOR, ' ')}{SEPARATOR}{t}" for q, t in zip(queries, targets, strict=True)]
-        tokens = self.prepare(np.array(pairs, dtype=object)).to(self.head.weight.device)
-        lengths = tokens[:, 1].sum(dim=1).clamp(min=1)
+        pairs = np.array(list(map(pair_text, queries, targets)), dtype=object)
+        tokens = self.prepare(pairs).to(self.head.weight.device)
+        lengths = token_counts(tokens)
         found = torch.zeros(len(pairs), len(LABELS), dtype=torch.float64)
         for rows in chunks_by_length(lengths.cpu()):
             found[rows] = self.logits(tokens[rows]).double().softmax(dim=1).cpu()

@@ -84,8 +84,7 @@ class TokenEncoder(Backbone):
         self._encoder = (model,)
 
     def configuration(self) -> dict[str, Any]:
-        sizes = {"width": self.width, "max_tokens": self.max_tokens, "hidden": self.hidden}
-        return {**sizes, "encoder_sha256": self.encoder_sha256}
+        return {**super().configuration(), "encoder_sha256": self.encoder_sha256}
 
     @classmethod
     def is_pretrained(cls, options: dict[str, Any]) -> bool:
@@ -191,9 +190,6 @@ class SentenceTokenEncoder(TokenEncoder):
     @property
     def vector_channels(self) -> int:
         return self.hidden
-
-    def configuration(self) -> dict[str, Any]:
-        return {**super().configuration(), "kept_tokens": self.kept_tokens}
 
     def _embed(self, tokens: Tensor) -> Tensor:
         """``(u, 2, L)`` to ``(u, C)``."""
