@@ -1,12 +1,19 @@
 import json
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import roc_curve
 
+import miv
+from miv import Verifier
+from miv.errors import MIVError
 from miv.evaluation import Predictions, calibrate, expected_calibration_error
 from miv.verifier.decisions import ConformalRule, StatedRule
 from tests.evaluation.examples import example_predictions
+from tests.training.tiny import tiny_sets
 
 ANSWERS = example_predictions(400)
 
@@ -66,3 +73,31 @@ def test_calibration_error_by_a_loop() -> None:
         if inside.any():
             expected += inside.mean() * abs(label[inside].mean() - probability[inside].mean())
     assert expected_calibration_error(label, probability) == pytest.approx(expected)
+
+
+def test_hostile_sets_are_refused_by_name(tmp_path: Path) -> None:
+    """One label, no exemplar, one class, and ten exemplars many times over, which are no evidence for new classes."""
+    validation = tiny_sets("features", 80)["validation"]
+    classes, label = np.asarray(validation.pool.classes)[validation.query], validation.label
+    ten = np.concatenate([np.flatnonzero(label == value)[:5] for value in (0, 1)])
+    Verifier("baseline", channels=8).save_pretrained(tmp_path / "model")
+    for rows, message in (
+        (np.flatnonzero(label == 1), "40 are positive.*more negatives"),
+        (np.flatnonzero(label == 0), "0 are positive.*more positives"),
+        (np.zeros(0, np.int64), "The set is empty"),
+        (np.flatnonzero(classes == classes[0]), "cannot be shown with 4 negatives"),
+        (np.tile(ten, 40), "200 negatives of 3 classes.*at least 10 classes"),
+    ):
+        with pytest.raises(MIVError, match=message):
+            miv.calibrate(tmp_path / "model", {"validation": validation.subset(rows)}, goal="far=0.05")
+    assert [path.name for path in (tmp_path / "model").glob("operating_point*")] == []
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_logits_of_a_file_that_are_no_numbers_are_refused(value: float, tmp_path: Path) -> None:
+    ANSWERS.save(tmp_path / "answers.parquet")
+    table = pq.read_table(tmp_path / "answers.parquet")
+    logit = pa.array([*table["logit"].to_pylist()[:-1], value])
+    pq.write_table(table.set_column(table.column_names.index("logit"), "logit", logit), tmp_path / "bad.parquet")
+    with pytest.raises(MIVError, match=r"bad\.parquet.*logit\[399\] is"):
+        Predictions.load(tmp_path / "bad.parquet")
