@@ -47,7 +47,9 @@ def test_a_list_of_pages_has_every_page() -> None:
 
 def test_the_model_zoo_has_every_verifier_with_its_size_and_every_backbone() -> None:
     page = (DOCS / "models.md").read_text("utf-8")
-    for folder in sorted(path for path in shipped_folder("miv/digits").parent.iterdir() if path.is_dir()):
+    digits = shipped_folder("miv/digits")
+    assert digits is not None
+    for folder in sorted(path for path in digits.parent.iterdir() if path.is_dir()):
         size = (folder / "model.safetensors").stat().st_size / 1e6
         assert re.search(rf"^\| \[`miv/{folder.name}`\].* \| {size:.1f} MB \|", page, re.MULTILINE), folder.name
     assert {entry.name for entry in BACKBONES} <= set(re.findall(r"^\| `(\w+)", page, re.MULTILINE))

@@ -2,7 +2,6 @@
 
 # Importing these modules registers the commands.
 from miv.cli import (  # noqa: F401
-    baselines_command,
     calibrate_command,
     check_command,
     data_command,
@@ -10,9 +9,7 @@ from miv.cli import (  # noqa: F401
     evaluation_commands,
     export_command,
     gallery_command,
-    poolings_command,
     reproduce_command,
-    score_command,
     serve_command,
     train_command,
     verify_command,

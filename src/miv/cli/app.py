@@ -14,7 +14,7 @@ from typer import Argument, Option
 
 from miv import __version__
 from miv.cli.help import ALL, Commands
-from miv.errors import MIVError, MIVWarning
+from miv.errors import MIVError, MIVWarning, StoppedByUser
 from miv.files.json import json_text
 from miv.registry import add_modules
 from miv.runtime import CTRL_C, Terminated, raising_on_terminate
@@ -60,9 +60,14 @@ def open_verifier(model: str) -> "Verifier":
     return Verifier.from_pretrained(model)
 
 
-def counted(number: int, what: str) -> str:
-    """A number and its noun, such as ``1 bag`` or ``2,000 bags``."""
-    return f"{number:,} {what}{'s' * (number != 1)}"
+def check_page(html: Path | None, overwrite: bool) -> None:
+    """Refuse a page that could not be written, before the work."""
+    if html is not None:
+        from miv.files.atomic import refuse_existing
+        from miv.verifier.display import check_page
+
+        check_page(html)
+        refuse_existing(html, overwrite=overwrite)
 
 
 def print_json(document: Any) -> None:
@@ -141,6 +146,9 @@ def main() -> None:
     try:
         with _warnings_in_one_line(), raising_on_terminate():
             app()
+    except StoppedByUser as stopped:
+        say(str(stopped))
+        sys.exit(stopped.exit_code)
     except MIVError as error:
         _fail(str(error))
     except MemoryError as error:

@@ -1,12 +1,12 @@
 """``miv check``: check each sentence of an answer against sources."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
 
-from miv.cli.app import JsonOption, OverwriteOption, app, print_json, say
+from miv.cli.app import JsonOption, OverwriteOption, app, check_page, print_json, say
 
 
 @app.command("check")
@@ -46,23 +46,12 @@ def check(
     from miv.checking.answer_check import check as check_answer
     from miv.checking.results import write_check_page
     from miv.checking.sources import read_standard_input
-    from miv.evaluation.page import check_page_name
-    from miv.files.atomic import refuse_existing
     from miv.runtime import RichProgress
 
-    if html is not None:
-        check_page_name(html)
-        refuse_existing(html, overwrite=overwrite)
+    check_page(html, overwrite)
     text = read_standard_input() if answer == "-" else Path(answer)
-    checked = check_answer(
-        text,
-        sources,
-        question=question,
-        verifier=model,
-        citations=citations,
-        threshold=threshold,
-        progress=RichProgress(),
-    )
+    settings: dict[str, Any] = {"question": question, "citations": citations, "threshold": threshold}
+    checked = check_answer(text, sources, verifier=model, **settings, progress=RichProgress())
     if html is not None:
         write_check_page(checked, html, title="Standard input" if answer == "-" else Path(answer).name)
         say(f"Wrote {html}; open it in a browser.")

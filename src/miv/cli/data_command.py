@@ -13,9 +13,10 @@ from typer import Argument, Option
 from typer.core import TyperGroup
 
 from miv import registry
-from miv.cli.app import JsonOption, OverwriteOption, app, counted, print_json, print_result, say
+from miv.cli.app import JsonOption, OverwriteOption, app, print_json, print_result, say
 from miv.cli.flags import keyword, parameter_of, with_parameters
 from miv.cli.help import shortened
+from miv.errors import number_of
 
 if TYPE_CHECKING:  # imported only when needed, to keep `miv --help` fast
     from miv.data import ExemplarSet
@@ -206,4 +207,4 @@ def embed(
 
     encoder = SpeakerEncoder.pretrained(RichProgress()) if weights is None else SpeakerEncoder.load(weights)
     written = embed_recordings(encoder, source, out, whole=whole, overwrite=overwrite, progress=RichProgress())
-    print(f"Wrote {counted(len(written), 'file')} to {out}.")
+    print(f"Wrote {number_of(len(written), 'file')} to {out}.")

@@ -13,13 +13,13 @@ from miv.cli.app import (
     ResizeOption,
     WitnessesOption,
     app,
-    counted,
+    check_page,
     open_verifier,
     print_json,
     printable,
     say,
 )
-from miv.errors import MIVError
+from miv.errors import MIVError, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ def create(
     from miv.gallery import Gallery
 
     gallery = Gallery.create(folder, open_verifier(model), like=like)
-    say(f"Created {folder} with {counted(len(gallery), 'bag')}.")
+    say(f"Created {folder} with {number_of(len(gallery), 'bag')}.")
 
 
 @gallery_app.command("add")
@@ -78,7 +78,7 @@ def add(
     else:
         instances, names = _named(bag or [], gallery)
         gallery.add(name or "", instances, instance_names=names, resize=resize, progress=RichProgress())
-    say(f"Added {counted(len(gallery) - before, 'bag')}; {folder} has {counted(len(gallery), 'bag')}.")
+    say(f"Added {number_of(len(gallery) - before, 'bag')}; {folder} has {number_of(len(gallery), 'bag')}.")
 
 
 @gallery_app.command("replace")
@@ -103,7 +103,7 @@ def remove(
     """Remove bags: all that are named, or none if one is unknown. `miv gallery compact` frees their space."""
     gallery = _open(folder)
     gallery.remove(*names)
-    say(f"{folder} has {counted(len(gallery), 'bag')}.")
+    say(f"{folder} has {number_of(len(gallery), 'bag')}.")
 
 
 @gallery_app.command("search")
@@ -125,13 +125,10 @@ def search(
 
     Example: miv gallery search archive --query anna.png
     """
-    from miv.files.atomic import refuse_existing
-    from miv.verifier.display import check_page, write_page
+    from miv.verifier.display import write_page
     from miv.verifier.table_reading import named_query
 
-    if html is not None:
-        check_page(html)
-        refuse_existing(html, overwrite=overwrite)
+    check_page(html, overwrite)
     gallery = _open(folder)
     references = [named_query(reference, gallery.verifier.backbone.kind) for reference in query]
     hits = gallery.search(references, top, witnesses=witnesses, resize=resize)

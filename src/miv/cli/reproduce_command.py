@@ -1,14 +1,14 @@
-"""``miv reproduce``: compute the paper's tables and figures and compare them with the published ones."""
+"""``miv reproduce``: the paper's tables and figures beside the published ones; ``miv poolings``: its models."""
 
 import sys
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from miv.cli.app import JsonOption, OverwriteOption, app, print_json, say
-from miv.errors import MissingLibrary, MIVError, StoppedByUser
+from miv.errors import MissingLibrary, MIVError
 from miv.files.atomic import refuse_existing, refuse_existing_in, whole_file
 from miv.files.cache import cache_folder
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from miv.reproduction.grids import Experiment
     from miv.reproduction.jobs import Job, JobFolders
     from miv.reproduction.tables import Section
+
+CHANNELS = 512  # of ResNet-18, the paper's backbone for QMNIST
 
 
 @app.command("reproduce")
@@ -135,11 +137,7 @@ def _compute(jobs: "list[Job]", places: "JobFolders", parallel: int) -> None:
     from miv.reproduction.runner import run_jobs, split_jobs
 
     check_raw(split_jobs(jobs, places.results)[1], places.raw)  # before 27 cells fail one by one
-    try:
-        failures = run_jobs(jobs, places, parallel, say)
-    except StoppedByUser as stopped:
-        say(str(stopped))
-        raise typer.Exit(stopped.exit_code) from None
+    failures = run_jobs(jobs, places, parallel, say)
     if failures:
         listing = "\n".join(f"  {failure.job}: {failure.reason}\n    log: {failure.log}" for failure in failures)
         raise MIVError(f"{len(failures)} of {len(jobs)} cells failed; the others are done.\n{listing}")
@@ -198,3 +196,33 @@ def _show_list(jobs: "dict[Experiment, list[Job]]", places: "JobFolders", json: 
         for experiment, some in jobs.items()
     ]
     print_json(rows) if json else print(table_of(rows))
+
+
+@app.command()
+def poolings(json: JsonOption = False) -> None:
+    """List the models: those of the paper, and the plain method `nearest`.
+
+    Shows the section in the paper, the number of parameters for 512 channels, whether the model has attention,
+    and its options; --json adds their defaults.
+    """
+    import torch
+
+    from miv.poolings import POOLINGS
+    from miv.runtime import aligned_table
+
+    rows: list[dict[str, Any]] = []
+    for entry in POOLINGS:
+        with torch.device("meta"):
+            parameters = sum(weight.numel() for weight in entry.make(CHANNELS).parameters() if weight.requires_grad)
+        options = {name: option.default for name, option in entry.options.items() if name != "channels"}
+        row: dict[str, Any] = {"name": entry.name, "section": entry.section, "parameters": parameters}
+        row |= {"has_attention": entry.make.has_attention, "options": options, "summary": entry.summary}
+        rows.append(row)
+    if json:
+        print_json(rows)
+        return
+    table = []
+    for row in rows:
+        attention = "yes" if row["has_attention"] else "no"
+        table.append([row["name"], row["section"], f"{row['parameters']:,}", attention, ", ".join(row["options"])])
+    print(aligned_table(["pooling", "section", "parameters", "attention", "options"], table, left=(0, 1, 3, 4)))

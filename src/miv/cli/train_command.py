@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +10,6 @@ from typer import Argument, Option
 
 from miv.cli.app import CacheOption, JsonOption, RawOption, TaskOption, app, print_json, say
 from miv.cli.flags import setting_of, with_parameters
-from miv.errors import StoppedByUser
 from miv.files.json import RUN_NAME
 from miv.registry import options_of_class
 from miv.runtime import CTRL_C, TERMINATED, Terminated
@@ -95,14 +93,10 @@ def train(
         if resume and not RunFolder(out).exists():
             RunFolder(out).refuse_foreign()  # before the data are read
             say(f"There is no run in {out} to resume, so a new one begins there.")
-        start = partial(train_verifier, accelerator=accelerator, threads=threads, cache=cache, resume=resume)
-        start = partial(start, preset=preset, config=config, start_from=start_from)
-        start = partial(start, baselines=baselines, samples=samples)
         options = parse_options(task_option or [], "--task-option") | ({} if raw is None else {"raw": raw})
-        run = start(data, out=out, task_options=options, **settings)
-    except StoppedByUser as stopped:
-        say(str(stopped))
-        raise typer.Exit(stopped.exit_code) from None
+        settings |= {"preset": preset, "config": config, "start_from": start_from, "task_options": options}
+        settings |= {"accelerator": accelerator, "threads": threads, "cache": cache, "samples": samples}
+        run = train_verifier(data, out=out, resume=resume, baselines=baselines, **settings)
     except (KeyboardInterrupt, Terminated) as stopped:  # before, between or after the stages
         before, how = ("", "Resume") if (out / RUN_NAME).is_file() else (" before the run began", "Start it")
         say(f"Stopped{before}. {how} with the same command{'' if before else ' and --resume'}.")

@@ -1,4 +1,4 @@
-"""``miv verify``: verify one query and bag, or a whole table of them."""
+"""``miv verify``: one query and bag, or a table of them; ``miv score``: a table of any size, partition by partition."""
 
 import shlex
 from dataclasses import asdict
@@ -10,19 +10,19 @@ from typer.core import TyperCommand
 
 from miv.cli.app import (
     JsonOption,
+    ModelArgument,
     OverwriteOption,
     ResizeOption,
     WitnessesOption,
     app,
-    counted,
+    check_page,
     open_verifier,
     print_json,
     say,
 )
-from miv.errors import MIVError
+from miv.errors import MIVError, number_of
 
 if TYPE_CHECKING:
-    from miv.verifier.decisions import OperatingPoint
     from miv.verifier.network import Verifier
     from miv.verifier.table_writing import Scored
     from miv.verifier.zero_shot import ZeroShot
@@ -147,12 +147,7 @@ def verify(
         if out is None:
             raise MIVError("--out is missing. Give a file for the verdicts, such as --out verdicts.parquet.")
         check_output(out, overwrite=overwrite)
-    if html is not None:
-        from miv.files.atomic import refuse_existing
-        from miv.verifier.display import check_page
-
-        check_page(html)
-        refuse_existing(html, overwrite=overwrite)
+    check_page(html, overwrite)
     queries, zero = query or [], None
     if model is None or backbone is not None:
         from miv.runtime import RichProgress
@@ -173,19 +168,12 @@ def verify(
 
 def _verify_table(verifier: "Verifier", bags: Path, out: Path, json: bool, **options: Any) -> None:
     from miv.runtime import RichProgress
-    from miv.verifier.decisions import threshold_words
     from miv.verifier.table_writing import score_table
 
     scored = score_table(verifier, bags, out, progress=RichProgress(), **options)
-    threshold = threshold_words(scored.threshold, scored.lower_threshold)
-    print_json({**asdict(scored), "out": str(out)}) if json else print(f"{counts_of(scored)} ({threshold})")
-    warn_of_odd_label(scored)
-    point = verifier.operating_point.for_witnesses_by(scored.witnesses_by)
+    _print_scored(scored, out, json)
     if bare := scored.yes_without_witness:
-        _hint_to_calibrate(point, f"In {counted(bare, 'accepted bag')},")
-    if point.nearly_whole_sets is not None and options["witnesses"] != "none":
-        share = f"{point.nearly_whole_sets:.0%}"
-        say(f"The witness sets are not informative: they contain {share} of a bag on average.")
+        say(f"{number_of(bare, 'accepted bag')} without a witness. `miv calibrate` may find a better rule.")
     say(f"Wrote {out}.")
 
 
@@ -239,28 +227,61 @@ def _verify_bag(
         )
         say(f"Wrote {html}.")
     if verdict.verdict and not verdict.witnesses and options["witnesses"] != "none" and verdict.zero_shot is None:
-        _hint_to_calibrate(verifier.operating_point.for_witnesses_by(verdict.witnesses_by), "In this accepted bag,")
+        say("No share is large enough for a witness; the scores still rank. `miv calibrate` may find a better rule.")
 
 
-def counts_of(scored: "Scored") -> str:
-    """The numbers of exemplars, yes and unsure in words."""
+def _print_scored(scored: "Scored", out: Path, json: bool, **more: Any) -> None:
+    """Print the numbers of exemplars, yes and unsure, and whether a label was copied as it is."""
+    from miv.verifier.decisions import threshold_words
+
     unsure = "" if scored.lower_threshold is None and not scored.unsure else f", {scored.unsure:,} unsure"
-    return f"{counted(scored.exemplars, 'exemplar')}, {scored.yes:,} yes{unsure}"
-
-
-def warn_of_odd_label(scored: "Scored") -> None:
-    """Say that a label was copied as it is."""
+    counts = f"{number_of(scored.exemplars, 'exemplar')}, {scored.yes:,} yes{unsure}"
+    words = threshold_words(scored.threshold, scored.lower_threshold)
+    print_json({**asdict(scored), **more, "out": str(out)}) if json else print(f"{counts} ({words})")
     if scored.odd_label is not None:
         say(f"A label is neither 0 nor 1 and is copied unchanged: {scored.odd_label}.")
 
 
-def _hint_to_calibrate(point: "OperatingPoint", which: str) -> None:
-    """Explain why an accepted bag has no witness if calibration might name one."""
-    from miv.verifier.decisions import StatedRule
+@app.command("score")
+def score(
+    model: ModelArgument,
+    table: Annotated[
+        Path,
+        Argument(help="Table with one query and bag per row, as for `miv verify --bags`, or a folder of such tables."),
+    ],
+    out: Annotated[Path, Option("--out", "-o", help="Output folder.")],
+    instances: Annotated[Path | None, Option(help="A table of instances by id; queries and bags contain ids.")] = None,
+    by_instance: Annotated[
+        bool, Option("--by-instance", help="Write one row per instance instead of one per exemplar.")
+    ] = False,
+    resize: ResizeOption = None,
+    witnesses: WitnessesOption = None,
+    rows: Annotated[int, Option(min=1, help="Maximum number of exemplars per partition.")] = 1000,
+    parallel: Annotated[int, Option(min=1, help="Number of processes; they share the cores.")] = 1,
+    device: Annotated[str | None, Option(help="Device of torch, such as cuda.", show_default="cpu")] = None,
+    overwrite: Annotated[
+        bool, Option("--overwrite", help="Overwrite results of a different table, verifier or settings.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Verify a table of any size and write a folder with one Parquet file per partition.
 
-    rule = point.witness_rule
-    if isinstance(rule, StatedRule):
-        say(
-            f"{which} no instance has {rule.factor:g} times an even share, so none counts as a witness. "
-            "`miv calibrate` finds a better rule from data with known witnesses. The scores still rank the instances."
-        )
+    After Ctrl-C or a kill, the same command resumes with the missing partitions. Several such commands at once, also
+    on machines that share a disk, share the work.
+
+    Example: miv score runs/dba pairs.parquet --out verdicts --parallel 4
+    """
+    from miv.evaluation.runs import refuse_unfinished
+    from miv.runtime import RichProgress
+    from miv.scoring.run import score as score_table
+
+    refuse_unfinished(Path(model))
+    settings: dict[str, Any] = {"instances": instances, "by_instance": by_instance, "resize": resize, "rows": rows}
+    settings |= {"witnesses": witnesses, "parallel": parallel, "device": device, "overwrite": overwrite}
+    run = score_table(model, table, out, **settings, progress=RichProgress(), say=say)
+    _print_scored(run.scored, out, json, partitions=run.partitions, reused=run.reused)
+    if run.reused == run.partitions:
+        say(f"All {run.partitions:,} partitions were already in {out}.")
+        return
+    written, before = run.partitions - run.reused, f"; {run.reused:,} were already there" if run.reused else ""
+    say(f"Wrote {number_of(written, 'partition')} to {out}{before}.")
