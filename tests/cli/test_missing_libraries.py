@@ -92,7 +92,7 @@ def test_a_verifier_works(said: dict[str, tuple[int, str, str]], folder: Path) -
 def test_a_command_says_what_to_install(name: str, said: dict[str, tuple[int, str, str]], folder: Path) -> None:
     code, _, error = said[name]
     assert code == 1
-    assert error.splitlines()[-1] == f"Error: {REFUSED[name][1]}"
+    assert REFUSED[name][1] in error.splitlines()[-1]
     assert len(error.splitlines()) <= 2  # an empty progress bar at most: it is said before the work
     written = {"run", "demo", "twin", "mine", "other.csv", "verdicts.parquet"}
     assert not written & {path.name for path in folder.iterdir()}

@@ -215,7 +215,7 @@ def test_instances_by_id(folder: Path) -> None:
         (["vectors", "--query", "no.json", "--bag", "three.npy"], "--query no.json: there is no such file or folder"),
         (["vectors", "--query", "one.npy", "--bag", "no/folder"], "--bag: expected a vector .* got 'no/folder'"),
         (["vectors", "--query", "[1, 0", "--bag", "three.npy"], "--query: .* JSON"),
-        (["vectors", "--query", " ", "--bag", "three.npy"], r"--query: the cell is empty\. Expected a vector"),
+        (["vectors", "--query", " ", "--bag", "three.npy"], "--query: .* empty"),
         (["images", "--query", "q.json", "--bag", "refs"], "q.json: not a readable image.*PNG"),
         (["images", "--query", "zero.png", "--bag", "refs"], r"zero\.png: the file is empty \(0 bytes\)"),
         (["vectors", "--query", "[1, 0, 0]", "--bag", "three.npy"], "vectors of 2 numbers"),
