@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import zlib
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ STATES = [
 ]
 
 
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_kill_at_any_moment_leaves_a_state_before_or_after_a_change(tmp_path: Path, step: int) -> None:
     small_gallery(tmp_path / "start")
     seen = []
@@ -127,15 +128,16 @@ def damaged_documents() -> list[Any]:
         changed(channels=10**30),
         changed(width=True),
         changed(per="page"),
-        changed(removed={"file": "../../secret", "bags": 1, "checksums": ""}),
-        changed(removed={"file": f"removed-{0:016}", "bags": 1, "checksums": ""}),
+        changed(removed=[2]),
+        changed(removed=[1, 0]),
+        changed(removed=[-1]),
         of_segment(name="../verifier"),
         of_segment(instances=-1),
         of_segment(instances=4),
         of_segment(bags=3),
         of_segment(bags=0),
         of_segment(members=6),
-        of_segment(name_bytes=7),
+        of_segment(bytes=7),
         of_segment(checksums=""),
     ]
 
@@ -144,9 +146,14 @@ def damaged_documents() -> list[Any]:
 def test_a_damaged_manifest_is_an_error(tmp_path: Path, damage: Any) -> None:
     small_gallery(tmp_path / "gallery")
     path = tmp_path / "gallery" / "gallery.json"
-    path.write_text(json.dumps(damage(json.loads(path.read_text()))))
-    with pytest.raises(MIVError, match=r"gallery"):
-        Gallery.open(tmp_path / "gallery").search(vectors(1, 9)[0])
+    document = damage(json.loads(path.read_text()))
+    for is_right in (False, True):
+        if is_right:  # written by someone who knows how
+            del document["checksum"]
+            document["checksum"] = f"{zlib.crc32(json.dumps(document, sort_keys=True).encode()):08x}"
+        path.write_text(json.dumps(document))
+        with pytest.raises(MIVError, match="gallery"):
+            Gallery.open(tmp_path / "gallery").search(vectors(1, 9)[0])
 
 
 def segment_file(folder: Path) -> Path:
@@ -172,17 +179,19 @@ def test_every_damage_of_a_file_is_noticed(tmp_path: Path) -> None:
     assert Gallery.check(tmp_path / "gallery").document() == {"bags": 2, "problems": [], "lost": [], "nameless": 0}
 
 
-@pytest.mark.parametrize(("array", "value"), [("sizes", 1 << 62), ("sizes", 0), ("members", 9), ("name_sizes", 9)])
+@pytest.mark.parametrize(
+    ("array", "value"), [("sizes", 1 << 62), ("sizes", 0), ("members", 9), ("text_sizes", 9), ("texts", 0)]
+)
 def test_odd_numbers_with_the_right_checksum_are_refused(tmp_path: Path, array: str, value: int) -> None:
     gallery = small_gallery(tmp_path)
     [segment], path = gallery._store.snapshot.segments, segment_file(tmp_path)
     content, (start, _) = bytearray(path.read_bytes()), segment.borders[array]
     content[start : start + segment.views[array].itemsize] = np.array(value, segment.views[array].dtype).tobytes()
     path.write_bytes(content)
-    manifest = tmp_path / "gallery.json"
-    manifest.write_text(manifest.read_text().replace(segment.entry.checksums, f"{zlib.crc32(content):08x}"))
+    manifest = gallery._store.manifest
+    replace(manifest, segments=(replace(segment.entry, checksums=f"{zlib.crc32(content):08x}"),)).save(tmp_path)
     with pytest.raises(MIVError, match="miv gallery check"):
-        Gallery.open(tmp_path)
+        _ = Gallery.open(tmp_path).names
 
 
 def flipped(path: Path, place: int) -> None:
@@ -218,18 +227,14 @@ def test_a_rebuilt_gallery_has_all_that_is_whole(tmp_path: Path, monkeypatch: py
     assert len(Gallery.open(tmp_path / "none")) == 0
 
 
-def test_a_replaced_bag_is_rebuilt_once_if_the_removed_ones_are_unknown(tmp_path: Path) -> None:
+def test_replaced_and_removed_bags_stay_away_from_a_rebuilt_gallery(tmp_path: Path) -> None:
     gallery = small_gallery(tmp_path / "gallery")
     gallery.replace("one", vectors(1, 4))
     gallery.remove("two")
-    [removed] = (tmp_path / "gallery").glob("removed-*")
-    flipped(removed, 0)
+    flipped(max((tmp_path / "gallery" / "segments").iterdir(), key=lambda path: path.stat().st_size), 0)
     check = Gallery.check(tmp_path / "gallery", rebuild=tmp_path / "new")
-    assert (check.bags, check.lost, len(check.problems)) == (2, (), 1)
-    assert {hit.name: hit.size for hit in Gallery.open(tmp_path / "new").search(vectors(1, 9)[0])} == {
-        "one": 1,
-        "two": 2,
-    }
+    assert (check.bags, check.lost, len(check.problems)) == (1, (), 1)
+    assert [(hit.name, hit.size) for hit in Gallery.open(tmp_path / "new").search(vectors(1, 9)[0])] == [("one", 1)]
 
 
 def test_the_command_tells_what_is_damaged(tmp_path: Path) -> None:

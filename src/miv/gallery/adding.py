@@ -1,5 +1,6 @@
 """Add bags: read them, embed what the gallery does not know yet, and commit it piece by piece."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -202,7 +203,10 @@ class Adding:
         store, snapshot = self.store, self.store.snapshot
         features = read.features(new) if len(new) else np.zeros((0, store.manifest.channels), np.float32)
         names = [read.names[bag] for bag in chosen]
-        labels = [label for bag in chosen for label in read.instance_names[bag]]
+        labels = [read.instance_names[bag] if any(read.instance_names[bag]) else [] for bag in chosen]
+        texts = [
+            json.dumps([name, *of_bag], ensure_ascii=False).encode() for name, of_bag in zip(names, labels, strict=True)
+        ]
         arrays: dict[str, Any] = {
             "hashes": [np.frombuffer(b"".join(read.digests[row] for row in new), f"V{HASH_BYTES}")],
             "foreign": [read.foreign[new]],
@@ -210,16 +214,12 @@ class Adding:
             "stored": self._stored_rows(features, members),
             "members": members,
             "sizes": [np.array(list(map(len, members)))],
+            "text_sizes": [np.array(list(map(len, texts)))],
+            "texts": [np.frombuffer(b"".join(texts), np.uint8)],
         }
-        for kind, texts in (("name", names), ("label", labels)):
-            content = [text.encode() for text in texts]
-            arrays[f"{kind}_sizes"] = [np.array(list(map(len, content)))]
-            arrays[f"{kind}s"] = [np.frombuffer(b"".join(content), np.uint8)]
-        replaced = [snapshot.number_of[name] for name in names if name in snapshot.number_of]
-        changes: dict[str, Any] = {"segments": (*store.manifest.segments, store.write_segment(arrays))}
-        if replaced:
-            changes["removed"] = store.write_removed(np.append(snapshot.removed, replaced))
-        store.commit(store.manifest.changed(**changes))
+        replaced = {snapshot.number_of[name] for name in names if name in snapshot.number_of}
+        removed = tuple(sorted({*store.manifest.removed, *replaced}))
+        store.commit(segments=(*store.manifest.segments, store.write_segment(arrays)), removed=removed)
 
     def _stored_rows(self, features: Rows, members: list[Integers]) -> Iterator[Rows]:
         """Stored rows of new instances with the features ``(n, C)``, or of the members of new bags."""

@@ -57,14 +57,11 @@ class _SegmentRemains(Segment):
             self.problem = _words(error)
         features, hashes = self._intact("features"), self._intact("hashes")
         self.is_whole_instance = features & hashes & self._intact("foreign")
-        if not (self._intact("sizes").all() and self._intact("name_sizes").all() and self._intact("label_sizes").all()):
+        if not (self._intact("sizes").all() and self._intact("text_sizes").all()):
             raise MIVError(self.problem)  # which bag is which cannot be told
         sizes, members = super().read_bags()
-        ptr = csr.borders(sizes)
-        self.is_named = self._intact("names", csr.borders(self.views["name_sizes"]))
-        self.is_whole_bag = (
-            self.is_named & self._intact("members", ptr) & self._intact("labels", self.label_borders[ptr])
-        )
+        self.is_named = self._intact("texts", self.text_borders)
+        self.is_whole_bag = self.is_named & self._intact("members", csr.borders(sizes))
         return sizes, np.where(np.repeat(self.is_whole_bag, sizes), members, 0)
 
     def _intact(self, name: str, borders: Integers | None = None) -> Mask:
@@ -96,15 +93,6 @@ class Remains(Snapshot):
         self.is_named = np.concatenate([none, *(segment.is_named for segment in remains)])
         self.is_live = was_live & is_whole_bag & ~csr.bag_any(~is_whole[self.members], self.ptr)
         self.lost = was_live & ~self.is_live
-        self.is_live[:] = np.isin(np.arange(self.bags), list(self.number_of.values()))  # the last bag of each name
-
-    def removed_bags(self) -> Integers:
-        """Read the numbers of the removed bags; none if their file is damaged, so that no bag is lost."""
-        try:
-            return super().removed_bags()
-        except (MIVError, FileNotFoundError) as error:
-            self.problems.append(f"{_words(error)} Removed bags are back, replaced ones if their successor is lost.")
-            return np.zeros(0, np.int64)
 
     def check(self) -> GalleryCheck:
         """Describe the damage."""

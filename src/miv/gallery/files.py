@@ -1,10 +1,11 @@
 """The files of a gallery: a manifest, and files of arrays, whose places in a file follow from the manifest's counts."""
 
+import json
 import re
 import secrets
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -70,12 +71,12 @@ def checksum(content: Any) -> str:
     return f"{zlib.crc32(content):08x}"
 
 
-def write_arrays(path: Path, dtypes: Mapping[str, str], arrays: Arrays) -> tuple[dict[str, int], str]:
+def _write_arrays(path: Path, arrays: Arrays) -> tuple[dict[str, int], str]:
     """Write arrays one after the other, whole or not at all; return the rows of each, and the checksums of all."""
-    rows = dict.fromkeys(dtypes, 0)
+    rows = dict.fromkeys(COLUMNS, 0)
     with whole_file(path) as temporary:
         with temporary.open("wb") as file:
-            for name, dtype in dtypes.items():
+            for name, (dtype, _) in COLUMNS.items():
                 for part in arrays.get(name, ()):
                     pause()
                     file.write(np.ascontiguousarray(part, dtype).data)
@@ -91,17 +92,14 @@ COLUMNS = {
     "sizes": ("<i8", "bag"),
     "features": ("<f4", "instance"),
     "stored": ("<f4", "stored"),  # what the pooling computes before it knows the query; see ``GalleryManifest.per``
-    "name_sizes": ("<u2", "bag"),
-    "label_sizes": ("<u2", "member"),
+    "text_sizes": ("<u4", "bag"),
     "hashes": (f"V{HASH_BYTES}", "instance"),
     "foreign": ("u1", "instance"),  # whether its statistics are out of distribution
-    "names": ("u1", "name_byte"),  # of the bags, as UTF-8
-    "labels": ("u1", "label_byte"),  # names of the members
+    "texts": ("u1", "byte"),  # of each bag a JSON list: its name, and those of its members if they have any
 }
 MANIFEST_NAME = "gallery.json"
-_FORMAT, _FORMAT_VERSION = "miv-gallery", 2
+_FORMAT, _FORMAT_VERSION = "miv-gallery", 3
 _SEGMENT_NAME = re.compile(r"segment-[0-9a-f]{16}")
-_REMOVED_NAME = re.compile(r"removed-[0-9a-f]{16}")
 _NO_GALLERY = "Expected a folder made by `miv gallery create`."
 _MOST = 1 << 40  # instances, channels and bytes of a gallery are far fewer
 
@@ -114,8 +112,7 @@ class SegmentEntry:
     instances: int
     bags: int
     members: int
-    name_bytes: int
-    label_bytes: int
+    bytes: int  # of its texts
     checksums: str
 
     @property
@@ -125,8 +122,8 @@ class SegmentEntry:
 
     def shapes(self, manifest: "GalleryManifest") -> dict[str, tuple[int, ...]]:
         """The shape of each array."""
-        counts = {"instance": self.instances, "bag": self.bags, "member": self.members}
-        counts |= {"stored": counts[manifest.per], "name_byte": self.name_bytes, "label_byte": self.label_bytes}
+        counts = {"instance": self.instances, "bag": self.bags, "member": self.members, "byte": self.bytes}
+        counts["stored"] = counts[manifest.per]
         widths = {"features": manifest.channels, "stored": manifest.width, "hashes": 1, "foreign": 1}
         shapes = {name: (counts[per],) for name, (_, per) in COLUMNS.items()}
         return {name: (*shape, widths[name]) if name in widths else shape for name, shape in shapes.items()}
@@ -135,20 +132,8 @@ class SegmentEntry:
 def write_segment(folder: Path, arrays: Arrays) -> SegmentEntry:
     """Write a segment under a new name; it belongs to the gallery once the manifest lists it."""
     name = f"segment-{secrets.token_hex(8)}"
-    rows, checksums = write_arrays(
-        folder / SEGMENTS / name, {name: dtype for name, (dtype, _) in COLUMNS.items()}, arrays
-    )
-    instances, bags, members = rows["hashes"], rows["sizes"], rows["members"]
-    return SegmentEntry(name, instances, bags, members, rows["names"], rows["labels"], checksums)
-
-
-@dataclass(frozen=True)
-class Removed:
-    """The file with the numbers of removed bags."""
-
-    file: str
-    bags: int
-    checksums: str
+    rows, checksums = _write_arrays(folder / SEGMENTS / name, arrays)
+    return SegmentEntry(name, rows["hashes"], rows["sizes"], rows["members"], rows["texts"], checksums)
 
 
 @dataclass(frozen=True)
@@ -161,8 +146,7 @@ class GalleryManifest:
     per: str  # what a stored row belongs to: an instance, a member of a bag, or a bag
     width: int  # of a stored row; 0 if the features themselves are read
     segments: tuple[SegmentEntry, ...] = ()  # in the order of their bags and instances
-    removed: Removed | None = None  # bags that no longer count
-    generation: int = 0  # number of changes so far
+    removed: tuple[int, ...] = ()  # numbers of bags that no longer count, in order
 
     @property
     def instances(self) -> int:
@@ -172,37 +156,35 @@ class GalleryManifest:
     @property
     def live_bags(self) -> int:
         """Number of bags that are not removed."""
-        return sum(segment.bags for segment in self.segments) - (0 if self.removed is None else self.removed.bags)
+        return sum(segment.bags for segment in self.segments) - len(self.removed)
 
     @property
     def bytes(self) -> int:
         """Size of the files of all segments."""
         return sum(places(segment.shapes(self))[-1] for segment in self.segments)
 
-    def changed(self, **changes: Any) -> "GalleryManifest":
-        """The next generation."""
-        return replace(self, generation=self.generation + 1, **changes)
-
     def save(self, folder: Path) -> None:
         """Replace the manifest in one step, but not in a folder that someone has removed."""
         document = {"format": _FORMAT, "format_version": _FORMAT_VERSION, **asdict(self)}
-        write_json(folder / MANIFEST_NAME, document, make_folder=False)
+        write_json(folder / MANIFEST_NAME, document | {"checksum": _checksum_of(document)}, make_folder=False)
 
     @classmethod
     def load(cls, folder: Path) -> "GalleryManifest":
         """Read and check the manifest."""
         path = folder / MANIFEST_NAME
         document = read_json_object(path, _NO_GALLERY)
-        if document.pop("format", None) != _FORMAT:
+        if document.get("format") != _FORMAT:
             raise MIVError(f'{path} has no "format": "{_FORMAT}". {_NO_GALLERY}')
-        version = document.pop("format_version", None)
+        version = document.get("format_version")
         if version != _FORMAT_VERSION:
             raise MIVError(f"{path} has format_version {version!r}. Expected {_FORMAT_VERSION}. Add the bags again.")
         check_shape(document, _SHAPE, str(path), DAMAGED)
-        removed = document.pop("removed")
+        if document.pop("checksum") != _checksum_of(document):
+            raise MIVError(f"{path} is damaged: its checksum is of other content.")
         try:
-            segments = tuple(SegmentEntry(**entry) for entry in document.pop("segments"))
-            manifest = cls(**document, segments=segments, removed=None if removed is None else Removed(**removed))
+            del document["format"], document["format_version"]
+            segments, removed = (tuple(document.pop(name)) for name in ("segments", "removed"))
+            manifest = cls(**document, segments=tuple(SegmentEntry(**entry) for entry in segments), removed=removed)
         except TypeError as error:  # a key too many
             raise MIVError(f"{path}: {error}. {DAMAGED}") from error
         manifest._check(path)
@@ -218,18 +200,21 @@ class GalleryManifest:
         if self.per not in ("instance", "member", "bag"):
             raise MIVError(f"{path}: 'per' is {self.per[:80]!r}. {DAMAGED}")
         names = [segment.name for segment in self.segments]
-        counts = [self.channels - 1, self.width, self.generation]
+        counts = [self.channels - 1, self.width]
         for segment in self.segments:
             counts += [segment.instances, segment.bags, segment.members - segment.bags]
-            counts += [segment.name_bytes, segment.label_bytes, places(segment.shapes(self))[-1]]
-        if self.removed is not None:
-            counts.append(self.removed.bags)
+            counts += [segment.bytes, places(segment.shapes(self))[-1]]
         if len(set(names)) != len(names) or not all(map(_SEGMENT_NAME.fullmatch, names)):
             raise MIVError(f"{path}: the segments are named {names[:3]}. {DAMAGED}")
-        if self.removed is not None and not _REMOVED_NAME.fullmatch(self.removed.file):
-            raise MIVError(f"{path}: the file of removed bags is named {self.removed.file[:80]!r}. {DAMAGED}")
+        bags = sum(segment.bags for segment in self.segments)
+        if list(self.removed) != sorted(set(self.removed)) or not all(0 <= bag < bags for bag in self.removed):
+            raise MIVError(f"{path} names a bag that is not there. {DAMAGED}")
         if not all(0 <= count < _MOST for count in counts):
             raise MIVError(f"{path}: a count is negative or far too large. {DAMAGED}")
+
+
+def _checksum_of(document: Mapping[str, Any]) -> str:
+    return checksum(json.dumps(document, sort_keys=True).encode())
 
 
 def places(shapes: Mapping[str, tuple[int, ...]]) -> list[int]:
@@ -241,15 +226,14 @@ def places(shapes: Mapping[str, tuple[int, ...]]) -> list[int]:
     return ends
 
 
-_COUNTS = ("instances", "bags", "members", "name_bytes", "label_bytes")
+_COUNTS = dict.fromkeys(("instances", "bags", "members", "bytes"), int)
 _SHAPE = {
     "fingerprint": str,
     "backbone": str,
     "channels": int,
     "per": str,
     "width": int,
-    "generation": int,
-    "segments": [{"name": str, **dict.fromkeys(_COUNTS, int), "checksums": str}],
-    "removed": None,
-    "removed?": {"file": str, "bags": int, "checksums": str},
+    "segments": [{"name": str, **_COUNTS, "checksums": str}],
+    "removed": [int],
+    "checksum": str,
 }

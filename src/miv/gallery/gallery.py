@@ -176,8 +176,7 @@ class Gallery:
         """Remove bags: all of them, or none if a name is unknown. ``compact`` frees their space."""
         with self._store.writing():
             numbers = [self._number(name) for name in dict.fromkeys(names)]
-            removed = self._store.write_removed(np.append(self._store.snapshot.removed, numbers))
-            self._store.commit(self._store.manifest.changed(removed=removed))
+            self._store.commit(removed=tuple(sorted({*self._store.manifest.removed, *numbers})))
 
     def search(
         self,
@@ -228,7 +227,7 @@ class Gallery:
             "bags": int(snapshot.is_live.sum()),
             "instances": used,
             "members": int(snapshot.live_members.sum()),
-            "removed_bags": len(snapshot.removed),
+            "removed_bags": len(manifest.removed),
             "unused_instances": manifest.instances - used,
             "segments": len(manifest.segments),
             "bytes": manifest.bytes,

@@ -1,5 +1,6 @@
 """A gallery at one moment: the bags and instances of the segments that its manifest lists."""
 
+import json
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -40,33 +41,28 @@ class Segment:
         sizes, members = self.array("sizes"), self.array("members")
         if ((sizes < 1) | (sizes > len(members))).any() or sizes.sum() != len(members):
             raise MIVError(f"{self.file.path} has an empty bag, or other counts than the manifest. {DAMAGED}")
-        for name, texts in (("name_sizes", "names"), ("label_sizes", "labels")):
-            if self.array(name).sum() != len(self.array(texts)):
-                raise MIVError(f"{self.file.path} has names of other lengths. {DAMAGED}")
+        if self.array("text_sizes").sum(dtype=np.int64) != len(self.array("texts")):
+            raise MIVError(f"{self.file.path} has names of other lengths. {DAMAGED}")
         return sizes, members
 
     @cached_property
-    def ptr(self) -> Integers:
-        """The borders between the bags among the members."""
-        return csr.borders(self.sizes)
+    def text_borders(self) -> Integers:
+        """The borders between the texts of the bags."""
+        return csr.borders(self.views["text_sizes"])
+
+    def texts(self, bag: int) -> list[str]:
+        """The name of a bag, and those of its members: "" for one without a name."""
+        start, end = self.text_borders[bag : bag + 2]
+        try:
+            name, *labels = json.loads(self.views["texts"][start:end].tobytes())
+        except (ValueError, TypeError, RecursionError) as error:
+            raise MIVError(f"{self.file.path} has odd names. {DAMAGED}") from error
+        return [str(name), *map(str, labels or [""] * int(self.sizes[bag]))]
 
     @cached_property
     def names(self) -> list[str]:
         """Names of the bags."""
-        return self._texts("names", csr.borders(self.views["name_sizes"]))
-
-    def labels(self, bag: int) -> list[str]:
-        """Names of the members of a bag; "" for one without a name."""
-        return self._texts("labels", self.label_borders[self.ptr[bag] : self.ptr[bag + 1] + 1])
-
-    @cached_property
-    def label_borders(self) -> Integers:
-        """The borders between the names of the members."""
-        return csr.borders(self.views["label_sizes"])
-
-    def _texts(self, texts: str, borders: Integers) -> list[str]:
-        content, places = self.views[texts][borders[0] : borders[-1]].tobytes(), (borders - borders[0]).tolist()
-        return [content[start:end].decode(errors="replace") for start, end in pairwise(places)]
+        return [self.texts(bag)[0] for bag in range(len(self.sizes))]
 
 
 class RowStore:
@@ -120,8 +116,7 @@ class Snapshot:
         if len(self.members) and not 0 <= self.members.min() <= self.members.max() < len(self.features):
             raise MIVError(f"A bag of {folder} names an instance that is not there. {DAMAGED}")
         self.is_live = np.ones(self.bags, bool)
-        self.removed = self.removed_bags()
-        self.is_live[self.removed] = False
+        self.is_live[list(manifest.removed)] = False
 
     @classmethod
     def open(cls, folder: Path, known: Sequence[Segment] = ()) -> "Snapshot":
@@ -138,18 +133,6 @@ class Snapshot:
         """Number of bags, with the removed ones."""
         return len(self.ptr) - 1
 
-    def removed_bags(self) -> Integers:
-        """Read the numbers of the removed bags."""
-        entry = self.manifest.removed
-        if entry is None:
-            return np.zeros(0, np.int64)
-        file = MappedFile(self.folder / entry.file, 8 * entry.bags, entry.checksums)
-        file.verify(0, 8 * entry.bags)
-        numbers = file.content.view("<i8")
-        if not 0 <= numbers.min() <= numbers.max() < self.bags:
-            raise MIVError(f"{file.path} names a bag that is not there. {DAMAGED}")
-        return np.array(numbers)
-
     @cached_property
     def number_of(self) -> dict[str, int]:
         """The number of each live bag by its name."""
@@ -158,18 +141,16 @@ class Snapshot:
 
     def name(self, bag: int) -> str:
         """Name of a bag."""
-        segment, place = self._place_of(bag)
-        return segment.names[place]
+        return self._texts(bag)[0]
 
     def instance_names(self, bag: int) -> list[str]:
         """Names of the instances of a bag; "" for one without a name."""
-        segment, place = self._place_of(bag)
-        return segment.labels(place)
+        return self._texts(bag)[1:]
 
-    def _place_of(self, bag: int) -> tuple[Segment, int]:
+    def _texts(self, bag: int) -> list[str]:
         for segment in self.segments:
             if bag < len(segment.sizes):
-                return segment, bag
+                return segment.texts(bag)
             bag -= len(segment.sizes)
         raise IndexError(bag)
 

@@ -1,8 +1,8 @@
 """The files of a gallery: any number of readers, one writer, and small segments that are merged."""
 
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from miv.errors import MIVError, warn
-from miv.files.arrays import Integers
 from miv.files.atomic import PART, readable_disk_errors, remove_unfinished, siblings
 from miv.gallery.files import (
     COLUMNS,
@@ -19,9 +18,7 @@ from miv.gallery.files import (
     SEGMENTS,
     Arrays,
     GalleryManifest,
-    Removed,
     SegmentEntry,
-    write_arrays,
     write_segment,
 )
 from miv.gallery.snapshot import Snapshot
@@ -48,8 +45,7 @@ def remove_unlisted(folder: Path, manifest: GalleryManifest) -> None:
         remove_unfinished(folder / SEGMENTS)
         for path in siblings(folder / MANIFEST_NAME, PART):
             path.unlink()
-        listed |= set() if manifest.removed is None else {manifest.removed.file}
-        for path in (*(folder / SEGMENTS).glob("segment-*"), *folder.glob("removed-*")):
+        for path in (folder / SEGMENTS).glob("segment-*"):
             if path.name not in listed:
                 path.unlink()
 
@@ -111,18 +107,10 @@ class OpenGallery:
         self.require_same()
         return write_segment(self.folder, arrays)
 
-    def write_removed(self, bags: Integers) -> Removed | None:
-        """Write the numbers of all removed bags; ``commit`` must list the file."""
-        self.require_same()
-        if not len(bags):
-            return None
-        name, numbers = f"removed-{secrets.token_hex(8)}", np.unique(bags)
-        _, checksums = write_arrays(self.folder / name, {"bags": "<i8"}, {"bags": [numbers]})
-        return Removed(name, len(numbers), checksums)
-
-    def commit(self, manifest: GalleryManifest) -> None:
+    def commit(self, **changes: Any) -> None:
         """Replace the manifest, which lists new files."""
         self.require_same()
+        manifest = replace(self.manifest, **changes)
         manifest.save(self.folder)
         self._read()
         self.require_same()
@@ -151,7 +139,7 @@ def merge_small(store: OpenGallery) -> None:
     while count := _count_to_merge([entry.size for entry in store.manifest.segments]):
         merged = store.snapshot.segments[-count:]
         entry = store.write_segment({name: [segment.array(name) for segment in merged] for name in COLUMNS})
-        store.commit(store.manifest.changed(segments=(*store.manifest.segments[:-count], entry)))
+        store.commit(segments=(*store.manifest.segments[:-count], entry))
 
 
 def _count_to_merge(sizes: list[int]) -> int:
@@ -183,12 +171,11 @@ def compact(store: OpenGallery) -> None:
             instances, bags = instances + len(used), bags + len(live)
             masks = {"instance": used, "bag": live, "member": np.repeat(live, segment.sizes)}
             masks["stored"] = masks[snapshot.per]
-            masks["name_byte"] = np.repeat(live, segment.views["name_sizes"])
-            masks["label_byte"] = np.repeat(masks["member"], segment.views["label_sizes"])
+            masks["byte"] = np.repeat(live, segment.views["text_sizes"])
             array, mask = segment.array(name), masks[COLUMNS[name][1]]
             for start in range(0, len(array), _ROWS_COPIED):
                 part = array[start : start + _ROWS_COPIED][mask[start : start + _ROWS_COPIED]]
                 yield new_number[part] if name == "members" else part
 
     entry = store.write_segment({name: rows(name) for name in COLUMNS})
-    store.commit(store.manifest.changed(segments=(entry,) if entry.bags else (), removed=None))
+    store.commit(segments=(entry,) if entry.bags else (), removed=())

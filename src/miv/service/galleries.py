@@ -172,8 +172,8 @@ class GalleryRegistry:
     def _after_change(self, name: str, gallery: Gallery) -> int:
         """Free the space of removed bags when they are the larger part, or the disk is nearly full; return the bags."""
         manifest = self._manifest(name)
-        if manifest.removed is not None:
-            is_much = manifest.removed.bags > max(manifest.live_bags, _FEW_REMOVED)
+        if manifest.removed:
+            is_much = len(manifest.removed) > max(manifest.live_bags, _FEW_REMOVED)
             if is_much or disk_usage(self.folder).free < manifest.bytes:
                 try:
                     gallery.compact()
@@ -190,7 +190,7 @@ class GalleryRegistry:
             return
         for name in self.names():
             try:
-                if self._manifest(name).removed is not None:
+                if self._manifest(name).removed:
                     Gallery.open(self.folder / name).compact()
             except MIVError as error:  # busy, damaged or gone: it keeps its size
                 logger.warning("The gallery %s could not be compacted: %s", name, type(error).__name__)

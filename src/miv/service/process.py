@@ -97,6 +97,8 @@ class _Supervisor(Multiprocess):
     """Restarts dead workers; also takes them out of the metrics that count only living ones."""
 
     def keep_subprocess_alive(self) -> None:
+        for process in self.processes:  # so that a worker that dies ends the wait for its answer
+            process.child_conn.close()
         before = {process.pid for process in self.processes}
         super().keep_subprocess_alive()
         for pid in before - {process.pid for process in self.processes}:
