@@ -40,12 +40,17 @@ class BagChunks:
         bag_reader(verifier, resize)  # refuses what cannot be read in chunks
         self._verifier, self._resize = verifier, resize
         self._takes_vectors = KINDS[verifier.backbone.kind].is_vector
+        refuse_nested(source, "The bag")
+        refuse_masked(source, "The bag")
         if isinstance(source, str | PathLike):
-            source = _opened(Path(source), verifier)
+            source = path = Path(source)
+            if not (path.suffix == ".npy" and is_file(path)):
+                [source] = with_folders([path], verifier.backbone.kind)
+                if source is path:
+                    raise MIVError(f"There is no bag {path}. Expected a .npy file, a folder, or a .txt file of texts.")
         elif isinstance(source, Tensor):
-            refuse_nested(source, "The bag")
             source = source.detach().cpu().numpy()
-        if not (callable(source) or isinstance(source, Iterable | NumpyFile)):
+        if not (callable(source) or isinstance(source, Iterable | Path)):
             raise MIVError(
                 f"The bag is a {type(source).__name__}. Expected a .npy file, a folder, an array, or an iterable of "
                 "chunks or instances."
@@ -55,6 +60,8 @@ class BagChunks:
         """Whether it can be read only once."""
         self.size: int | None = len(source) if isinstance(source, Sized) else None
         """Number of instances or of chunks, if it is known before the bag is read."""
+        if isinstance(source, Path):
+            self.size = len(_mapped(source))
 
     def __iter__(self) -> Iterator[tuple[Rows, Mask]]:
         done, waiting, kinds = 0, [], set()
@@ -66,7 +73,10 @@ class BagChunks:
                 raise MIVError("The bag mixes chunks of features and single instances. Expected one of them.")
             if self._is_chunk(item):
                 refuse_masked(item, "A chunk of the bag")
-                yield vector_features(self._verifier, item), np.zeros(len(item), bool)
+                rows, backbone = np.asarray(item, np.float32), self._verifier.backbone
+                if self._takes_vectors and not backbone.is_identity:
+                    rows = embedded(backbone, InstancePool("features", rows))
+                yield rows, np.zeros(len(item), bool)
                 continue
             waiting.append(item)
             if len(waiting) == _INSTANCES:
@@ -78,14 +88,16 @@ class BagChunks:
     def _items(self) -> Iterator[Any]:
         """Arrays of features, or single instances."""
         source = self._source() if callable(self._source) else self._source
-        if isinstance(source, np.ndarray):
-            rows = max(1, CHUNK_BYTES // max(1, source[:1].nbytes))
-            chunks: Any = (source[at : at + rows] for at in range(0, len(source), rows))
-        elif isinstance(source, NumpyFile):
-            chunks = source.chunks()
-        else:
-            return iter(source)
-        return (item for chunk in chunks for item in ([chunk] if self._is_chunk(chunk) else chunk))
+        if not isinstance(source, np.ndarray | Path):
+            yield from source
+            return
+        array = _mapped(source) if isinstance(source, Path) else source
+        rows = max(1, CHUNK_BYTES // max(1, array[:1].nbytes))
+        for start in range(0, len(array), rows):
+            if isinstance(source, Path):
+                array = _mapped(source)  # anew: pages that stay mapped count as memory of the process
+            chunk = np.array(array[start : start + rows])
+            yield from [chunk] if self._is_chunk(chunk) else chunk
 
     def _is_chunk(self, item: Any) -> bool:
         is_matrix = isinstance(item, np.ndarray) and item.ndim == 2
@@ -100,60 +112,24 @@ class BagChunks:
         return embedded(self._verifier.backbone, pool)[rows], foreign_of(self._verifier, pool)[rows]
 
 
-def vector_features(verifier: Verifier, vectors: NDArray[Any]) -> Rows:
-    """What the pooling takes of vectors ``(N, C)``: themselves, or standardised if the verifier does that."""
-    rows, backbone = np.asarray(vectors, np.float32), verifier.backbone
-    is_plain = backbone.is_identity or not KINDS[backbone.kind].is_vector
-    return rows if is_plain else embedded(backbone, InstancePool("features", rows))
+def _mapped(path: Path) -> NDArray[Any]:
+    """A ``.npy`` file of numbers ``(N, ...)``; a false header cannot allocate memory."""
+    try:
+        array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # damaged headers raise many types
+        raise MIVError(f"{path}: not a NumPy file of numbers, or damaged ({error}).") from error
+    if not isinstance(array, np.memmap) or array.dtype.kind not in "fiu" or array.ndim < 2:
+        content = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else "an archive"
+        raise MIVError(f"{path}: expected numbers of shape (N, C), got {content}.")
+    return array
 
 
-def _opened(path: Path, verifier: Verifier) -> "NumpyFile | list[Any]":
-    """A file of numbers, or the instances of a folder or a text file."""
-    if path.suffix == ".npy" and is_file(path):
-        return NumpyFile(path)
-    members = with_folders([path], verifier.backbone.kind)[0]
-    if members is path:
-        raise MIVError(f"There is no bag {path}. Expected a .npy file, a folder, or a .txt file of texts.")
-    return list(members)
-
-
-class NumpyFile:
-    """A ``.npy`` file of numbers ``(N, ...)``.
-
-    It is mapped anew for every chunk, as pages that stay mapped count as memory of the process.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        array = self._mapped()
-        if not isinstance(array, np.memmap) or array.dtype.kind not in "fiu" or array.ndim < 2:
-            content = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else "an archive"
-            raise MIVError(f"{path}: expected numbers of shape (N, C), got {content}.")
-        self.shape, self.dtype = array.shape, array.dtype
-
-    def __len__(self) -> int:
-        return int(self.shape[0])
-
-    def chunks(self, first: int = 0, last: int | None = None) -> Iterator[NDArray[Any]]:
-        """Arrays ``(n, ...)`` of consecutive rows."""
-        rows = max(1, CHUNK_BYTES // max(1, self.dtype.itemsize * int(np.prod(self.shape[1:]))))
-        last = len(self) if last is None else last
-        for at in range(first, last, rows):
-            yield np.array(self._mapped()[at : min(at + rows, last)])
-
-    def _mapped(self) -> Any:
-        try:
-            return np.load(self.path, mmap_mode="r", allow_pickle=False)
-        except Exception as error:  # damaged headers raise many types
-            raise MIVError(f"{self.path}: not a NumPy file of numbers, or damaged ({error}).") from error
-
-
-def check_chunk(features: Rows, channels: int, place: int | None = None) -> None:
-    """Raise an error unless a chunk is ``(N, channels)``, and finite if the ``place`` of its first row is given."""
+def check_chunk(features: Rows, channels: int, place: int) -> None:
+    """Raise an error unless a chunk is ``(N, channels)`` and finite; ``place`` is that of its first row."""
     if features.ndim != 2 or features.shape[1] != channels:
         raise MIVError(
             f"A chunk of the bag is {features.shape}. Expected (N, {channels}): one row of features per target."
         )
-    if place is not None and not is_finite(features):
+    if not is_finite(features):
         row = place + int((~np.isfinite(features)).any(axis=1).argmax())
         raise MIVError(f"Instance {row:,} of the bag contains NaN or infinity. Expected finite numbers.")

@@ -1,7 +1,7 @@
 """Verify queries against one bag of any size, which is read in chunks, in parts that merge."""
 
 from dataclasses import replace
-from numbers import Integral
+from numbers import Integral, Real
 from os import PathLike
 from typing import Any
 
@@ -20,12 +20,11 @@ from miv.verifier.chunks import BagChunks, check_chunk
 from miv.verifier.engine import not_finite, witnesses_by
 from miv.verifier.network import Verifier
 from miv.verifier.out_of_distribution import flags_of, reason_of
-from miv.verifier.reading import ErrorLocations, as_vectors, check_finite
+from miv.verifier.reading import ErrorLocations, as_vectors, check_finite, single_instances
 from miv.verifier.verdict import Verdict, Witness
 from miv.verifier.verifying import query_features
 
 _ROWS = 4096  # pooled together
-_PENDING = 512  # new candidates that are sorted only when there are this many
 
 
 class StreamingPass:
@@ -68,7 +67,8 @@ class StreamingPass:
         if isinstance(top, bool) or not isinstance(top, Integral) or top < 0:
             raise MIVError(f"top is {top!r}. Expected the number of targets to name, from 0.")
         self.verifier: Verifier = verifier
-        queries = check_queries(queries, verifier.pooling.channels)
+        queries = as_vectors(queries, verifier.pooling.channels, "The list of queries")
+        check_finite(queries, "The list of queries")
         self._queries: Tensor = self._normed(queries)  # (R, C)
         alone = [self._pooled(query, query[None]) for query in self._queries]
         scores = alone[0].attention_scores
@@ -88,9 +88,9 @@ class StreamingPass:
         self._query_vectors: Tensor = torch.cat([output.query_vector for output in alone])  # (R, C)
         self._vectors: Floats = np.zeros((count, alone[0].bag_vector.shape[1]))  # (R, C), of the bag so far
         self._best: Floats = np.full(count, -np.inf)  # (R,) the greatest score
-        self._leading: list[LeadingTargets] = [
-            LeadingTargets(0 if self.needs_second_pass else int(top)) for _ in range(count)
-        ]
+        self._top: int = 0 if self.needs_second_pass else int(top)
+        # For each query the leading targets, best first: what they are ranked by, and their places.
+        self._leading: list[tuple[Floats, Integers]] = [(np.zeros(0), np.zeros(0, np.int64))] * count
         self._query_flags: NDArray[np.int8] = self._flags(queries, foreign)
         self._least_flag: int = 2  # of the targets so far
 
@@ -103,7 +103,7 @@ class StreamingPass:
             foreign: ``(N,)`` bool, which targets are out of distribution whatever their features.
         """
         first = self.size if first is None else first
-        check_chunk(features, self.verifier.pooling.channels)
+        check_chunk(features, self.verifier.pooling.channels, first)
         if len(features) and self._least_flag:
             self._least_flag = min(self._least_flag, int(self._flags(features, foreign).min()))
         for start in range(0, len(features), _ROWS):
@@ -112,9 +112,12 @@ class StreamingPass:
                 output = self._pooled(vector, normed)
                 assert output.attention_scores is not None  # noqa: S101 - checked at the start
                 scores = output.attention_scores.double()  # (n, h)
-                self._leading[query].add(*self._ranked(query, scores, first + start))
                 log_sums, bag_vector = scores.logsumexp(dim=0), output.bag_vector[0].double()
                 self._join(query, log_sums.cpu().numpy(), float(scores.max()), bag_vector.cpu().numpy())
+                if self._known_sums is not None:  # the logarithm of the mean share over heads
+                    of_bag = torch.from_numpy(self._known_sums[query]).to(scores)  # (h,)
+                    scores = (scores - of_bag).exp().mean(dim=1, keepdim=True).log()
+                self._lead(query, scores[:, 0].cpu().numpy(), first + start + np.arange(len(scores)))
         self.size += len(features)
 
     def _normed(self, features: Rows) -> Tensor:
@@ -129,13 +132,12 @@ class StreamingPass:
         with torch.inference_mode(), evaluating(self.verifier):
             return self.verifier.pooling.forward(query[None], Bags.from_list([targets]))
 
-    def _ranked(self, query: int, scores: Tensor, first: int) -> tuple[Floats, Integers]:
-        """What targets are ranked by, ``(N,)``, and their places: logarithms of shares, but for a constant."""
-        if self._known_sums is not None:  # the mean share over heads
-            scores = (
-                (scores - torch.from_numpy(self._known_sums[query]).to(scores)).exp().mean(dim=1, keepdim=True).log()
-            )
-        return scores[:, 0].cpu().numpy(), first + np.arange(len(scores))
+    def _lead(self, query: int, scores: Floats, places: Integers) -> None:
+        """Choose the leading targets anew, with targets of scores ``(n,)`` at places ``(n,)``; of equals the first."""
+        if self._top:
+            scores, places = (np.append(*pair) for pair in zip(self._leading[query], (scores, places), strict=True))
+            order = np.lexsort((places, -scores))[: self._top]
+            self._leading[query] = scores[order], places[order]
 
     def _join(self, query: int, log_sums: Floats, best: float, vector: Floats) -> None:
         """Add a part with the ``log_sums`` ``(h,)`` and the bag vector ``(C,)``."""
@@ -163,8 +165,8 @@ class StreamingPass:
         self.verifier = self.verifier or other.verifier
         if not other.size:
             return
-        for query, leading in enumerate(self._leading):
-            leading.add(other._leading[query].scores, other._leading[query].places)
+        for query, leading in enumerate(other._leading):
+            self._lead(query, *leading)
             self._join(query, other.log_sums[query], other._best[query], other._vectors[query])
         self.size += other.size
         self._least_flag = min(self._least_flag, other._least_flag)
@@ -185,7 +187,7 @@ class StreamingPass:
             logits = self.verifier.pooling.similarity(self._query_vectors, vectors).double().cpu().numpy()
         if not np.isfinite(logits).all():
             raise not_finite("logit", f"query {int((~np.isfinite(logits)).argmax())}")
-        if self._leading[0].top and (method := witnesses_by(self.verifier, None)) != "attention":
+        if self._top and (method := witnesses_by(self.verifier, None)) != "attention":
             raise MIVError(
                 f"The verifier's witness rule was calibrated on {method}, but a bag in chunks has only attention. Use "
                 "top=0, or calibrate with --witnesses attention."
@@ -196,7 +198,7 @@ class StreamingPass:
         """Apply the operating point to the logit and the leading targets of one query."""
         point = self.verifier.operating_point
         probability = float(point.probability(np.array([logit]))[0])
-        places, ranked = self._leading[query].best()
+        ranked, places = self._leading[query]
         shares = np.exp(ranked - (self.log_sums[query, 0] if self._known_sums is None else 0.0))
         leading = tuple(Witness(int(place), float(share)) for place, share in zip(places, shares, strict=True))
         marked = point.witness_rule.chosen(probability, not point.rejected(probability), shares, self.size)
@@ -220,32 +222,6 @@ class StreamingPass:
         return replace(verdict, chance_of_error=point.chance_of_error(verdict.decision))
 
 
-class LeadingTargets:
-    """The ``top`` targets with the greatest scores so far; of equal ones, the first in the bag."""
-
-    def __init__(self, top: int) -> None:
-        self.top = top
-        self.scores: Floats = np.zeros(0)
-        self.places: Integers = np.zeros(0, np.int64)
-        self._floor = -np.inf  # a target with a lower score is not among them
-
-    def add(self, scores: Floats, places: Integers) -> None:
-        """Add targets with scores ``(N,)`` at places ``(N,)`` of the bag."""
-        if not self.top:
-            return
-        rows = np.flatnonzero(scores >= self._floor)
-        self.scores = np.concatenate([self.scores, scores[rows]])
-        self.places = np.concatenate([self.places, places[rows]])
-        if len(self.places) >= 2 * self.top + _PENDING or np.isneginf(self._floor):
-            self.places, self.scores = self.best()
-            self._floor = float(self.scores[-1]) if len(self.scores) == self.top else -np.inf
-
-    def best(self) -> tuple[Integers, Floats]:
-        """Their places and scores ``(k,)``, best first."""
-        order = np.lexsort((self.places, -self.scores))[: self.top]
-        return self.places[order], self.scores[order]
-
-
 def verify_stream(
     verifier: Verifier,
     queries: Any,
@@ -255,45 +231,21 @@ def verify_stream(
     progress: Progress | None = None,
 ) -> list[Verdict]:
     """Verify queries against one bag that is read in chunks; see ``Verifier.verify_stream``."""
-    progress = progress or SilentProgress()
-    features, foreign = _features_of_queries(verifier, queries, resize)
-    state = StreamingPass(verifier, features, top, None, foreign)
-    bag = BagChunks(verifier, source, resize)
-    state = _read(bag, state, progress, "Reading the bag")
-    if state.needs_second_pass and not bag.is_once:  # only that can name the leading targets
-        state = StreamingPass(verifier, features, top, state.log_sums, foreign)
-        state = _read(bag, state, progress, "Reading the bag again")
-    return state.finish()
-
-
-def _read(bag: BagChunks, state: StreamingPass, progress: Progress, text: str) -> StreamingPass:
-    with progress.step(text, total=bag.size) as advance:
-        for features, foreign in bag:
-            check_chunk(features, state.verifier.pooling.channels, state.size)
-            state.update(features, foreign=foreign)
-            advance(len(features))
-    return state
-
-
-def check_queries(queries: Any, channels: int) -> Rows:
-    """The features of queries ``(R, channels)``; an error unless they are finite numbers of this shape."""
-    features = as_vectors(queries, channels, "The list of queries")
-    if not len(features):
-        raise MIVError("There are no queries. Expected at least one.")
-    check_finite(features, "The list of queries")
-    return features
-
-
-def _features_of_queries(verifier: Verifier, queries: Any, resize: Fit | None) -> tuple[Rows, Mask]:
-    """Features ``(R, C)`` of queries, each one instance, and which are foreign, ``(R,)`` bool."""
-    if isinstance(queries, Tensor):
-        queries = queries.detach().cpu().numpy()
-    if isinstance(queries, str | PathLike) or not hasattr(queries, "__len__") or _is_numbers(queries):
+    is_single = isinstance(queries, str | PathLike) or not hasattr(queries, "__len__")
+    if is_single or (len(queries) and (isinstance(queries[0], Real) or getattr(queries[0], "ndim", None) == 0)):
         raise MIVError("Got one query. Expected a list of queries, each one instance.")
-    if any(isinstance(query, list | tuple) and not _is_numbers(query) for query in queries):
+    progress, places = progress or SilentProgress(), ErrorLocations()
+    if single_instances(queries, verifier.backbone.kind, places)[1] is not None:
         raise MIVError("A query is a list of references. Expected one instance per query, for a bag in chunks.")
-    return query_features(verifier, list(queries), ErrorLocations(), resize)
-
-
-def _is_numbers(values: Any) -> bool:
-    return len(values) > 0 and isinstance(values[0], int | float | np.number)
+    features, foreign = query_features(verifier, queries, places, resize)
+    bag, log_sums = BagChunks(verifier, source, resize), None
+    for text in ("Reading the bag", "Reading the bag again"):
+        state = StreamingPass(verifier, features, top, log_sums, foreign)
+        with progress.step(text, total=bag.size) as advance:
+            for chunk, is_foreign in bag:
+                state.update(chunk, foreign=is_foreign)
+                advance(len(chunk))
+        if not state.needs_second_pass or bag.is_once:
+            break
+        log_sums = state.log_sums  # a second pass can name the leading targets
+    return state.finish()

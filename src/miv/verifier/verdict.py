@@ -212,15 +212,9 @@ class Verdict:
             "chance_of_error": self.chance_of_error,
             "witnesses": [asdict(witness) for witness in self.witnesses],
         }
-        if self.is_streamed:  # with the bounds and the error that an exact answer has
-            return answer | {
-                "probability_bounds": [self.probability, self.probability],
-                "standard_error": 0.0,
-                "logit": self.logit,
-                "size": self.size,
-                "compared": self.size,
-                "leading": [asdict(target) for target in self.leading],
-            }
+        if self.is_streamed:
+            leading = [asdict(target) for target in self.leading]
+            return answer | {"logit": self.logit, "size": self.size, "leading": leading}
         matches = self.matches
         return answer | {
             "witnesses_by": self.witnesses_by,
