@@ -51,14 +51,8 @@ class RichProgress:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.progress import Progress as Bars
 
-        columns = [
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-        ]
-        if total is not None:
-            columns += [TextColumn("left:"), TimeRemainingColumn()]
+        columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()]
+        columns += [TimeElapsedColumn(), *([] if total is None else [TextColumn("left:"), TimeRemainingColumn()])]
         bars = Bars(*columns, console=Console(stderr=True))
         with bars:
             task = bars.add_task(text, total=total)

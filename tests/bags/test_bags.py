@@ -171,7 +171,6 @@ def test_equal_maxima_share_the_gradient() -> None:
         (lambda: Bags.from_padded(VALUES[None], torch.ones(1, 5, dtype=torch.bool)), "a bool mask (B, N)"),
         (lambda: Bags.from_padded(VALUES[None], torch.ones(1, 6)), "a bool mask (B, N)"),
         (lambda: Bags.from_padded(VALUES[None], torch.zeros(1, 6, dtype=torch.bool)), "Bag 0 is empty"),
-        (lambda: Bags(VALUES.log(), PTR, check=True), "3 of 6 instances contain NaN or infinity"),
         (lambda: SIX.with_values(VALUES[:5]), "Expected 6 rows"),
     ],
 )
@@ -195,35 +194,24 @@ def test_bags_are_indexed_and_looped_over() -> None:
     for middle in (slice(1, 3), mask, torch.tensor(mask), np.array(mask)):
         assert torch.equal(SIX[middle].ptr, torch.tensor([0, 1, 3]))
         assert torch.equal(SIX[middle].values, VALUES[3:])
-    for beyond in (3, np.array([0, 3]), np.array([True, False])):
-        with pytest.raises(IndexError, match=r"There is no such bag: .* Expected 0 to 2, or 3 bools"):
-            SIX[beyond]
+    beyond = (3, np.array([0, 3]), np.array([True, False]))
+    for wrong in (*beyond, np.array([0.5]), "01", [[0], [1]], [[0], [1, 2]], 1.5, None):
+        with pytest.raises(IndexError, match=r"The bags cannot be indexed by .* Expected a number from 0 to 2"):
+            SIX[wrong]
     with pytest.raises(MIVError, match="selects no bag"):
         SIX[3:]
-    for wrong in (np.array([0.5]), "01", [[0], [1]], [[0], [1, 2]], 1.5, None, np.array([[True, False, True]])):
-        with pytest.raises(MIVError, match=r"The index of the bags is .* Expected a whole number, a slice, a list"):
-            SIX[wrong]
     with pytest.raises(MIVError, match="selects no bag"):
         SIX[[]]
     assert repr(SIX) == "Bags(3 bags, values float32 (6, 2))"
 
 
-def test_bags_travel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bags_travel() -> None:
     assert SIX.to("cpu") is SIX
     double = SIX.to(torch.float64)
     assert (double.dtype, double.ptr.dtype, double.values.tolist()) == (torch.float64, torch.int64, VALUES.tolist())
     there = SIX.to("meta", non_blocking=True)
     assert there.device == there.values.device == there.ptr.device == torch.device("meta")
     assert len(there) == 3
-    pinned: list[Tensor] = []
-
-    def pin(tensor: Tensor) -> Tensor:  # there may be no GPU to pin for
-        pinned.append(tensor)
-        return tensor.clone()
-
-    monkeypatch.setattr(Tensor, "pin_memory", pin)
-    assert torch.equal(SIX.pin_memory().values, VALUES)
-    assert {id(tensor) for tensor in pinned} == {id(SIX.values), id(SIX.ptr)}
 
 
 NESTED = torch.nested.nested_tensor([torch.zeros(3, 2), torch.zeros(2, 2)])

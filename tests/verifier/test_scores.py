@@ -1,9 +1,7 @@
 """The scores of a verdict: what each instance would be worth as a bag of its own."""
 
 import pickle
-import sys
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -126,25 +124,6 @@ def test_a_score_that_overflows_is_named_by_its_exemplar() -> None:
         _ = found[1].scores
 
 
-# Verdicts as a table of pandas.
-
-
-VERDICTS = Verifier("nearest", channels=2).verify_many(
-    [[1.0, 0.0], [0.0, 1.0]], [[[0.0, 1.0], [1.0, 0.1]], [[1.0, 0.0]]]
-)
-
-
-def test_one_row_per_exemplar(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever pandas is there: what it is given."""
-    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=dict))
-    frame = VERDICTS.to_frame()
-    assert list(frame) == ["verdict", "decision", "probability", "logit", "size", "witnesses"]
-    assert (frame["verdict"].tolist(), frame["size"].tolist()) == ([True, False], [2, 1])
-    assert frame["decision"].tolist() == ["yes", "no"]
-    np.testing.assert_array_equal(frame["probability"], VERDICTS.probability)
-    assert frame["witnesses"] == [[witness.index for witness in verdict.witnesses] for verdict in VERDICTS]
-
-
 def test_the_places_of_witnesses_are_those_of_the_single_verdicts() -> None:
     random = np.random.default_rng(0)
     bags = [random.normal(size=(size, 4)) for size in (1, 9, 30, 2) * 5]
@@ -161,9 +140,3 @@ def test_the_places_of_witnesses_are_those_of_the_single_verdicts() -> None:
         assert (shares := verdict.shares) is not None
         among = [place for place in range(verdict.size) if found.witness[first + place]]
         assert named == sorted(among, key=(-shares).__getitem__)  # equal shares stay in their order
-
-
-def test_without_pandas_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MIVError, match="Run: pip install pandas"):
-        VERDICTS.to_frame()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from miv.bags import kernels
-from miv.bags.borders import Borders, borders_of, check_borders, check_finite, describe, refuse_nested
+from miv.bags.borders import Borders, borders_of, check_borders, describe, refuse_nested
 from miv.errors import MIVError
 
 # Which bags an index selects: whole numbers or one bool per bag, in a list, a tensor or a NumPy array.
@@ -18,27 +18,20 @@ Selection = slice | Sequence[int] | Sequence[bool] | Tensor | NDArray[Any]
 
 def _selected(which: Any, count: int) -> NDArray[np.int64]:
     """The number ``()`` of one bag, or those ``(b,)`` of several, each from 0 to ``count - 1``."""
-    index = which
-    if not isinstance(which, slice):
-        try:
-            index = np.asarray(which.cpu() if isinstance(which, Tensor) else which)
-        except (TypeError, ValueError):  # a list of lists of different lengths
-            raise _wrong(describe(which), count) from None
-        if not index.size:
-            index = index.astype(np.int64)  # NumPy takes an empty list for floats
-        if index.ndim > 1 or index.dtype.kind not in ("bui" if index.ndim else "ui"):
-            raise _wrong(f"{index.dtype} {index.shape}" if index.ndim else describe(which), count)
     try:
-        return np.asarray(np.arange(count)[index])
-    except IndexError as error:  # which also ends a loop, as in a list
-        raise IndexError(f"There is no such bag: {error}. Expected 0 to {count - 1}, or {count} bools.") from None
-
-
-def _wrong(index: str, count: int) -> MIVError:
-    return MIVError(
-        f"The index of the bags is {index}. Expected a whole number, a slice, a list of whole numbers, or {count} "
-        "bools, one per bag."
-    )
+        index = which
+        if not isinstance(which, slice):
+            index = np.asarray(which.cpu() if isinstance(which, Tensor) else which)
+            index = index if index.size else slice(0)
+        chosen = np.asarray(np.arange(count)[index])
+        if chosen.ndim > 1:
+            raise IndexError(f"it has {chosen.ndim} dimensions")
+        return chosen
+    except (IndexError, TypeError, ValueError) as error:  # an IndexError also ends a loop, as in a list
+        raise IndexError(
+            f"The bags cannot be indexed by {describe(which)}: {error}. Expected a number from 0 to {count - 1}, a "
+            f"slice, a list of numbers, or {count} bools, one per bag."
+        ) from None
 
 
 class Bags:
@@ -47,13 +40,12 @@ class Bags:
     Args:
         values: ``(T, ...)``, one row per instance; poolings take ``(T, C)``.
         ptr: ``(B + 1,)`` int64, increasing from 0 to ``T``. A bag is never empty.
-        check: also check that all values are finite (reads all of them).
 
     The operations take a tensor of ``T`` rows, one per instance, in the order of ``values``, and return one of ``B``
     rows (``sum``, ``mean``, ``var``, ``max``, ``logsumexp``) or of ``T`` rows
     (``softmax``; ``expand`` goes from ``B`` rows to ``T``).
 
-    Bags move like a tensor: ``to`` and ``pin_memory`` return bags, so a ``DataLoader`` can move them.
+    Bags move like a tensor: ``to`` returns bags.
     ``bags[2]`` is the tensor ``(N, ...)`` of one bag, ``bags[1:3]`` is ``Bags`` again, and a loop iterates over bags.
 
     >>> bags = Bags.from_list([torch.tensor([[1.0], [3.0]]), torch.tensor([[5.0]])])
@@ -64,15 +56,13 @@ class Bags:
     tensor([0.5000, 0.5000, 1.0000])
     """
 
-    def __init__(self, values: Tensor, ptr: Tensor, *, check: bool = False) -> None:
+    def __init__(self, values: Tensor, ptr: Tensor) -> None:
         check_borders(values, ptr)
-        if check:
-            check_finite(values)
         self.values = values
         self.borders = Borders(ptr, len(values))
 
     @classmethod
-    def from_list(cls, bags: Sequence[Tensor], *, check: bool = False) -> "Bags":
+    def from_list(cls, bags: Sequence[Tensor]) -> "Bags":
         """Join bags of shape ``(N_b, ...)``, each with rows of the same shape and dtype."""
         if not bags:
             raise MIVError("There are no bags. Expected a list of at least one tensor (N, ...).")
@@ -88,10 +78,10 @@ class Bags:
                     f"Bag {number} is {describe(bag)}, but bag 0 is {describe(first)}. "
                     "Expected the same dtype and row shape in every bag."
                 )
-        return cls(torch.cat(list(bags)), borders_of([len(bag) for bag in bags], first), check=check)
+        return cls(torch.cat(list(bags)), borders_of([len(bag) for bag in bags], first))
 
     @classmethod
-    def from_padded(cls, padded: Tensor, mask: Tensor, *, check: bool = False) -> "Bags":
+    def from_padded(cls, padded: Tensor, mask: Tensor) -> "Bags":
         """Take the rows of ``padded`` ``(B, N, ...)`` where the bool ``mask`` ``(B, N)`` is true."""
         if (
             not (isinstance(padded, Tensor) and isinstance(mask, Tensor))
@@ -104,7 +94,7 @@ class Bags:
                 "Expected padded (B, N, ...) and a bool mask (B, N)."
             )
         sizes = mask.sum(dim=1)
-        return cls(padded[mask], borders_of(sizes, padded), check=check)
+        return cls(padded[mask], borders_of(sizes, padded))
 
     def with_values(self, values: Tensor) -> "Bags":
         """Return bags with the same borders and other values ``(T, ...)``."""
@@ -119,10 +109,6 @@ class Bags:
             return self if values is self.values else _trusted(values, self.borders)
         ptr = self.ptr.to(values.device, non_blocking=bool(options.get("non_blocking")))
         return _trusted(values, Borders(ptr, len(values)))
-
-    def pin_memory(self) -> "Bags":
-        """Return the bags in pinned memory, from which a GPU copies faster."""
-        return _trusted(self.values.pin_memory(), Borders(self.ptr.pin_memory(), len(self.values)))
 
     @property
     def device(self) -> torch.device:
@@ -276,11 +262,7 @@ def as_bags(bags: object, mask: Tensor | None = None) -> Bags:
         return Bags.from_padded(bags, mask)
     if isinstance(bags, Bags):
         raise MIVError("Got a mask together with Bags, which need none. Omit the mask.")
-    if isinstance(bags, Tensor):
-        remedy = (
-            "A padded tensor (B, N, ...) needs its mask: pass it as the next argument, bool (B, N), true "
-            "for instances, or create the bags with Bags.from_padded(padded, mask)."
-        )
-    else:
-        remedy = "Bags.from_list(tensors) creates them from a list of tensors (N, ...), one per bag."
-    raise MIVError(f"bags is {describe(bags)}. Expected Bags. {remedy}")
+    raise MIVError(
+        f"bags is {describe(bags)}. Expected Bags, which Bags.from_list(tensors) makes of a list of tensors (N, ...). "
+        "A padded tensor (B, N, ...) needs its mask as the next argument: bool (B, N), true for instances."
+    )

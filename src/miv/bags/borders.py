@@ -110,15 +110,3 @@ def check_borders(values: Tensor, ptr: Tensor) -> None:
     if int(sizes.min()) == 0:
         first = int((sizes == 0).nonzero()[0])
         raise MIVError(f"Bag {first} is empty. Expected at least one instance. Remove the exemplar.")
-
-
-def check_finite(values: Tensor) -> None:
-    """Raise an error if values contain NaN or infinity."""
-    if not values.is_floating_point():
-        return
-    bad = ~torch.isfinite(values).reshape(len(values), -1).all(dim=1)
-    if bool(bad.any()):
-        raise MIVError(
-            f"{int(bad.sum())} of {len(values)} instances contain NaN or infinity, "
-            f"the first in row {int(bad.nonzero()[0])}. Expected finite features."
-        )

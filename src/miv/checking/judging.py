@@ -195,7 +195,7 @@ def _similarities(texts: Sequence[str], windows: Sequence[str]) -> Floats:
         features = embed_instances(ranker.backbone, pool, np.arange(len(pool)))
     count, rows = len(texts), np.arange(len(windows))
     targets = np.tile(rows + len(texts), count)
-    pairs = EmbeddedExemplars.among(features, np.arange(count), targets, np.arange(count + 1) * len(windows))
+    pairs = EmbeddedExemplars(features, np.arange(count), targets, np.arange(count + 1) * len(windows))
     near = explain_embedded(ranker, pairs, "alone").reshape(count, -1)
     return near + _OVERLAP * word_overlap(texts, windows)
 

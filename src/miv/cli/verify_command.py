@@ -231,15 +231,13 @@ def _verify_bag(
 
 
 def _print_scored(scored: "Scored", out: Path, json: bool, **more: Any) -> None:
-    """Print the numbers of exemplars, yes and unsure, and whether a label was copied as it is."""
+    """Print the numbers of exemplars, yes and unsure."""
     from miv.verifier.decisions import threshold_words
 
     unsure = "" if scored.lower_threshold is None and not scored.unsure else f", {scored.unsure:,} unsure"
     counts = f"{number_of(scored.exemplars, 'exemplar')}, {scored.yes:,} yes{unsure}"
     words = threshold_words(scored.threshold, scored.lower_threshold)
     print_json({**asdict(scored), **more, "out": str(out)}) if json else print(f"{counts} ({words})")
-    if scored.odd_label is not None:
-        say(f"A label is neither 0 nor 1 and is copied unchanged: {scored.odd_label}.")
 
 
 @app.command("score")

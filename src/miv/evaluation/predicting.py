@@ -261,6 +261,6 @@ def witness_shares(
 def embedded_exemplars(exemplars: ExemplarSet, features: Vectors, is_foreign: Mask | None = None) -> EmbeddedExemplars:
     """The exemplars over the features ``(P, C)`` of their pool."""
     references = exemplars.all_references[1]
-    return EmbeddedExemplars.among(
+    return EmbeddedExemplars(
         features, references, exemplars.bag_index, exemplars.bag_ptr, exemplars.reference_ptr, is_foreign
     )

@@ -305,7 +305,7 @@ def search(
         borders = None if count == 1 else csr.borders([count] * len(best))
         every = np.concatenate([references, features])
         foreign = np.append(is_foreign, snapshot.foreign.take(snapshot.members[rows])[:, 0] > 0)
-        exemplars = EmbeddedExemplars.among(every, places, members, ptr, borders, foreign)
+        exemplars = EmbeddedExemplars(every, places, members, ptr, borders, foreign)
         verdicts = decide(verifier, exemplars, by) if len(best) else None
     chance, hits = Chance(verifier.operating_point), []
     for place in [] if verdicts is None else np.argsort(-verdicts.logit, kind="stable"):

@@ -199,7 +199,7 @@ def score(
         tallies = [tally for partition in partitions if (tally := settings.tally(partition)) is not None]
         if len(tallies) < len(partitions):
             raise MIVError(f"{out} has lost finished partitions. Run the same command again.")
-        scored = Scored.of(tallies, verifying, survey.odd_label)
+        scored = Scored.of(tallies, verifying)
         folder.write(scored)
     except (KeyboardInterrupt, Terminated) as stop:
         code = TERMINATED if isinstance(stop, Terminated) else CTRL_C

@@ -79,7 +79,7 @@ def verify_batch(verifier: Verifier, requests: Sequence[ReadRequest]) -> list[li
         queries, bags = [one.query + row for one, row in chosen], [one.bag + row for one, row in chosen]
         ptr, query_ptr = csr.borders(list(map(len, bags))), csr.borders(list(map(len, queries))) if several else None
         rows = np.concatenate(queries), np.concatenate(bags)
-        exemplars = EmbeddedExemplars.among(features, *rows, ptr, query_ptr, foreign)
+        exemplars = EmbeddedExemplars(features, *rows, ptr, query_ptr, foreign)
         verdicts = decide(verifier, exemplars, by, places=locations)
         if by != "none":
             _ = verdicts.scores  # computed at once for all

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from html import escape
-from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -161,8 +160,7 @@ def as_html(verdict: Verdict, names: Sequence[str] = ()) -> str:
     witnesses = {witness.index for witness in verdict.witnesses}
     places = places_to_show(verdict, _MOST).tolist()
     names = names if verdict.shown is None else verdict.shown.bag_names
-    titles = _without_common_folders([names[place] if names else "" for place in places])
-    members = [_member(verdict, place, place in witnesses, name) for place, name in zip(places, titles, strict=True)]
+    members = [_member(verdict, place, place in witnesses, names[place] if names else "") for place in places]
     if verdict.size > len(places):
         members.append(f"<span>and {verdict.size - len(places)} more</span>")
     words = [verdict.chance_of_error, f"Bag of {verdict.size}, {witness_count(verdict)}.", notes(verdict)]
@@ -227,7 +225,8 @@ def _member(verdict: Verdict, place: int, is_witness: bool, name: str) -> str:
         inside = (
             f'<span title="{title}" style="border:3px solid {frame};border-radius:4px;padding:0 4px">{place}</span>'
         )
-    caption = f'<div style="max-width:12em;overflow-wrap:anywhere"><small>{escape(name)}</small></div>' if name else ""
+    file = escape("/".join(Path(name).parts[-2:]))
+    caption = f'<div style="max-width:12em;overflow-wrap:anywhere"><small>{file}</small></div>' if name else ""
     if share is None:
         return f"<div>{inside}{caption}</div>"
     colour = _WITNESS if is_witness else "#888"
@@ -240,13 +239,6 @@ def _member(verdict: Verdict, place: int, is_witness: bool, name: str) -> str:
 
 def _titled(words: str, name: str) -> str:
     return f"{words}, {escape(name)}" if name else words
-
-
-def _without_common_folders(names: Sequence[str]) -> list[str]:
-    """Drop the folders that all files share: "photos" for photos/anna/1.png and photos/hugo/1.png."""
-    levels = zip(*(Path(name).parent.parts for name in names if name), strict=False)
-    common = len(list(takewhile(lambda level: len(set(level)) == 1, levels)))
-    return [str(Path(*Path(name).parts[common:])) if name else "" for name in names]
 
 
 def _instance(verdict: Verdict, index: int, title: str, frame: str) -> str:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,59 +28,38 @@ from miv.verifier.verdict import DisplayedInstances, Lazy, Verdicts, WitnessMeth
 # Targets pooled together: 8 MB with 512 channels; more is not faster.
 _TOGETHER = 4096
 
-# Returns the features of the queries (B, C), or of their references (R, C), and of the targets (T, C) of the exemplars
-# start to stop - 1.
-FeatureLookup = Callable[[int, int], tuple[NDArray[np.float32], NDArray[np.float32]]]
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
 class EmbeddedExemplars:
-    """``E`` exemplars with ``T`` targets in total; the instances are already features."""
+    """``E`` exemplars with ``T`` targets in total, as places in the features of their instances."""
 
-    lookup: FeatureLookup
+    features: NDArray[np.float32]  # (P, C)
+    query: NDArray[np.int64]  # (E,), or (R,) if there are references
+    bag: NDArray[np.int64]  # (T,)
     ptr: NDArray[np.int64]  # (E + 1,) borders between the bags
     reference_ptr: NDArray[np.int64] | None = None  # (E + 1,) between references; None if every query is one instance
-    foreign: Callable[[int, int], tuple[Mask, Mask]] | None = None  # as lookup: ``OutOfDistributionLimit.is_foreign``
-
-    @classmethod
-    def among(
-        cls,
-        features: NDArray[np.float32],
-        query: NDArray[np.int64],
-        bag: NDArray[np.int64],
-        ptr: NDArray[np.int64],
-        reference_ptr: NDArray[np.int64] | None = None,
-        foreign: Mask | None = None,
-    ) -> "EmbeddedExemplars":
-        """Look up queries ``(E,)`` or references ``(R,)``, and targets ``(T,)``, in the features of their instances."""
-        asked = np.arange(len(ptr)) if reference_ptr is None else reference_ptr
-
-        def look_up(rows: NDArray[Any], first: int, last: int) -> tuple[NDArray[Any], NDArray[Any]]:
-            return rows[query[asked[first] : asked[last]]], rows[bag[ptr[first] : ptr[last]]]
-
-        return cls(
-            partial(look_up, features), ptr, reference_ptr, None if foreign is None else partial(look_up, foreign)
-        )
+    foreign: Mask | None = None  # (P,): ``OutOfDistributionLimit.is_foreign``
 
     def __len__(self) -> int:
         return len(self.ptr) - 1
 
     def part(self, first: int, last: int) -> "EmbeddedExemplars":
-        """The exemplars start to stop - 1."""
-        ptr, reference_ptr = (_part(borders, first, last) for borders in (self.ptr, self.reference_ptr))
-        assert ptr is not None  # noqa: S101 - for the type checker
-        return EmbeddedExemplars(lambda start, end: self.lookup(first + start, first + end), ptr, reference_ptr)
+        """The exemplars first to last - 1."""
+        targets, references, asked = slice(*self.ptr[[first, last]]), self.reference_ptr, slice(first, last)
+        if references is not None:
+            asked = slice(*references[[first, last]])
+            references = references[first : last + 1] - references[first]
+        ptr = self.ptr[first : last + 1] - self.ptr[first]
+        return replace(self, query=self.query[asked], bag=self.bag[targets], ptr=ptr, reference_ptr=references)
 
     def of_references(self, exemplar: int) -> "EmbeddedExemplars":
         """One exemplar per reference of an exemplar, all with its bag."""
-        references, targets = self.lookup(exemplar, exemplar + 1)
-        ptr = np.arange(len(references) + 1) * len(targets)
-
-        def lookup(first: int, last: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-            return references[first:last], np.tile(targets, (last - first, 1))
-
-        return EmbeddedExemplars(lookup, ptr)
+        part = self.part(exemplar, exemplar + 1)
+        count = len(part.query)
+        bags = np.tile(part.bag, count)
+        return EmbeddedExemplars(self.features, part.query, bags, np.arange(count + 1) * len(part.bag))
 
     def batches(self) -> Iterator[tuple[int, int]]:
         """The start and stop of each batch of exemplars."""
@@ -91,18 +70,15 @@ class EmbeddedExemplars:
 
     def batch(self, first: int, last: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor | Bags, Bags]:
         """Queries ``(B, C)`` or references ``(R, C)``, and bags ``(T, C)``, in the form that a verifier takes."""
-        writable = (np.require(rows, requirements=["C", "W"]) for rows in self.lookup(first, last))
-        query, targets = (torch.from_numpy(rows).to(device, dtype) for rows in writable)
-        bags = Bags(targets, torch.from_numpy(_part(self.ptr, first, last)).to(device))
-        between = _part(self.reference_ptr, first, last)
-        if between is None or len(query) == len(bags):
+        part = self.part(first, last)
+        query, targets = (
+            torch.from_numpy(np.require(self.features[rows], requirements=["C", "W"])).to(device, dtype)
+            for rows in (part.query, part.bag)
+        )
+        bags = Bags(targets, torch.from_numpy(part.ptr).to(device))
+        if part.reference_ptr is None or len(query) == len(bags):
             return query, bags
-        return Bags(query, torch.from_numpy(between).to(device)), bags
-
-
-def _part(borders: NDArray[np.int64] | None, first: int, last: int) -> NDArray[np.int64] | None:
-    """The borders of the exemplars first to last - 1, from 0."""
-    return None if borders is None else borders[first : last + 1] - borders[first]
+        return Bags(query, torch.from_numpy(part.reference_ptr).to(device)), bags
 
 
 class Answers(NamedTuple):
@@ -198,14 +174,14 @@ def foreign_of(verifier: Verifier, pool: InstancePool, rows: NDArray[np.int64] |
 def out_of_distribution(verifier: Verifier, exemplars: EmbeddedExemplars) -> OutOfDistribution | None:
     """Flag the instances of all exemplars; ``None`` if the verifier has no limit, and all have content."""
     limit, kind = verifier.unlike, verifier.backbone.kind
-    queries, bags = [np.zeros(0, np.int8)], [np.zeros(0, np.int8)]
-    for batch in exemplars.batches():
-        flags = [flags_of(limit, rows, kind) for rows in exemplars.lookup(*batch)]
-        if exemplars.foreign is not None:
-            flags = [np.maximum(own, rows) for own, rows in zip(flags, exemplars.foreign(*batch), strict=True)]
-        queries.append(flags[0])
-        bags.append(flags[1])
-    query, bag = np.concatenate(queries), np.concatenate(bags)
+    used = np.unique(np.append(exemplars.query, exemplars.bag))
+    flags = np.zeros(len(exemplars.features), np.int8)
+    for start in range(0, len(used), _TOGETHER):
+        rows = used[start : start + _TOGETHER]
+        flags[rows] = flags_of(limit, exemplars.features[rows], kind)
+    if exemplars.foreign is not None:
+        flags[used] = np.maximum(flags[used], exemplars.foreign[used])
+    query, bag = flags[exemplars.query], flags[exemplars.bag]
     if exemplars.reference_ptr is not None:
         query = -csr.bag_maxima(-query, exemplars.reference_ptr).astype(np.int8)
     has_any = limit is not None or query.any() or bag.any()

@@ -15,7 +15,6 @@ from miv.files.tables import (
     TABLE_SUFFIXES,
     Record,
     is_blank,
-    is_label,
     parse_id,
     parse_list,
     read_records,
@@ -157,11 +156,10 @@ class ExemplarRow(NamedTuple):
 
 
 class Survey:
-    """What a table holds, found by reading it once before the long work: rows, columns to copy, first odd label."""
+    """What a table holds, found by reading it once before the long work: the number of rows and columns to copy."""
 
     def __init__(self) -> None:
         self.count = 0
-        self.odd_label: str | None = None
         self._copied: set[str] = set()
 
     @property
@@ -175,8 +173,6 @@ class Survey:
         reference_cells(record, "query", "references", place)
         self._copied |= {name for name in COPIED if not is_blank(record.get(name))}
         _check_writable(record, place)
-        if self.odd_label is None and not is_blank(record.get("label")) and not is_label(record["label"]):
-            self.odd_label = f"{place}: {short(record['label'])}"
         self.count += 1
 
 
@@ -238,11 +234,10 @@ def _check_writable(record: dict[str, Any], place: str) -> None:
 
 def _check_separated(members: list[Any], folder: Path, kind: Kind, place: str) -> None:
     """Report a wrong separator between file names, which would otherwise look like a missing file."""
-    if len(members) > 1 or not isinstance(members[0], str) or not kind.refers_to_file(members[0]):
-        return
-    hint = separator_hint(members[0])
-    if hint and not is_file(folder / members[0]):
-        raise MIVError(f"{place}: the bag {short(members[0])} is not a file.{hint}")
+    [name, *others] = members
+    hint = "" if others or not isinstance(name, str) or not kind.refers_to_file(name) else separator_hint(name)
+    if hint and not is_file(folder / name):
+        raise MIVError(f"{place}: the bag {short(name)} is not a file.{hint}")
 
 
 def _looked_up(cell: Any, known: dict[str, Named] | None, folder: Path, kind: Kind, place: str) -> Named:

@@ -134,13 +134,12 @@ class Scored(VerdictTally):
     threshold: float = 0.5
     lower_threshold: float | None = None
     witnesses_by: WitnessMethod = "none"
-    odd_label: str | None = None  # the first label that is neither 0 nor 1, and its place; it is copied unchanged
 
     @classmethod
-    def of(cls, tallies: Iterable[VerdictTally], verifying: BatchVerifier, odd_label: str | None) -> "Scored":
+    def of(cls, tallies: Iterable[VerdictTally], verifying: BatchVerifier) -> "Scored":
         """The summary of a table, from the counts of its parts."""
         point = verifying.verifier.operating_point
-        scored = cls(0, 0, 0, 0, point.threshold, point.lower_threshold, verifying.by, odd_label)
+        scored = cls(0, 0, 0, 0, point.threshold, point.lower_threshold, verifying.by)
         for tally in tallies:
             for name, count in vars(tally).items():
                 setattr(scored, name, getattr(scored, name) + count)
@@ -177,7 +176,7 @@ def score_table(
     writer, step = table_writer(out, scoring.schema), progress.step("Verifying", total=survey.count)
     with writer as write, step as advance:
         scoring.score(rows, 0, write, advance)
-    return Scored.of([scoring.tally], scoring.verifying, survey.odd_label)
+    return Scored.of([scoring.tally], scoring.verifying)
 
 
 # The columns after the query: their type, and their cells of some verdicts.

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from miv.data import csr
 from miv.data.pool import InstancePool
-from miv.errors import MIVError
 from miv.files.arrays import Floats, Integers, Mask
 from miv.verifier.decisions import Decision, OperatingPoint, WitnessesBy, decisions_of, threshold_words
 from miv.verifier.out_of_distribution import OutOfDistribution
@@ -322,28 +321,6 @@ class Verdicts(Sequence[Verdict]):
 
     def __iter__(self) -> Iterator[Verdict]:
         return (self[exemplar] for exemplar in range(len(self)))
-
-    def to_frame(self) -> Any:
-        """Return a ``pandas.DataFrame`` with one row per exemplar.
-
-        Columns: ``query`` if queries are files, ``verdict``, ``decision``, ``probability``, ``logit``, ``size``,
-        ``unlike_query``, and ``witnesses`` if they were requested.
-        """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MIVError("to_frame() needs pandas, which is not installed. Run: pip install pandas") from error
-        names = [] if self.shown is None else list(self.shown.query_names)
-        if names and self.shown is not None and self.shown.reference_ptr is not None:
-            names = ["|".join(names[a:b]) for a, b in pairwise(self.shown.reference_ptr.tolist())]
-        columns: dict[str, Any] = {"query": names} if any(names) else {}
-        columns |= {"verdict": self.verdict, "decision": self.decision, "probability": self.probability}
-        columns |= {"logit": self.logit, "size": np.diff(self.ptr)}
-        if self.unlike is not None:
-            columns["unlike_query"] = self.unlike.query > 0
-        if self.witness is not None:
-            columns["witnesses"] = witness_places(self.witness, self.shares, self.ptr)
-        return pd.DataFrame(columns)
 
     def _witnesses(self, first: int, last: int) -> tuple[Witness, ...]:
         if self.witness is None or self.shares is None:

@@ -16,7 +16,7 @@ from miv.errors import MIVError
 from miv.files.arrays import Mask
 from miv.files.images import Fit
 from miv.runtime import Progress
-from miv.verifier.engine import EmbeddedExemplars, FeatureLookup, decide, foreign_of, witnesses_by
+from miv.verifier.engine import EmbeddedExemplars, decide, foreign_of, witnesses_by
 from miv.verifier.network import Verifier
 from miv.verifier.reading import (
     ErrorLocations,
@@ -61,9 +61,11 @@ class BatchVerifier:
         asked, reference_ptr, asked_places = single_instances(queries, backbone.kind, places)
         if self._kind.is_vector:
             length = _length_of(backbone) or vector_length(asked)
-            lookup = _vectors(length, asked, bags, asked_places, reference_ptr)
-            lookup = lookup if backbone.is_identity else _through(backbone, lookup)
-            exemplars = EmbeddedExemplars(lookup, ptr, reference_ptr)
+            features = _vectors(length, asked, bags, asked_places)
+            if not backbone.is_identity:
+                features = embedded(backbone, InstancePool("features", features))
+            rows = np.arange(len(features))
+            exemplars = EmbeddedExemplars(features, rows[: -ptr[-1]], rows[-ptr[-1] :], ptr, reference_ptr)
         else:
             readable = None
             if backbone.reads_pairs:
@@ -80,7 +82,7 @@ class BatchVerifier:
                     names = (_names(asked), _names(members)) if self._kind.has_form else ([], [])
                     shown = DisplayedInstances(pool, query, bag, *names, reference_ptr)
             features = self._features.values
-            exemplars = EmbeddedExemplars.among(features, query, bag, ptr, reference_ptr, self._foreign)
+            exemplars = EmbeddedExemplars(features, query, bag, ptr, reference_ptr, self._foreign)
         return decide(self.verifier, exemplars, self.by, self._progress, shown, places)
 
     def check(self, instance: Any, place: str) -> None:
@@ -154,40 +156,20 @@ def query_features(
     return embedded(verifier.backbone, pool, progress)[rows], foreign_of(verifier, pool)[rows]
 
 
-def _through(backbone: Backbone, lookup: FeatureLookup) -> FeatureLookup:
-    """Embed the looked-up vectors if the backbone computes features from vectors."""
-
-    def features_of(first: int, last: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        query, targets = lookup(first, last)
-        pool = InstancePool("features", np.concatenate([query, targets]))
-        features = embedded(backbone, pool)
-        return features[: len(query)], features[len(query) :]
-
-    return features_of
-
-
-def _vectors(
-    channels: int, queries: Any, bags: Any, places: ErrorLocations, reference_ptr: NDArray[np.int64] | None
-) -> FeatureLookup:
-    """Look up the given vectors, joining only one batch at a time to save memory; ``queries`` may be references."""
+def _vectors(channels: int, queries: Any, bags: Any, places: ErrorLocations) -> Rows:
+    """The given vectors in one array: queries or references, then the members of all bags."""
     if places.are_named:
         query = np.stack([as_vector(vector, channels, places.query(row)) for row, vector in enumerate(queries)])
     else:
         query = as_vectors(queries, channels, "The list of queries")
     members = [as_vectors(bag, channels, places.bag(number)) for number, bag in enumerate(bags)]
-    borders = np.arange(len(members) + 1) if reference_ptr is None else reference_ptr
-
-    def lookup(first: int, last: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        targets = members[first] if last == first + 1 else np.concatenate(members[first:last])
-        rows = slice(int(borders[first]), int(borders[last]))
-        if not (is_finite(query[rows]) and is_finite(targets)):
-            for number in range(rows.start, rows.stop):
-                check_finite(query[number : number + 1], places.query(number))
-            for number in range(first, last):
-                check_finite(members[number], places.bag(number))
-        return query[rows], targets
-
-    return lookup
+    vectors = np.concatenate([query, *members])
+    if not is_finite(vectors):
+        for number in range(len(query)):
+            check_finite(query[number : number + 1], places.query(number))
+        for number, bag in enumerate(members):
+            check_finite(bag, places.bag(number))
+    return vectors
 
 
 class _GrowingRows:
