@@ -82,8 +82,9 @@ def test_every_pooling_agrees_with_pytorch_for_bags_of_1_to_200(pooling: str, st
 def test_images_go_in_as_they_are_stored(tmp_path: Path) -> None:
     torch.manual_seed(0)
     backbone = {"grid": 2, "features": 8}
-    verifier = shaken(Verifier("cap_vema", "compact_cnn", backbone_options=backbone))
-    export_onnx(verifier, tmp_path / "verifier.onnx", image_size=(11, 14), bags=3)
+    form = {"kind": "image", "height": 11, "width": 14, "mode": "L"}
+    verifier = shaken(Verifier("cap_vema", "compact_cnn", backbone_options=backbone, instances=form))
+    export_onnx(verifier, tmp_path / "verifier.onnx", bags=3)
     exported = OnnxVerifier(tmp_path / "verifier.onnx", threads=1)
     images = np.random.default_rng(0).integers(0, 256, (31, 11, 14), dtype=np.uint8)
     prepare = verifier.backbone.prepare
@@ -111,7 +112,7 @@ def test_the_operating_point_goes_with_the_file(rule: WitnessRule, tmp_path: Pat
     export_onnx(verifier, tmp_path / "verifier.onnx", bags=3)
     exported = OnnxVerifier(tmp_path / "verifier.onnx", threads=1)
     assert exported.about["operating_point"]["goal"] == "a goal"
-    answers, verdicts = exported.verify_many(queries, bags), verifier.verify_many(queries, bags)
+    answers, verdicts = list(map(exported.verify, queries, bags)), verifier.verify_many(queries, bags)
     assert {answer.decision for answer in answers} == {"yes", "no", "unsure"}
     for answer, verdict in zip(answers, verdicts, strict=True):
         assert answer.probability == pytest.approx(float(point.probability(answer.logit)))
@@ -142,7 +143,7 @@ def test_a_backbone_that_cannot_be_exported_is_refused_with_what_can_be_done(tmp
     verifier._hub_mixin_config["backbone"] = "hf:some/text-model"  # type: ignore[index]
     with pytest.raises(MIVError, match="--features-only"):
         export_onnx(verifier, tmp_path / "verifier.onnx")
-    with pytest.raises(MIVError, match="--image-size 28x28"):
+    with pytest.raises(MIVError, match="does not record the size"):
         export_onnx(Verifier("baseline", "compact_cnn"), tmp_path / "verifier.onnx")
     assert list(tmp_path.iterdir()) == []
 
@@ -244,6 +245,18 @@ def test_instances_unlike_the_training_data_are_told_as_by_the_verifier(pooling:
         assert (answer.unlike_query, answer.unlike.tolist()) == (expected.unlike.query[0], expected.unlike.places)
         assert answer.withheld == (expected.unlike.reason is not None)
         assert (answer.attention is None) == (expected.attention is None)
+
+
+def test_one_number_is_content_even_if_it_is_0(tmp_path: Path) -> None:
+    verifier = shaken(Verifier("nearest", channels=1))
+    export_onnx(verifier, tmp_path / "verifier.onnx", bags=2)
+    query, bag = np.zeros(1, np.float32), np.array([[0.0], [1.0]], np.float32)
+    answer, expected = (
+        OnnxVerifier(tmp_path / "verifier.onnx", threads=1).verify(query, bag),
+        verifier.verify(query, bag),
+    )
+    assert (answer.decision, answer.unlike_query) == (expected.decision, False)
+    assert answer.unlike.tolist() == []
 
 
 def test_a_limit_of_the_vectors_of_texts_leaves_their_tokens_out(tmp_path: Path) -> None:

@@ -19,10 +19,6 @@ def export(
     features_only: Annotated[
         bool, Option("--features-only", help="Leave out the backbone; the model takes features as input.")
     ] = False,
-    image_size: Annotated[
-        str | None,
-        Option(help="Height x width of the images, such as 28x28.", show_default="the size of the training images"),
-    ] = None,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -30,12 +26,10 @@ def export(
 
     Example: miv export runs/dba --onnx verifier.onnx
     """
-    from miv.files.images import parse_size
     from miv.interop import export_onnx
 
-    size = parse_size(image_size)
     refuse_existing(onnx, overwrite=overwrite)
-    check = export_onnx(open_verifier(model), onnx, features_only=features_only, image_size=size)
+    check = export_onnx(open_verifier(model), onnx, features_only=features_only)
     if json:
         found = {"bag_sizes": check.bag_sizes, "logit": check.logit, "attention": check.attention}
         print_json({"file": str(onnx), **found})

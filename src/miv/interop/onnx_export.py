@@ -20,7 +20,7 @@ from miv.bags import Bags
 from miv.data.kinds import FLAT, MANY, TINY
 from miv.errors import MIVError, needs_extra
 from miv.files.atomic import whole_file
-from miv.interop.onnx_verifier import FORMAT, FORMAT_VERSIONS, METADATA_KEY, OnnxVerifier
+from miv.interop.onnx_verifier import FORMAT, FORMAT_VERSION, METADATA_KEY, OnnxVerifier
 from miv.verifier.network import Verification, Verifier
 from miv.verifier.out_of_distribution import OutOfDistributionLimit
 
@@ -58,6 +58,8 @@ class VerifierGraph(nn.Module):
         rows = instances.float().flatten(1)
         contrast = rows.amax(1) - rows.amin(1)
         empty = contrast <= FLAT if self.is_image else (contrast == 0) & ((rows[:, 0] == 0) | (rows.shape[1] >= MANY))
+        if rows.shape[1] < 2:  # as in ``FeaturesKind.is_empty``
+            empty = torch.zeros_like(empty)
         if self.is_image or self.backbone is not None:
             features = features * ~empty[:, None]
         normed = self.pooling.norm(features)  # (1 + N, C)
@@ -127,12 +129,10 @@ def standardises(verifier: Verifier) -> bool:
     return isinstance(verifier.backbone, Features) and not verifier.backbone.is_identity
 
 
-def instance_shape(verifier: Verifier, image_size: tuple[int, int] | None, *, features_only: bool) -> tuple[int, ...]:
+def instance_shape(verifier: Verifier, *, features_only: bool) -> tuple[int, ...]:
     """``(H, W)`` for images, ``(C,)`` for features; an error for what cannot be exported."""
     backbone = str(verifier.configuration["backbone"])
     if backbone == "features" or features_only:
-        if image_size is not None:
-            raise MIVError("Got an image size, but the file takes features. Omit --image-size.")
         return (verifier.backbone.channels,)
     if backbone not in EXPORTED_BACKBONES:
         raise MIVError(
@@ -140,18 +140,13 @@ def instance_shape(verifier: Verifier, image_size: tuple[int, int] | None, *, fe
             f"Use --features-only: the file then takes features. Expected one of {', '.join(EXPORTED_BACKBONES)}."
         )
     if verifier.instances is None:
-        if image_size is None:
-            raise MIVError("The image size is missing. Pass height x width: --image-size 28x28.")
-        return image_size
+        raise MIVError("The verifier does not record the size of its images. Use --features-only, or train it first.")
     if verifier.instances.mode != "L":
         raise MIVError(
             "The verifier was trained on colour images; a file takes grey images only. Use --features-only, or train "
             "on a set that was built with --grey."
         )
-    size = verifier.instances.size
-    if image_size not in (None, size):
-        raise MIVError(f"image_size is {image_size}, but the verifier was trained on {size}. Omit it.")
-    return size
+    return verifier.instances.size
 
 
 class OneBag(Bags):
@@ -260,9 +255,7 @@ def export_onnx(
     path: Path | str,
     *,
     features_only: bool = False,
-    image_size: tuple[int, int] | None = None,
     bags: int = 20,
-    seed: int = 0,
 ) -> ExportCheck:
     """Write a verifier as one ONNX file that takes a query and a bag of any size.
 
@@ -270,10 +263,7 @@ def export_onnx(
         verifier: the verifier; its operating point goes into the file's metadata.
         path: output file, written only if it agrees with PyTorch within ``ExportCheck.allowed``.
         features_only: export without the backbone; the file then takes features.
-        image_size: ``(height, width)`` of the images, for a backbone for grey images; only for a verifier that does
-            not record the form of its training images.
         bags: number of random bags to compare; the first have 1, 2 and 200 instances, the others sizes between.
-        seed: random seed of these bags.
     """
     if bags < 1:
         raise MIVError(f"bags is {bags}. Expected at least one to compare.")
@@ -281,9 +271,9 @@ def export_onnx(
         import onnx  # noqa: F401
         import onnxruntime  # noqa: F401
         import onnxscript  # noqa: F401
-    shape = instance_shape(verifier, image_size, features_only=features_only)
+    shape = instance_shape(verifier, features_only=features_only)
     verifier = copy.deepcopy(verifier).cpu().float().eval()
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     graph = VerifierGraph(verifier, with_backbone=len(shape) == 2).eval()
     program = _traced(graph, *_instances(random, shape, 7))
     program.model.metadata_props[METADATA_KEY] = json.dumps(_metadata(verifier, shape), ensure_ascii=False)
@@ -300,7 +290,7 @@ def _metadata(verifier: Verifier, shape: tuple[int, ...]) -> dict[str, Any]:
     configuration, point, unlike = verifier.configuration, verifier.operating_point, verifier.unlike
     return {
         "format": FORMAT,
-        "format_version": FORMAT_VERSIONS[1],
+        "format_version": FORMAT_VERSION,
         "miv": __version__,
         "pooling": configuration["pooling"],
         "backbone": configuration["backbone"],

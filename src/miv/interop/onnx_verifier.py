@@ -11,7 +11,7 @@ Copy this file next to your code:
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 METADATA_KEY, FORMAT = "miv", "miv-onnx"
-FORMAT_VERSIONS = (1, 2)  # the second has a limit for instances that are out of distribution or without content
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Answer:
         attention: ``(N,)``, sums to 1, or ``None``.
         lower_threshold: the decision is no below this, and unsure up to the threshold; ``None`` for one threshold.
         unlike_query: whether the query is out of distribution or has no content.
-        unlike: indices of the instances of the bag that are; ``None`` in files of before version 2.
+        unlike: indices of the instances of the bag that are.
         withheld: whether there is no yes or no, because the query or every instance of the bag is.
     """
 
@@ -45,10 +45,10 @@ class Answer:
     logit: float
     witnesses: NDArray[np.int64] | None
     attention: NDArray[np.float32] | None
-    lower_threshold: float | None = None
-    unlike_query: bool = False
-    unlike: NDArray[np.int64] | None = None
-    withheld: bool = False
+    lower_threshold: float | None
+    unlike_query: bool
+    unlike: NDArray[np.int64]
+    withheld: bool
 
     @property
     def decision(self) -> str:
@@ -106,20 +106,20 @@ class OnnxVerifier:
         if attention is not None and self._point["witness_rule"].get("by", "attention") == "attention":
             decided = is_witness(self._point["witness_rule"], probability, not rejected, attention)
             witnesses = np.flatnonzero(decided)
-        threshold = float(self._point["threshold"])
-        answer = Answer(accepted, probability, threshold, logit, witnesses, attention, lower)
-        if "unlike" not in self.about or "distance" not in outputs:
-            return answer
         beyond = outputs["distance"] > self.about["unlike"]["limit"]
         withheld = bool(beyond[0] or beyond[1:].all())
-        verdict, unlike = accepted and not withheld, np.flatnonzero(beyond[1:])
-        return replace(answer, verdict=verdict, unlike_query=bool(beyond[0]), unlike=unlike, withheld=withheld)
-
-    def verify_many(self, queries: Sequence[ArrayLike], bags: Sequence[ArrayLike]) -> list[Answer]:
-        """Verify several queries, each against its own bag, one after the other."""
-        if len(queries) != len(bags):
-            raise ValueError(f"There are {len(queries)} queries and {len(bags)} bags. Expected one query per bag.")
-        return [self.verify(query, bag) for query, bag in zip(queries, bags, strict=True)]
+        return Answer(
+            verdict=accepted and not withheld,
+            probability=probability,
+            threshold=float(self._point["threshold"]),
+            logit=logit,
+            witnesses=witnesses,
+            attention=attention,
+            lower_threshold=lower,
+            unlike_query=bool(beyond[0]),
+            unlike=np.flatnonzero(beyond[1:]),
+            withheld=withheld,
+        )
 
     def _checked(self, name: str, values: ArrayLike, extra: int) -> NDArray[Any]:
         array = np.asarray(values)
@@ -166,13 +166,13 @@ def _read_metadata(path: str, metadata: dict[str, str]) -> dict[str, Any]:
     if METADATA_KEY not in metadata:
         raise ValueError(f"{path} was not written by `miv export --onnx`: it has no miv metadata.")
     about: dict[str, Any] = json.loads(metadata[METADATA_KEY])
-    if about.get("format") != FORMAT or about.get("format_version") not in FORMAT_VERSIONS:
+    if about.get("format") != FORMAT or about.get("format_version") != FORMAT_VERSION:
         version = f"{about.get('format')!r}, version {about.get('format_version')!r}"
         raise ValueError(f"{path} has the format {version}. Use the onnx_verifier.py of the miv that wrote it.")
     point = about.get("operating_point", {})
     _check_number(path, "threshold", point.get("threshold"), 1)
     _check_number(path, "lower threshold", point.get("lower_threshold", 0), point["threshold"])
-    _check_number(path, "limit for distances", about.get("unlike", {"limit": 0}).get("limit"), np.inf)
+    _check_number(path, "limit for distances", about.get("unlike", {}).get("limit"), np.inf)
     return about
 
 
