@@ -1,11 +1,4 @@
-"""A set as a folder: ``exemplars.parquet``, the pool and ``manifest.json``.
-
-- ``exemplars.parquet``: one row per exemplar, with the columns ``query`` (int32), ``bag`` (list of int32),
-  ``label`` (int8), and if known ``witness`` (list of bool, as long as the bag), ``group`` (string), ``weight``
-  (double), ``query_id`` (string) and ``references`` (list of int32, the query first).
-- ``pool.npy``: images or features, one row per instance; memory-mapped when a set is opened.
-- ``pool.parquet``: one row per instance, with the columns ``text`` (for texts), ``class`` and ``name`` (if known).
-- ``manifest.json``: how the set was made, and size and SHA-256 of the other files.
+"""A set as a folder: ``exemplars.parquet``, the pool as ``pool.npy`` or ``pool.parquet``, and ``manifest.json``.
 
 Opening a set checks the manifest, the hashes of the Parquet files, all dtypes and indices, and the
 size and header of ``pool.npy``. It does not read the values of ``pool.npy``, so that a large set opens
@@ -111,9 +104,8 @@ def load_set(make: type[ExemplarSet], folder: Path, *, verify: bool = False) -> 
     numbers = {"query": pa.int32(), "bag": indices, "label": pa.int8(), "weight?": pa.float64(), "references?": indices}
     known = {**numbers, "witness?": pa.list_(pa.bool_()), "group?": text, "query_id?": text}
     table = read_columns(folder / TABLE, known)
-    strings = (
-        read_columns(folder / POOL_TABLE, {"text?": text, "class?": text, "name?": text}) if POOL_TABLE in files else {}
-    )
+    columns = {"text?": text, "class?": text, "name?": text}
+    strings = read_columns(folder / POOL_TABLE, columns) if POOL_TABLE in files else {}
     values: Any = _map_array(folder / POOL_ARRAY) if is_array else strings.get("text")
     table["bag_ptr"], table["bag_index"] = table.pop("bag")
     table["reference_ptr"], table["reference_index"] = table.pop("references", (None, None))
@@ -123,9 +115,8 @@ def load_set(make: type[ExemplarSet], folder: Path, *, verify: bool = False) -> 
             row = int((borders != table["bag_ptr"]).argmax()) - 1
             raise MIVError(f"{folder / TABLE}, row {row}: 'witness' and 'bag' have different lengths.")
     try:
-        pool = InstancePool(
-            manifest["kind"], values, strings.get("class"), strings.get("name"), manifest.get("image_steps")
-        )
+        names, steps = strings.get("name"), manifest.get("image_steps")
+        pool = InstancePool(manifest["kind"], values, strings.get("class"), names, steps)
         if verify:
             pool.check_finite()
         return make(pool, **table)
@@ -134,20 +125,19 @@ def load_set(make: type[ExemplarSet], folder: Path, *, verify: bool = False) -> 
 
 
 def _check_file(path: Path, expected: dict[str, Any] | None, *, content: bool) -> None:
-    if expected is None:
-        raise MIVError(f"{path.with_name(NAME)} does not list {path.name}. {_AGAIN}")
-    if not path.is_file():
-        raise MIVError(f"{path} is missing. {_AGAIN}")
-    wrong = ""
+    if expected is None or not path.is_file():
+        what = f"{path.with_name(NAME)} does not list {path.name}" if expected is None else f"{path} is missing"
+        raise MIVError(f"{what}. {_AGAIN}")
     try:
-        if (size := path.stat().st_size) != expected["bytes"]:
-            wrong = f"has {size} bytes. Expected {expected['bytes']} from the manifest"
-        elif content and sha256_of(path) != expected["sha256"]:
-            wrong = "does not match its hash in the manifest"
+        size = path.stat().st_size
+        if size == expected["bytes"] and not (content and sha256_of(path) != expected["sha256"]):
+            return
     except OSError as error:
         raise MIVError(f"Could not read {path}: {error.strerror or error}.") from error
-    if wrong:
-        raise MIVError(f"{path} {wrong}; the file is damaged or was replaced. {_AGAIN}")
+    wrong = "does not match its hash in the manifest"
+    if size != expected["bytes"]:
+        wrong = f"has {size} bytes. Expected {expected['bytes']} from the manifest"
+    raise MIVError(f"{path} {wrong}; the file is damaged or was replaced. {_AGAIN}")
 
 
 def _map_array(path: Path) -> Any:
@@ -251,15 +241,14 @@ def folders_beside(missing: Path) -> list[str]:
 def _splits_in(folder: Path) -> list[str]:
     bring_back(folder)
     splits = [split for split in SPLITS if (folder / split).is_dir()]
+    if not splits and not folder.exists():
+        if known := folders_beside(folder):
+            raise unknown_name("folder", str(folder), known)
+        raise MIVError(f"There is no folder {folder}. Expected one with the splits of a set.")
     if not splits:
-        if not folder.exists():
-            if known := folders_beside(folder):
-                raise unknown_name("folder", str(folder), known)
-            raise MIVError(f"There is no folder {folder}. Expected one with the splits of a set.")
+        hint = "`miv data from-folder` builds them from one folder per class, `miv data from-table` from a table."
         if is_set(folder):
-            hint = "It is a single set. Save one set per split, as in exemplars.save(folder / 'train')."
-        else:
-            hint = "`miv data from-folder` builds them from one folder per class, `miv data from-table` from a table."
+            hint = "It is a single set. Save one set per split, as save_splits does."
         raise MIVError(f"{folder} contains none of the folders {', '.join(SPLITS)}. {hint}")
     has_classes = any(path.is_dir() for split in splits for path in (folder / split).iterdir())
     if has_classes and not any(is_set(folder / split) for split in splits):

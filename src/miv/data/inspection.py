@@ -1,5 +1,6 @@
 """The report on a folder: open, measure and audit its sets, and show a table or JSON."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import combinations
@@ -28,8 +29,12 @@ def distribution(numbers: NDArray[Any]) -> dict[str, float] | None:
 
 def set_statistics(exemplars: ExemplarSet) -> dict[str, Any]:
     """Measure a set."""
-    pool, positive = exemplars.pool, exemplars.label == 1
-    statistics: dict[str, Any] = {
+    pool, positive, witnesses, groups = exemplars.pool, exemplars.label == 1, None, None
+    if exemplars.witness is not None:
+        witnesses = csr.bag_sums(exemplars.witness, exemplars.bag_ptr)[positive]
+    if exemplars.group is not None:
+        groups = dict(sorted(Counter(map(str, exemplars.group)).items()))
+    return {
         "kind": pool.kind,
         "instances": len(pool),
         "shape": list(pool.values.shape[1:]),
@@ -42,20 +47,11 @@ def set_statistics(exemplars: ExemplarSet) -> dict[str, Any]:
         "positive_share": float(exemplars.label.mean()),
         "bag_entries": len(exemplars.bag_index),
         "bag_size": distribution(exemplars.bag_sizes),
-        "witnesses": None,
-        "witnesses_per_positive": None,
-        "witness_rate": None,
-        "groups": None,
+        "witnesses": None if exemplars.witness is None else int(exemplars.witness.sum()),
+        "witnesses_per_positive": None if witnesses is None else distribution(witnesses),
+        "witness_rate": None if witnesses is None else distribution(witnesses / exemplars.bag_sizes[positive]),
+        "groups": groups,
     }
-    if exemplars.witness is not None:
-        counts = csr.bag_sums(exemplars.witness, exemplars.bag_ptr)[positive]
-        statistics["witnesses"] = int(exemplars.witness.sum())
-        statistics["witnesses_per_positive"] = distribution(counts)
-        statistics["witness_rate"] = distribution(counts / exemplars.bag_sizes[positive])
-    if exemplars.group is not None:
-        names, sizes = np.unique(exemplars.group, return_counts=True)
-        statistics["groups"] = dict(zip(map(str, names), sizes.tolist(), strict=True))
-    return statistics
 
 
 def same_exemplar(exemplars: ExemplarSet) -> NDArray[np.int64]:
@@ -73,7 +69,7 @@ def same_exemplar(exemplars: ExemplarSet) -> NDArray[np.int64]:
 
 # The leakage audit: find what would let a model score well or badly for the wrong reason.
 
-EXAMPLES = 3
+_EXAMPLES = 3
 _MEANINGS = {
     "query_in_bag": "the query is a member of its own bag, so it can be found without comparing classes",
     "query_copy_in_bag": "a bag member has exactly the content of the query",
@@ -103,7 +99,7 @@ def audit(sets: dict[str, ExemplarSet]) -> list[Finding]:
     """Look for leaks within each set and between sets; an empty list means that there are none."""
     leaks = [leak for name, exemplars in sets.items() for leak in _leaks_within(name, exemplars)]
     return [
-        Finding(check, where, _MEANINGS[check], len(cases), [example.format(*case) for case in cases[:EXAMPLES]])
+        Finding(check, where, _MEANINGS[check], len(cases), [example.format(*case) for case in cases[:_EXAMPLES]])
         for check, where, example, cases in (*leaks, *_leaks_between(sets))
         if cases
     ]
@@ -115,15 +111,13 @@ def _leaks_within(where: str, exemplars: ExemplarSet) -> Iterator[Leak]:
     exemplar = csr.owners(exemplars.all_references[0])[by_reference.owner]  # (T,) the exemplar of each member
     query, member = by_reference.query[by_reference.owner], by_reference.bag_index  # (T,)
     same = query == member
-    copies = (first_identical[query] == first_identical[member]) & ~same
+    copies = _cases((first_identical[query] == first_identical[member]) & ~same, exemplar, query, member)
     yield "query_in_bag", where, "exemplar {}: instance {}", _cases(same, exemplar, query)
-    shown = "exemplar {}: query {} and member {}"
-    yield "query_copy_in_bag", where, shown, _cases(copies, exemplar, query, member)
+    yield "query_copy_in_bag", where, "exemplar {}: query {} and member {}", copies
     number = np.arange(len(exemplars))
     if exemplars.witness is not None:
         has_witness = csr.bag_any(exemplars.witness, exemplars.bag_ptr)
-        contradicted = _cases((exemplars.label == 1) & ~has_witness, number)
-        yield "positive_without_witness", where, "exemplar {}", contradicted
+        yield "positive_without_witness", where, "exemplar {}", _cases((exemplars.label == 1) & ~has_witness, number)
         yield "negative_with_witness", where, "exemplar {}", _cases((exemplars.label == 0) & has_witness, number)
     earlier = same_exemplar(exemplars)
     differs = exemplars.label != exemplars.label[earlier]
@@ -148,13 +142,12 @@ def _leaks_between(sets: dict[str, ExemplarSet]) -> Iterator[Leak]:
     parted = [(a, splits[a], b, splits[b]) for a, b in twin_names(names) if splits[a] != splits[b]]
     where = ", ".join(name for name in classes if any({a, b} & classes[name] for a, _, b, _ in parted))
     yield "twins_in_two_sets", where, "{!r} ({}) and {!r} ({})", parted
-    if len(sets) < 2:
-        return
-    places: dict[str, dict[bytes, int]] = {}  # the first instance of each content
-    for name, exemplars in sets.items():
-        used = exemplars.used[::-1]
-        places[name] = dict(zip(exemplars.pool.digests(used), used.tolist(), strict=True))
-    for one, other in combinations(sets, 2):
+    places = {  # the first instance of each content
+        name: dict(zip(exemplars.pool.digests(used := exemplars.used[::-1]), used.tolist(), strict=True))
+        for name, exemplars in sets.items()
+        if len(sets) > 1
+    }
+    for one, other in combinations(places, 2):
         both = sorted((places[one][key], places[other][key]) for key in places[one].keys() & places[other])
         yield "instance_in_two_sets", f"{one}, {other}", "instances {} and {}", both
 

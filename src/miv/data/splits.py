@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from miv.data import csr
 from miv.data.exemplars import ExemplarSet
-from miv.errors import MIVError, unknown_name, warn
+from miv.errors import MIVError, number_of, unknown_name, warn
 from miv.files.arrays import Integers
 
 SPLITS = ("train", "validation", "test")
@@ -53,16 +53,15 @@ def one_split(sets: dict[str, ExemplarSet], split: str) -> ExemplarSet:
     return sets[split]
 
 
-def split_names(
-    names: Sequence[str], shares: Shares, rng: np.random.Generator, what: Unit = "classes"
-) -> dict[str, list[str]]:
+def split_names(names: Sequence[str], shares: Shares, rng: np.random.Generator, what: Unit) -> dict[str, list[str]]:
     """Assign classes to the splits, at least two to each, or whole parents, at least one to each."""
     least = 1 if what == "parents" else 2
     wanted = shares.by_split()
     if len(names) < least * len(wanted):
         fewer = ", or drop a split (--validation 0, --test 0)" if len(wanted) > 1 else ""
+        given = number_of(len(names), "class" if what == "classes" else "parent", what)
         need = f"each split needs at least {'two' if least == 2 else 'one'}. Add {what}{fewer}."
-        raise MIVError(f"{len(names)} {what} cannot be split into {', '.join(wanted)}: {need}")
+        raise MIVError(f"{given} cannot be split into {', '.join(wanted)}: {need}")
     counts = {split: max(least, round(share * len(names))) for split, share in wanted.items() if split != "train"}
     while len(names) - sum(counts.values()) < least:
         counts[max(counts, key=lambda split: counts[split])] -= 1
@@ -79,11 +78,8 @@ def warn_of_few_classes(classes: dict[str, set[str]]) -> None:
     few = {split: len(own) for split, own in classes.items() if split != "train" and len(own) < _FEW_CLASSES}
     if few:
         counts = " and ".join(f"{split} has only {count}" for split, count in few.items())
-        total = len(set().union(*classes.values()))
-        warn(
-            f"Of {total} classes, {counts}. Metrics of so few are not reliable. "
-            "Add classes, or raise their shares, such as --validation 0.34."
-        )
+        more = "Add classes, or raise their shares, such as --validation 0.34."
+        warn(f"Of {len(set().union(*classes.values()))} classes, {counts}. Metrics of so few are not reliable. {more}")
 
 
 def split_clusters(
@@ -97,29 +93,28 @@ def split_clusters(
     names, numbers, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
     shuffled = rng.permutation(len(names))
     order = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
-    wanted = shares.by_split()
-    lacking = np.array(list(wanted.values())) * len(cluster)  # exemplars each split still lacks
-    split_of = np.empty(len(names), dtype=np.int64)
-    for number in order:
-        split_of[number] = lacking.argmax()
+    lacking = {split: share * len(cluster) for split, share in shares.by_split().items()}  # exemplars
+    split_of = {}
+    for number in order.tolist():
+        split_of[number] = max(lacking, key=lambda split: lacking[split])
         lacking[split_of[number]] -= sizes[number]
-    return {split: np.flatnonzero(split_of[numbers] == place) for place, split in enumerate(wanted)}
+    assigned = np.array([split_of[number] for number in range(len(names))])[numbers]
+    return {split: np.flatnonzero(assigned == split) for split in lacking}
 
 
 # Find exemplars that must stay together when a set is divided.
 
 
 def query_groups(exemplars: ExemplarSet) -> Integers:
-    """``(E,)`` the unit, from 0, that no division of a set for training divides.
-
-    It is the class of the query if classes are known, else the query id if there are ids, else the query: exemplars
-    that share a reference, directly or through others, have the same query.
-    """
+    """``(E,)`` the unit, from 0, that no division of a set for training divides: the first of the possible ones."""
     return possible_query_groups(exemplars)[0]
 
 
 def possible_query_groups(exemplars: ExemplarSet) -> list[Integers]:
-    """What ``query_groups`` chooses from, each ``(E,)``: by class and by query id, if known, and by query."""
+    """Units ``(E,)`` by the class of the query and by query id, if known, and by query.
+
+    Exemplars that share a reference, directly or through others, have the same query.
+    """
     keys: list[ArrayLike] = []
     if exemplars.pool.classes is not None:
         keys.append(exemplars.pool.classes[exemplars.query].astype(str))
