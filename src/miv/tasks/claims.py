@@ -1,6 +1,7 @@
 """Claims from JSON lines with sentences for each: is the claim supported, or is its evidence among them?"""
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,22 +136,19 @@ class Claims:
         if not path.is_file():
             here = ", ".join(sorted(file.name for file in path.parent.glob("*.jsonl"))) or "no .jsonl file"
             raise MIVError(f"There is no file {path}. Its folder contains: {here}. Use --train-file and so on.")
-        bags = []
-        other, without_gold = 0, 0
+        bags, left_out = [], Counter[str]()
         for line, row in read_json_lines(path):
             label = text_field(row, "label", path, line)
             if label not in (self.supports, self.refutes):
-                other += 1
+                left_out["with another label"] += 1
                 continue
             bag = self._bag(row, label == self.supports, path, line)
             if any(sentence.is_evidence for sentence in bag.sentences):
                 bags.append(bag)
             else:
-                without_gold += 1
-        if other:
-            logger.warning("%s: %d claims with another label are left out.", path.name, other)
-        if without_gold:
-            logger.warning("%s: %d claims without a gold sentence are left out.", path.name, without_gold)
+                left_out["without a gold sentence"] += 1
+        for which, count in left_out.items():
+            logger.warning("%s: %d claims %s are left out.", path.name, count, which)
         return bags
 
     def _bag(self, row: dict[str, Any], supported: bool, path: Path, line: int) -> ClaimBag:
@@ -177,8 +175,7 @@ class Claims:
         """The bags that share no page or sentence with the held-out ones."""
         taken = {key for bag in held for key in _keys(bag)}
         apart = [bag for bag in bags if taken.isdisjoint(_keys(bag))]
-        shared = len(bags) - len(apart)
-        if shared:
+        if shared := len(bags) - len(apart):
             logger.warning("%d %s claims share a page or sentence with %s; dropped.", shared, name, held_name)
         return apart
 

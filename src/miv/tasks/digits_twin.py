@@ -31,12 +31,9 @@ class Glyph:
 
 
 def trace(glyph: Glyph, points: Float32s, curvature: Float32s, samples: int) -> tuple[Float32s, NDArray[np.bool_]]:
-    """Follow the pen through moved control points ``(N, K, 2)``, in about ``samples`` places.
+    """Follow the pen through control points ``(N, K, 2)``: places ``(N, M, 2)``, and ``(M,)`` where a stroke begins.
 
     A curvature ``(N,)`` of 0 joins the points with straight lines, 1 with Catmull-Rom splines.
-
-    Returns:
-        ``(N, M, 2)`` places along the strokes, and ``(M,)`` True where a stroke begins.
     """
     straight, smooth, begins = _bases(glyph, samples)
     angular, rounded = straight @ points, smooth @ points  # (N, M, 2) each
@@ -69,8 +66,7 @@ def _bases(glyph: Glyph, samples: int) -> tuple[Float32s, Float32s, NDArray[np.b
 def ink(places: Float32s, radius: Float32s, height: int, width: int) -> Float32s:
     """Draw discs of ink along the path of the pen ``(N, M, 2)``, in pixels, with a radius ``(N, M)`` each.
 
-    Returns:
-        ``(N, H, W)`` the signed distance from the rim of the ink in pixels, positive inside, at least -1.
+    The result ``(N, H, W)`` is the distance from the rim of the ink in pixels, positive inside, at least -1.
     """
     count = len(places)
     reach = int(np.ceil(radius.max(initial=0.0))) + 1

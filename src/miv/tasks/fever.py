@@ -19,7 +19,7 @@ from miv.runtime import Progress
 from miv.tasks.base import check_whole, register_task
 from miv.tasks.claims import ClaimBag, Claims, ClaimSentence, claim_exemplars
 
-SUPPORTS, REFUTES, UNDECIDED = "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"
+_LABELS = {"SUPPORTS": True, "REFUTES": False, "NOT ENOUGH INFO": None}
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,11 @@ def read_claims(path: Path) -> list[FeverClaim]:
     claims = []
     for line, row in read_json_lines(path):
         label = text_field(row, "label", path, line)
-        if label == UNDECIDED:
-            continue
-        if label not in (SUPPORTS, REFUTES):
-            raise bad_line(path, line, str(unknown_name("label", label, [SUPPORTS, REFUTES, UNDECIDED])))
-        claim = text_field(row, "claim", path, line)
-        claims.append(FeverClaim(claim, label == SUPPORTS, _evidence(row.get("evidence"), path, line)))
+        if label not in _LABELS:
+            raise bad_line(path, line, str(unknown_name("label", label, _LABELS)))
+        if (supported := _LABELS[label]) is not None:
+            claim = text_field(row, "claim", path, line)
+            claims.append(FeverClaim(claim, supported, _evidence(row.get("evidence"), path, line)))
     return claims
 
 

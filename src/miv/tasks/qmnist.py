@@ -128,8 +128,8 @@ def _read_pair(images_path: Path, labels_path: Path, first: int | None) -> Digit
     images, labels = read_idx(images_path, "images"), read_idx(labels_path, "labels")
     if 0 in images.shape or labels.shape[1] < 3:
         raise MIVError(f"{images_path} is {images.shape}, {labels_path} {labels.shape}. Expected (N, 28, 28), (N, 8).")
-    if first is not None:
-        images, labels = images[:first], labels[: min(first, len(images))]
+    images = images[:first]
+    labels = labels if first is None else labels[: len(images)]
     if len(images) != len(labels):
         raise MIVError(f"{images_path} has {len(images)} images, {labels_path} {len(labels)} labels.")
     digit, writer = labels[:, [0, 2]].astype(np.int64).T
@@ -139,9 +139,8 @@ def _read_pair(images_path: Path, labels_path: Path, first: int | None) -> Digit
     return Digits(images, digit, writer)
 
 
-# The size study draws its exemplars from a larger pool: four sets with more queries and more and more writers
-# a bag, and three of the main set with the uniform draw. These are the sets of the authors' released code for
-# 10,000 to 24,000 exemplars; their witnesses have the statistics of the paper's Table 5.
+# The size study draws from a larger pool, as the authors' released code does for 10,000 to 24,000 exemplars: four sets
+# with more queries and writers per bag, and three of the main set. Its witnesses are those of the paper's Table 5.
 _SIZE_STUDY = (
     Recipe(queries=5, fewest=3, most=5, lent=15, draw="uniform"),
     Recipe(queries=5, fewest=6, most=8, lent=10, draw="uniform"),
@@ -162,8 +161,7 @@ class Qmnist:
     Args:
         raw: folder with the raw files; see docs/tasks.md for their names.
         download: whether to download missing files to that folder.
-        draw: distribution of digits per writer in a bag: 'geometric', which matches the paper's statistics, or
-            'uniform' from 1 to 5, as in the released code.
+        draw: digits per writer in a bag: 'geometric', as in the paper, or 'uniform' from 1 to 5, as in their code.
         mean_bag: mean bag size of the train set, for the size study (10, 20 or 50 in the paper); default:
             the main set, with mean 6.9.
         exemplars: number of train exemplars; default: all of the main set, or 24,000 of the size study.
@@ -192,12 +190,8 @@ class Qmnist:
         """Read the raw files and draw the sets ``train``, ``validation`` and ``test``."""
         train, test = read_digits(self.raw, progress, download=self.download)
         digits = dict(zip(SPLITS, (train, *self._split_by_writer(test)), strict=True))
-        sets = {}
-        with progress.step("Drawing exemplars (sets)", total=len(SPLITS)) as advance:
-            for split in SPLITS:
-                sets[split] = self._build_split(split, digits[split])
-                advance(1)
-        return sets
+        with progress.step("Drawing exemplars"):
+            return {split: self._build_split(split, digits[split]) for split in SPLITS}
 
     def _split_by_writer(self, test: Digits) -> tuple[Digits, Digits]:
         """Half of the writers each, the same in all rounds: their sizes match the paper's."""

@@ -72,8 +72,7 @@ def _understand_sigcomp(path: Path, parents: list[str]) -> SignatureFile:
     identity = max(second, first, key=len) if in_writers_folder else max(first, second, key=len)
     if len(identity) < 3:
         raise MIVError(f"{path}: expected the three digits of the writer, got {identity!r}. Rename it.")
-    forged = len(identity) > 3
-    above = " ".join(parents[-2:])
+    forged, above = len(identity) > 3, " ".join(parents[-2:])
     if (forged and re.search(r"genuine|\bref", above)) or (not forged and "forger" in above):
         said = "forged" if forged else "genuine"
         raise MIVError(f"{path}: its name says it is a {said} signature, but its folder does not. Move or remove it.")

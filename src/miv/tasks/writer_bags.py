@@ -6,7 +6,7 @@ with its own writer among them the exemplar is positive, without it is negative.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,8 +71,7 @@ class ExemplarPlan:
     @property
     def bag_sizes(self) -> Integers:
         """``(E,)`` the size of each bag."""
-        sizes: Integers = self.lends.sum(axis=1)
-        return sizes
+        return np.asarray(self.lends.sum(axis=1))
 
     def take(self, rows: Integers) -> "ExemplarPlan":
         """The exemplars at these rows, in this order."""
@@ -110,12 +109,8 @@ def plan_exemplars(rng: np.random.Generator, stock: Stock, recipe: Recipe) -> Ex
         matched = rows[stock.left[stock.query_cell[rows]] > 0]
         plans.append(_plan(rng, stock, recipe, matched, lenders, positive=True))
         plans.append(_plan(rng, stock, recipe, rows, lenders, positive=False))
-    return ExemplarPlan(
-        np.concatenate([plan.query for plan in plans]),
-        np.concatenate([plan.label for plan in plans]),
-        np.concatenate([plan.lender for plan in plans]),
-        np.concatenate([plan.lends for plan in plans]),
-    )
+    columns: list[Any] = [np.concatenate(parts) for parts in zip(*(vars(plan).values() for plan in plans), strict=True)]
+    return ExemplarPlan(*columns)
 
 
 def _plan(
@@ -161,8 +156,7 @@ def _draw(rng: np.random.Generator, stock: Stock, cell: Integers, count: Integer
     chance = rng.random((len(cell), len(places)), dtype=np.float32)
     chance[places >= stock.left[cell][:, None]] = np.inf
     place = chance.argsort(axis=1)[places < count[:, None]]
-    drawn: Integers = stock.instances[np.repeat(stock.start[cell], count) + place]
-    return drawn
+    return np.asarray(stock.instances[np.repeat(stock.start[cell], count) + place])
 
 
 def draw_exemplars(
