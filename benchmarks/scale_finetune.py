@@ -36,7 +36,7 @@ from miv.data import ExemplarSet
 from miv.runtime import SilentProgress
 from miv.tasks import create_task
 from miv.training.config import TrainingConfig
-from miv.training.new_verifier import create_verifier, resolve_backbone
+from miv.training.new_verifier import create_verifier, resolve
 from miv.training.stages import Stage, StageTraining
 
 Beside = Literal["nothing", "encoder", "bfloat16"]
@@ -96,7 +96,7 @@ def measure(
     config = TrainingConfig(
         batch_size=batch, backbone="hf:minilm", optimiser="adamw", trainable_layers=last, backbone_learning_rate=2e-5
     )
-    config = resolve_backbone(config, sets["train"].pool)
+    config = resolve(config, sets["train"].pool)
     verifier = create_verifier(config, sets["train"].pool)
     verifier.backbone.train_only_last(last)
     training = StageTraining(Stage("all", 1, False, 1), verifier, config, sets, None, memory)

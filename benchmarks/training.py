@@ -34,7 +34,7 @@ from miv.data.batches import Batch
 from miv.runtime import SilentProgress
 from miv.tasks import create_task
 from miv.training.config import TrainingConfig
-from miv.training.new_verifier import create_verifier, resolve_backbone
+from miv.training.new_verifier import create_verifier, resolve
 from miv.training.stages import SplitFeatures, Stage, StageTraining
 
 BATCH = 256
@@ -59,7 +59,7 @@ def step_overhead(sets: dict[str, ExemplarSet], quick: bool) -> dict[str, float]
     found = {}
     warm_up, steps = (QUICK_WARM_UP, QUICK_STEPS) if quick else (WARM_UP, STEPS)
     for augmentation in ("none", "affine"):
-        config = resolve_backbone(TrainingConfig(batch_size=BATCH, augmentation=augmentation), sets["train"].pool)
+        config = resolve(TrainingConfig(batch_size=BATCH, augmentation=augmentation), sets["train"].pool)
         verifier = create_verifier(config, sets["train"].pool)
         training = StageTraining(Stage("all", 1, False, 1), verifier, config, sets)
         batches, whole, alone = training.draw_epoch(), [], []
@@ -88,7 +88,7 @@ def resnet_18(folder: Path) -> str:
 def frozen_epoch_gain(sets: dict[str, ExemplarSet], backbone: str, options: dict[str, Any], quick: bool) -> float:
     """Both sides take the same step on the same exemplars, in turn; only where features come from differs."""
     pool = sets["train"].pool
-    config = resolve_backbone(TrainingConfig(batch_size=BATCH, backbone=backbone, backbone_options=options), pool)
+    config = resolve(TrainingConfig(batch_size=BATCH, backbone=backbone, backbone_options=options), pool)
     verifier = create_verifier(config, pool)
     verifier.backbone.freeze()
     stage = Stage("frozen", 0, True, 1)

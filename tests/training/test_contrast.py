@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from miv import Verifier
 from miv.data import ExemplarSet, InstancePool
 from miv.data.batches import make_batch
-from miv.training.new_verifier import create_verifier, resolve_backbone
+from miv.training.new_verifier import create_verifier, resolve
 from miv.training.stages import contrast_losses
 from tests.training.tiny import IMAGES, run_tiny, tiny_sets
 
@@ -51,7 +51,7 @@ def test_the_stage_comes_first_and_can_be_repeated(tmp_path: Path) -> None:
 def test_it_moves_the_backbone_and_nothing_else(tmp_path: Path) -> None:
     run_tiny("image", tmp_path, contrast_epochs=1, contrast_batch_size=8, max_epochs=1)
     pool = tiny_sets("image")["train"].pool
-    before = create_verifier(resolve_backbone(IMAGES, pool), pool).state_dict()
+    before = create_verifier(resolve(IMAGES, pool), pool).state_dict()
     after = Verifier.from_pretrained(tmp_path / "checkpoints" / "contrast" / "best").state_dict()
     assert {name.split(".")[0] for name, weight in after.items() if not torch.equal(weight, before[name])} == {
         "backbone"

@@ -11,7 +11,7 @@ from miv import MIVError, Verifier
 from miv.data import ExemplarSet, InstancePool
 from miv.training.auto import PRESETS, choose, preset
 from miv.training.config import TrainingConfig
-from miv.training.new_verifier import resolve_backbone_rate
+from miv.training.new_verifier import resolve
 from miv.training.optimisers import create_optimiser, learning_rate, set_rates
 from miv.training.run import Machine, run_training
 from tests.training.tiny import run_tiny
@@ -69,7 +69,7 @@ def test_each_part_keeps_its_own_rate_under_the_schedule() -> None:
 def test_the_default_is_safe_for_pretrained_encoders_and_the_papers_presets_stay() -> None:
     def settled(ours: TrainingConfig, backbone: str) -> Any:
         config = ours.changed({"backbone": backbone})
-        return resolve_backbone_rate(config).backbone_learning_rate
+        return resolve(config, text_sets()["train"].pool).backbone_learning_rate
 
     auto = choose(text_sets(), {"backbone": "hf:some/encoder"}).config
     for ours in (auto, preset("best")):
@@ -77,9 +77,9 @@ def test_the_default_is_safe_for_pretrained_encoders_and_the_papers_presets_stay
         assert settled(ours, "compact_cnn") is None
         assert settled(ours, "features") is None
     low = auto.changed({"backbone": "hf:some/encoder", "learning_rates": ((0, 1e-6),)})
-    assert resolve_backbone_rate(low).backbone_learning_rate == 1e-6
+    assert resolve(low, text_sets()["train"].pool).backbone_learning_rate == 1e-6
     papers = [PRESETS[name] for name in ("qmnist", "signature", "fever")]
-    assert [resolve_backbone_rate(one) for one in papers] == papers
+    assert [resolve(one, text_sets()["train"].pool) for one in papers] == papers
     assert {(one.backbone_learning_rate, one.trainable_layers) for one in papers} == {(None, None)}
 
 

@@ -110,12 +110,17 @@ def _words(form: InstanceForm) -> str:
 SAFE_RATE = 2e-5  # for fine-tuning encoders with AdamW (Devlin et al. 2019: 2e-5 to 5e-5)
 
 
-def resolve_backbone_rate(config: TrainingConfig, *, is_trained: bool = False) -> TrainingConfig:
-    """Replace ``auto`` with the actual rate, so that a run records what it was trained with."""
+def resolve(config: TrainingConfig, pool: InstancePool, start: EarlierVerifier | None = None) -> TrainingConfig:
+    """The settings with which a run trains, all of which it records: a backbone for the data, and its actual rate."""
+    config = config if start is None else start.adopted(config)
+    if config.backbone is None and pool.kind == "text":
+        raise MIVError("Texts need a backbone. Add --backbone hf:<name or folder>.")
+    if config.backbone is None:
+        config = config.changed({"backbone": "compact_cnn" if pool.kind == "image" else "features"})
     if config.backbone_learning_rate != "auto":
         return config
     # A network trained from scratch counts as pretrained in the next run, if its kind can be pretrained.
-    options = {} if is_trained else config.backbone_options
+    options = {} if start is not None else config.backbone_options
     rate = min(SAFE_RATE, config.learning_rates[0][1]) if is_pretrained(config.backbone or "", options) else None
     return config.changed({"backbone_learning_rate": rate})
 
@@ -153,25 +158,10 @@ def start_tokens(verifier: Verifier) -> None:
                 weight.copy_(weights[prefix + name])
 
 
-def resolve_backbone(config: TrainingConfig, pool: InstancePool) -> TrainingConfig:
-    """Choose the backbone for the data if the settings do not name one."""
-    if config.backbone is not None:
-        return config
-    if pool.kind == "text":
-        raise MIVError("Texts need a backbone. Add --backbone hf:<name or folder>.")
-    return config.changed({"backbone": "compact_cnn" if pool.kind == "image" else "features"})
-
-
-def resolve(config: TrainingConfig, start: EarlierVerifier | None, pool: InstancePool) -> TrainingConfig:
-    """The settings with which a run trains, all of which it records."""
-    config = resolve_backbone(config if start is None else start.adopted(config), pool)
-    return resolve_backbone_rate(config, is_trained=start is not None)
-
-
 def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
     """Create the verifier to train, with weights initialised from the seed."""
     torch.manual_seed(config.seed)
-    backbone = resolve_backbone(config, pool).backbone or ""
+    backbone = resolve(config, pool).backbone or ""
     if backbone.startswith("sentence_tokens:") and config.pooling != POOLING:  # it would see one long vector
         raise MIVError(
             f"The pooling is {config.pooling} and the backbone {backbone}, whose tokens only {POOLING} compares. For "

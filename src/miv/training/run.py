@@ -83,7 +83,7 @@ def run_training(
     with nullcontext(held) if held is not None else ExitStack() as lock:
         device = machine.find_device()
         start = EarlierVerifier.of(start_from) if isinstance(start_from, str | Path) else start_from
-        config = resolve(config, start, sets["train"].pool)
+        config = resolve(config, sets["train"].pool, start)
         recipes_for(config)  # settings that leave no recipe must leave no files behind
         started = None if start is None else start.document()
         run = RunFolder(out)

@@ -116,8 +116,8 @@ class StageTraining:
             found = make_batch(train, chosen, embedded(self.features["train"]))
         return found.to(self.verifier.device)
 
-    def run(self, folder: Path, begin: Callable[[StageState], None], record: Callable[[StageState], None]) -> None:
-        """Train to the end of the stage; ``begin`` is called before the first step, and ``record`` after each epoch.
+    def run(self, folder: Path, record: Callable[[StageState], None]) -> None:
+        """Train to the end of the stage; ``record`` is called before the first step and after each epoch.
 
         The checkpoint is replaced atomically, and best weights and the end follow from the state in it, so a kill at
         any moment leaves them in agreement.
@@ -126,7 +126,8 @@ class StageTraining:
         with self.stops.listening():
             if self.measure_start():
                 self.verifier.save_pretrained(folder / BEST)
-            begin(self.state)
+            if not self.state.epoch:
+                record(self.state)
             while not self.state.is_over(self.config.max_epochs, self.stage.patience):
                 batches = self.draw_epoch()
                 for chosen in batches[self.state.step :]:
@@ -267,36 +268,26 @@ class ContrastTraining(StageTraining):
 
 
 class EpochLines:
-    """One line per epoch on standard error, counted over the whole run; ``*`` marks the best so far."""
+    """One line per epoch on standard error, counted over the whole run; ``*`` marks the best of the stage so far."""
 
-    def __init__(self, stage: Stage, before: dict[str, StageState], say: Callable[[str], None]) -> None:
-        self.stage, self._say, self._began = stage, say, time.monotonic()
-        self._epochs_before = sum(state.epoch for state in before.values())
-        self._best_before = max((state.best_value for name, state in before.items() if name != CONTRAST), default=-1.0)
-        star = "" if stage.keeps_last else " * marks the best so far."
-        self._say(f"Stage {stage.name}: {WORDS[stage.name]}.{star}")
-
-    def begin(self, state: StageState) -> None:
-        """Print the metrics of the start, if they were measured."""
+    def __init__(self, stage: Stage, epochs_before: int, say: Callable[[str], None]) -> None:
+        self._name, self._epochs_before, self._say = stage.name, epochs_before, say
         self._began = time.monotonic()
-        if state.start is not None and not state.epoch and not state.step:
-            is_best = state.start[state.criterion] > self._best_before
-            self._say(f"{self.stage.name:<6} start      {self._figures(state.start)}{' *' if is_best else ''}")
+        say(f"Stage {stage.name}: {WORDS[stage.name]}.{'' if stage.keeps_last else ' * marks the best so far.'}")
 
     def report(self, state: StageState) -> None:
-        """Print the last epoch."""
-        row, seconds, self._began = state.history[-1], time.monotonic() - self._began, time.monotonic()
-        is_best = not self.stage.keeps_last and state.best == state.epoch - 1
-        is_best = is_best and row[state.criterion] > self._best_before
-        self._say(
-            f"{self.stage.name:<6} epoch {self._epochs_before + state.epoch:>3}  loss {row['train_loss']:.4f}  "
-            f"{self._figures(row)}  {seconds:5.1f} s{' *' if is_best else ''}"
-        )
-
-    def _figures(self, row: EpochMetrics) -> str:
-        loss, accuracy, auroc = (row[f"validation_{name}"] for name in ("loss", "accuracy", "auroc"))
-        of = "nearest loss" if self.stage.keeps_last else "loss"  # there is no head yet
-        return f"validation {of} {loss:.4f}  accuracy {accuracy:.4f}  AUROC {auroc:.4f}"
+        """Print the last epoch, or the start before the first."""
+        row, seconds, self._began = state.history[-1:], time.monotonic() - self._began, time.monotonic()
+        figures = row[0] if row else state.start
+        if figures is None or (state.step and not row):
+            return
+        said = [f"{self._name:<6} start     "]
+        if row:
+            said = [f"{self._name:<6} epoch {self._epochs_before + state.epoch:>3}", f"loss {row[0]['train_loss']:.4f}"]
+        said += [f"validation {'nearest ' * state.keeps_last}loss {figures['validation_loss']:.4f}"]
+        said += [f"{name} {figures[f'validation_{name.lower()}']:.4f}" for name in ("accuracy", "AUROC")]
+        is_best = not state.keeps_last and state.best == state.epoch - 1  # -1 is the start
+        self._say("  ".join([*said, *([f"{seconds:5.1f} s"] if row else [])]) + " *" * is_best)
 
 
 def run_stage(
@@ -327,20 +318,22 @@ def run_stage(
         if saved is not None:
             with reading_checkpoint(folder / LAST):
                 training.restore(saved)
-        lines = EpochLines(stage, before, machine.say)
+        epochs_before = sum(one.epoch for one in before.values())
+        lines = EpochLines(stage, epochs_before, machine.say)
 
         def record(state: StageState) -> None:
-            record_metrics(run, {**before, stage.name: state})
+            if state.history:
+                record_metrics(run, {**before, stage.name: state})
             lines.report(state)
 
         try:
-            training.run(folder, lines.begin, record)
+            training.run(folder, record)
         except (StoppedByUser, KeyboardInterrupt) as stopped:
             lost = "; steps since the last save will be repeated"
             saved_words, code = (
                 (str(stopped), stopped.exit_code) if isinstance(stopped, StoppedByUser) else (lost, CTRL_C)
             )
-            place = f"stage {stage.name!r}, epoch {sum(one.epoch for one in before.values()) + state.epoch + 1}"
+            place = f"stage {stage.name!r}, epoch {epochs_before + state.epoch + 1}"
             words = f"Stopped in {place}{saved_words}. Resume with the same command and --resume."
             raise StoppedByUser(words, code) from None
     record_metrics(run, {**before, stage.name: state})  # the process may have been killed between checkpoint and this
