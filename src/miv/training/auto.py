@@ -9,14 +9,13 @@ import numpy as np
 
 from miv.backbones.hf_files import MINILM, find_model, installed_sentence_encoder
 from miv.backbones.hf_text import TOKENIZER_NAME, valid_text
-from miv.backbones.precision import has_native_bfloat16
 from miv.data import ExemplarSet
 from miv.errors import MIVError, unknown_name
 from miv.evaluation.baselines import Candidates, candidates_for, choose_backbone, comparison
 from miv.files.arrays import Integers
 from miv.poolings import POOLINGS
 from miv.poolings.cap import CrossAttentionPooling
-from miv.runtime import Progress, available_cores
+from miv.runtime import Progress
 from miv.training.config import AUTO, TrainingConfig
 from miv.training.forms import is_expressible
 
@@ -73,9 +72,8 @@ def preset(name: str, pooling: str | None = None) -> TrainingConfig:
 
 SHORTEST, LONGEST = 96, 256  # tokens: default of the encoder, and its length in training
 SHARE = 95  # percentile of the lengths of train texts
-BUDGET = 600.0  # seconds of embedding
+MOST_TOKENS = 5_000_000  # of all texts: about ten minutes of embedding on two cores
 _STEP, _SPECIAL, _SAMPLE = 16, 2, 1_000  # tokens; tokens before and after a text; texts
-_TOKENS_A_SECOND, _BY_BFLOAT16 = 3_000, 1.8  # of one core with float32, and times as many
 BACKBONE, POOLING = f"sentence_tokens:{MINILM}", "cap_tokens"
 WITHOUT_ENCODER = "trigrams"
 VECTOR, WIDTH, KEPT = 384, 128, 62  # channels of the vector and of a token, and the largest number of tokens
@@ -94,15 +92,13 @@ def choose_max_tokens(sets: Mapping[str, ExemplarSet]) -> tuple[int, str]:
         return SHORTEST, ""
     lengths = count_tokens(texts)
     most = needed = int(np.clip(np.ceil(np.percentile(lengths, SHARE) / _STEP) * _STEP, SHORTEST, LONGEST))
-    total = _count_texts(sets)
-    speed = _TOKENS_A_SECOND * available_cores() * (_BY_BFLOAT16 if has_native_bfloat16() else 1.0)
-    while most > SHORTEST and total * np.minimum(lengths, most).mean() / speed > BUDGET:
-        most -= _STEP
     if needed == SHORTEST:
         return SHORTEST, ""
+    while most > SHORTEST and _count_texts(sets) * np.minimum(lengths, most).mean() > MOST_TOKENS:
+        most -= _STEP
     words = f", reading at most {most} tokens, enough for {(lengths <= most).mean():.0%} of the train texts"
     if most < needed:
-        words += f"; {needed} would take more than {BUDGET / 60:.0f} minutes to embed (--backbone-options max_tokens=N)"
+        words += f"; {needed} would embed more than {MOST_TOKENS:,} (--backbone-options max_tokens=N)"
     return most, words
 
 
