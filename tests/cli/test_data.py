@@ -100,14 +100,6 @@ def test_inspect_prints_statistics_and_findings(tmp_path: Path) -> None:
     assert out.endswith("Leakage audit: nothing found.\n")
 
 
-def test_inspect_writes_a_contact_sheet(tmp_path: Path) -> None:
-    example_set("grey").save(tmp_path / "set", builder="test", options={}, seed=None)
-    code, _, err = run("data", "inspect", tmp_path / "set", "--sheet", tmp_path / "sheet.html")
-    assert code == 0
-    assert "sheet.html" in err
-    assert (tmp_path / "sheet.html").stat().st_size > 1000
-
-
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ctrl_c_stops_without_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, code: int) -> None:
     """A real signal, half-way through writing the pool."""

@@ -53,7 +53,3 @@ def test_a_file_takes_the_spelling_of_flags(tmp_path: Path) -> None:
     assert (settled.max_epochs, settled.heads) == (5, 2)
     assert settled.learning_rates == ((0, 1e-4), (5, 5e-5))
     assert settled.pooling_options == {"norm": "post"}
-
-
-def test_one_rate_is_the_rate_from_the_start() -> None:
-    assert TrainingConfig(learning_rates=1e-3).learning_rates == ((0, 1e-3),)  # type: ignore[arg-type]

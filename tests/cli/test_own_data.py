@@ -28,13 +28,6 @@ def pictures(tmp_path: Path) -> Path:
     return root
 
 
-def older_set(folder: Path, pictures: Path) -> dict[str, str]:
-    """Put a set at ``folder`` and return what must not change."""
-    code, _, error = run("data", "from-folder", pictures, "--out", folder, *SMALL)
-    assert code == 0, error
-    return content(folder)
-
-
 def content(folder: Path) -> dict[str, str]:
     return {split: exemplars.fingerprint for split, exemplars in load_splits(folder, verify=True).items()}
 
@@ -75,7 +68,8 @@ def test_a_table_becomes_sets(tmp_path: Path) -> None:
 
 def test_bad_input_is_one_message_and_the_older_set_stays(tmp_path: Path, pictures: Path) -> None:
     out = tmp_path / "out"
-    before = older_set(out, pictures)
+    assert run("data", "from-folder", pictures, "--out", out, *SMALL)[0] == 0
+    before = content(out)
     good = json.dumps({"query": "a", "bag": ["b"], "label": 1})
     table = tmp_path / "a.jsonl"
     table.write_text("\n".join([good] * 7311 + ["{" + good] + [good]))

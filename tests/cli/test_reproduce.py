@@ -71,12 +71,6 @@ def test_without_raw_files_the_two_ways_are_named(computed: list[Job]) -> None:
     assert len(computed) == 3
 
 
-def test_where_nothing_is_missing_no_raw_files_are_needed(computed: list[Job]) -> None:
-    for number in (1, 2):
-        finish(job_of("cap_vema", number), ANSWERS, Path("docs/results"))
-    assert "Table 3" in run("qmnist", "per_digit").stdout
-
-
 def test_a_model_that_no_experiment_has_is_named(computed: list[Job]) -> None:
     with pytest.raises(MIVError, match=r"no pooling 'cap_vena'\. Did you mean 'cap_vema'"):
         run("qmnist", "--models", "cap_vena")

@@ -40,16 +40,8 @@ def test_it_holds_every_file_of_the_repository(unpacked: Path) -> None:
 def test_it_builds_the_wheel_and_its_tests_run(unpacked: Path, tmp_path: Path) -> None:
     assert build_wheel(unpacked, tmp_path).name == f"miv-{miv.__version__}-py3-none-any.whl"
     environment = {**os.environ, "PYTHONPATH": str(unpacked / "src")}
-    words = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "tests/files",
-        "tests/bags",
-        "tests/test_runtime.py",
-    ]
-    done = subprocess.run(words, cwd=unpacked, env=environment, capture_output=True, text=True, check=False)
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/files", "tests/bags", "tests/test_runtime.py"]
+    done = subprocess.run(
+        [sys.executable, *words], cwd=unpacked, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
