@@ -177,9 +177,9 @@ def attacks(seconds: int, folder: Path) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     arguments = ["miv/digits", "--galleries", str(folder / "attacked")]
     with serving(*arguments, "--threads", "1") as service:
+        bag = {"bag": [image(number) for number in range(1_500)]}
         with RawClient(service.host, service.port) as client:
             client.answered(request_bytes("POST", "/v1/galleries", {"name": "large"}))
-            bag = {"bag": [image(number) for number in range(1_500)]}
             client.answered(request_bytes("PUT", "/v1/galleries/large/bags/1", bag))
         references = {"query": [image(number) for number in range(50)], "top": 3, "witnesses": "leave_one_out"}
         black = {"image": base64.b64encode(png(np.zeros((5000, 5000), np.uint8))).decode()}
