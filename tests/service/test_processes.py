@@ -48,7 +48,7 @@ def test_a_service_logs_no_content_and_stops_cleanly(model: str, tmp_path: Path,
             assert client.post("/v1/verify", json=body).status_code == 200
             client.get(f"/v1/samples/{secret}")
             client.post("/v1/verify", json={**body, "model": secret})
-            client.post("/v1/verify", files={"query": (f"{secret}.png", secret), "bag": ("b", b"x")})
+            client.post("/v1/verify", json=exemplar([{"image": secret, "name": secret}]))
             client.post(f"/{secret}?q={secret}", json={secret: secret})
             client.request(secret, "/v1/models")
         service.process.send_signal(signal.SIGTERM)

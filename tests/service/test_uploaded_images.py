@@ -3,13 +3,11 @@
 import base64
 import io
 import struct
-import tempfile
 import threading
 import zipfile
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -50,16 +48,15 @@ def test_files_and_json_give_the_verdict_of_python(client: TestClient) -> None:
         answer = client.post("/v1/verify", json={"exemplars": [{"query": asked, "bag": others}]}).json()
         expected = {**verifier.verify(references, bag).document(), "size": 3}
         assert answer == {"model": "miv/digits", "verdicts": [expected]}
-    verdict = verifier.verify(query, bag)
-    files = [("query", ("../../x.png", contents[0])), *[("bag", ("y", one)) for one in contents[1:]]]
-    answer = client.post("/v1/verify", files=files, data={"heads": "true"}).json()["verdicts"][0]
+    body = {"exemplars": [{"query": sent, "bag": others}], "heads": True}
+    verdict, answer = verifier.verify(query, bag), client.post("/v1/verify", json=body).json()["verdicts"][0]
     by_head = answer.pop("attention_by_head")
     assert answer == {**verdict.document(), "size": 3}
     assert np.shape(by_head) == (8, 3)
     assert np.allclose(np.mean(by_head, axis=0), answer["attention"])
 
 
-@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP"])
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM"])
 def test_usual_formats_are_read(client: TestClient, kind: str) -> None:
     assert status_of(client, drawn(kind)) == (200, "")
 
@@ -126,11 +123,8 @@ def zipped() -> bytes:
     ],
 )
 def test_anything_else_is_refused(client: TestClient, content: bytes) -> None:
-    if content:
-        status, words = status_of(client, content)
-        assert (status, "query" in words) == (422, True)
-    response = client.post("/v1/verify", files=[("query", ("a.png", content)), ("bag", ("b.png", drawn()))])
-    assert response.status_code == 422
+    status, words = status_of(client, content)
+    assert (status, "query" in words) == (422, True)
 
 
 def test_errors_name_the_image_that_is_empty_or_broken(client: TestClient) -> None:
@@ -144,8 +138,6 @@ def test_errors_name_the_image_that_is_empty_or_broken(client: TestClient) -> No
     ):
         refused = client.post("/v1/verify", json={"exemplars": [{"query": good, "bag": bag}]})
         assert (refused.status_code, refused.json()["error"]["message"][: len(words)]) == (422, words)
-    refused = client.post("/v1/verify", files=[("query", ("q", drawn())), ("bag", ("b", b""))])
-    assert (refused.status_code, "is empty (0 bytes)" in refused.text) == (422, True)
 
 
 def test_a_bomb_is_refused_before_it_is_decoded(client: TestClient) -> None:
@@ -162,41 +154,3 @@ def test_a_bomb_is_refused_before_it_is_decoded(client: TestClient) -> None:
     large = {"image": base64.b64encode(drawn(size=(300, 300))).decode()}
     response = client.post("/v1/verify", json={"exemplars": [{"query": large, "bag": [large] * 3}], "resize": "crop"})
     assert (response.status_code, "pixels" in response.text) == (413, True)
-
-
-def test_forms_with_anything_unexpected_are_refused(client: TestClient) -> None:
-    query, bag = ("query", ("a", drawn())), ("bag", ("b", drawn()))
-    for files, data in (
-        ([query], {}),
-        ([bag], {}),
-        ([query, bag, ("else", ("c", drawn()))], {}),
-        ([query, bag], {"other": "1"}),
-        ([query, bag], {"heads": "perhaps"}),
-        ([query, bag], {"resize": "twist"}),
-        ([query, bag], {"witnesses": "magic"}),
-        ([query, bag], {"model": "none"}),
-        ([query, bag], {"model": "x" * 5_000}),
-    ):
-        assert client.post("/v1/verify", files=files, data=data).status_code in {404, 413, 422}
-    for kind in ("multipart/form-data", "multipart/form-data; boundary=x", "multipart/form-data; boundary="):
-        response = client.post("/v1/verify", content=b"--y\r\n\r\n", headers={"Content-Type": kind})
-        assert response.status_code in {400, 422}
-
-
-@pytest.mark.parametrize("charset", ["undefined", "punycode", "utf-16", "none"])
-def test_a_form_in_another_charset_is_refused(client: TestClient, charset: str) -> None:
-    content = b'--y\r\nContent-Disposition: form-data; name="model"\r\n\r\n1\r\n--y--\r\n'
-    kind = f"multipart/form-data; boundary=y; charset={charset}"
-    response = client.post("/v1/verify", content=content, headers={"Content-Type": kind})
-    assert (response.status_code, "charset" in response.text) == (400, True)
-
-
-def test_large_uploads_leave_no_file(client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))  # a temporary file would fail to be made
-    content = drawn("BMP", size=(300, 300))
-    files = [("query", ("a", content)), *[("bag", (f"{n}", content)) for n in range(2)]] * 1
-    padded = [("query", ("a", b"\x00" * 3_000_000)), ("bag", ("b", content))]
-    assert client.post("/v1/verify", files=files, data={"resize": "stretch"}).status_code == 200
-    refused = client.post("/v1/verify", files=files).json()["error"]["message"]
-    assert refused.endswith("send the field `resize`: `stretch`, `crop` or `pad`.")
-    assert client.post("/v1/verify", files=padded).status_code == 422

@@ -87,17 +87,6 @@ class VerifyRequest(StrictBody):
     resize: Resize = None
 
 
-class VerifyForm(StrictBody):
-    """One exemplar of image files, as multipart/form-data."""
-
-    query: list[bytes] = Field(min_length=1, description="The image file of the query, or several references.")
-    bag: list[bytes] = Field(min_length=1, description="The image files of the bag.")
-    model: ModelName = None
-    witnesses: Witnesses = None
-    heads: bool = False
-    resize: Resize = None
-
-
 class GivenSource(StrictBody):
     """A document to check against."""
 
@@ -304,18 +293,13 @@ OPEN = ("/healthz", "/readyz")  # documented addresses that need no token
 
 
 def documented(
-    tag: str, answer: Any, *statuses: int, body: type[BaseModel] | None = None, example: Any = None, form: Any = None
+    tag: str, answer: Any, *statuses: int, body: type[BaseModel] | None = None, example: Any = None
 ) -> dict[str, Any]:
-    """Options of a route: its tag, the class of its answer, the statuses of refusals, and what ``read_json`` reads.
-
-    ``form`` is the class of a multipart form that can be sent instead of the body.
-    """
+    """Options of a route: its tag, the class of its answer, the statuses of refusals, and what ``read_json`` reads."""
     options: dict[str, Any] = {"tags": [tag], "response_model": answer}
     if body is not None:
         statuses += (413, 415, 422, 503)
-        content: dict[str, Any] = {"application/json": {"schema": _reference(body), "example": example}}
-        if form is not None:
-            content["multipart/form-data"] = {"schema": _reference(form)}
+        content = {"application/json": {"schema": _reference(body), "example": example}}
         options["openapi_extra"] = {"requestBody": {"required": True, "content": content}}
     refusals = sorted({400, 401, 403, *statuses})  # the first three can always happen
     return {**options, "responses": {status: {"model": ErrorAnswer} for status in refusals}}

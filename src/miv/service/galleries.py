@@ -13,7 +13,7 @@ from pathlib import Path
 from shutil import disk_usage
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 from miv.errors import MIVError
 from miv.files.atomic import readable_disk_errors
@@ -80,7 +80,8 @@ class GalleryRegistry:
         if not _GALLERY_NAME.fullmatch(name):
             expected = "Expected 1 to 100 letters from a to z, digits, -, _ or ., with a letter or digit first"
             raise RefusedRequest(422, f"The name of a gallery is {name[:80]!r}. {expected}.")
-        with storage_errors("The gallery", "created"), self._creating():
+        lock = FileLock(self.folder / ".miv-galleries.lock", timeout=_LOCK_SECONDS)
+        with storage_errors("The gallery", "created"), lock:
             # Gallery.create replaces an empty folder; under the lock, nobody else makes one of this name.
             if (self.folder / name).exists():
                 raise RefusedRequest(409, f"There is a gallery or file {name} already. Choose another name.")
@@ -88,15 +89,6 @@ class GalleryRegistry:
                 raise RefusedRequest(413, f"There are {_MOST_GALLERIES:,} galleries, and no more are allowed.")
             self._check_room(4 * sum(weights.numel() for weights in model.verifier.parameters()))
             Gallery.create(self.folder / name, model.verifier)
-
-    @contextmanager
-    def _creating(self) -> Iterator[None]:
-        try:
-            lock = FileLock(self.folder / ".miv-galleries.lock").acquire(timeout=_LOCK_SECONDS)
-        except Timeout:
-            raise RefusedRequest(503, "Another process is creating a gallery. Try again in a second.") from None
-        with lock:
-            yield
 
     def put(self, name: str, bag: str, instances: Sequence[Any], names: Sequence[str], model: LoadedModel) -> int:
         """Add or replace a bag; return the number of bags."""

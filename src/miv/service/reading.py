@@ -12,16 +12,13 @@ import numpy as np
 from fastapi import Request
 from PIL import Image
 from pydantic import BaseModel, ValidationError
-from python_multipart.multipart import parse_options_header
-from starlette.datastructures import UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
 
 from miv.data import InstancePool
 from miv.errors import MIVError
 from miv.files.images import Fit
 from miv.runtime import pause
 from miv.service.batching import ReadExemplar, ReadRequest, Rows
-from miv.service.bodies import ImageInstance, Instance, TextInstance, VerifyForm
+from miv.service.bodies import ImageInstance, Instance, TextInstance
 from miv.service.errors import RefusedRequest, first_problem
 from miv.service.models import LoadedModel
 from miv.service.settings import Limits
@@ -59,14 +56,9 @@ Result = TypeVar("Result")
 _LARGE_BODY, _LARGE_PIXELS = 1_000_000, 4_000_000  # bytes, and pixels of a request, that take some tenths of a second
 
 
-def media_type(request: Request) -> str:
-    """The content type without its parameters."""
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
 async def read_json(request: Request, body: type[Body]) -> Body:
     """Read the body of a request as JSON; anything else is refused with a message."""
-    if media_type(request) != "application/json":
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise RefusedRequest(415, "The content type is not application/json. Send JSON with that content type.")
     content, service = await request.body(), service_of(request)
 
@@ -86,42 +78,12 @@ def _validated(validate: Callable[[], Body]) -> Body:
         raise RefusedRequest(status, first_problem(list(problems))) from None
 
 
-class _InMemory(MultiPartParser):
-    spool_max_size = 1 << 62  # the size of the whole request is limited, so nothing needs to go to disk
-
-
-async def read_form(request: Request, limits: Limits) -> VerifyForm:
-    """Read ``query`` and ``bag`` files and a few short fields; anything else is refused with a message."""
-    charset = parse_options_header(request.headers["content-type"])[1].get(b"charset", b"utf-8")
-    if charset.lower() not in {b"utf-8", b"utf8"}:  # others decode slowly, or raise errors of their own
-        raise RefusedRequest(400, "The form has another charset than utf-8. Leave the charset out.")
-    most = limits.references + limits.instances
-    parser = _InMemory(request.headers, request.stream(), max_files=most, max_fields=10, max_part_size=1_000)
-    try:
-        form = await parser.parse()
-    except MultiPartException as error:
-        status = 413 if "aximum" in error.message else 400
-        raise RefusedRequest(status, f"The form cannot be read: {error.message}") from None
-    files: dict[str, list[bytes]] = {}
-    fields: dict[str, str] = {}
-    for name, value in form.multi_items():
-        if isinstance(value, UploadFile):
-            files.setdefault(name, []).append(await value.read())
-        elif value:
-            fields[name] = value
-    await form.close()
-    return _validated(lambda: VerifyForm.model_validate({**fields, **files}))
-
-
 _LONGEST_NAME = 80  # characters of a name in an error
 _SHORT_POOLED, _SHORT_EMBEDDED = 50_000, 64  # instances per short request
 
-GivenInstance = Instance | bytes
-"""An instance of a JSON body, or the content of an image file of a form."""
-
 
 async def read_instances(
-    request: Request, model: LoadedModel, given: Sequence[GivenInstance], read: Callable[[], Result]
+    request: Request, model: LoadedModel, given: Sequence[Instance], read: Callable[[], Result]
 ) -> Result:
     """Call a function that reads instances; their pixels are counted before it starts."""
     service = service_of(request)
@@ -132,12 +94,11 @@ async def read_instances(
     return await service.in_thread(read, is_large=pixels > _LARGE_PIXELS)
 
 
-def _pixels(one: GivenInstance) -> int:
+def _pixels(one: Instance) -> int:
     """The pixels of an image by its header; 0 for anything that is not an image, which the reader explains."""
     with suppress(Exception), warnings.catch_warnings(action="ignore"):
-        content = _decoded(one.image, "") if isinstance(one, ImageInstance) else one
-        if isinstance(content, bytes):
-            with Image.open(io.BytesIO(content), formats=list(FORMATS)) as image:
+        if isinstance(one, ImageInstance):
+            with Image.open(io.BytesIO(_decoded(one.image, "")), formats=list(FORMATS)) as image:
                 return image.width * image.height
     return 0
 
@@ -159,7 +120,7 @@ class InstanceReader:
         self._reader = bag_reader(verifier, resize, in_pairs=in_pairs)
         self._count = self._pixels = 0
 
-    def rows(self, given: Sequence[GivenInstance], place: str, most: int) -> Rows:
+    def rows(self, given: Sequence[Instance], place: str, most: int) -> Rows:
         """Read instances; return their rows in the pool. ``place`` names them in errors."""
         _check_most(len(given), most, place, "instances")
         self._count += len(given)
@@ -176,7 +137,7 @@ class InstanceReader:
         assert pool is not None  # noqa: S101 - bodies have at least one instance
         return pool
 
-    def _vector_rows(self, given: Sequence[GivenInstance], place: str) -> Rows:
+    def _vector_rows(self, given: Sequence[Instance], place: str) -> Rows:
         for number, one in enumerate(given):
             if not isinstance(one, list):
                 raise self._other_kind(one, f"{place}, instance {number}")
@@ -184,20 +145,19 @@ class InstanceReader:
         with np.errstate(over="ignore"):  # too large for float32: infinite, which is refused with a message
             return self._reader.add_all(given, place)
 
-    def _row(self, one: GivenInstance, place: str) -> int:
+    def _row(self, one: Instance, place: str) -> int:
         if self.kind == "text":
             text = one.text if isinstance(one, TextInstance) else one
             if not isinstance(text, str):
                 raise self._other_kind(one, place)
             _check_most(len(text), self._limits.characters, place, "characters")
             return self._reader.add(text, place)
-        if isinstance(one, ImageInstance):
-            one = _decoded(one.image, place)
-        if not isinstance(one, bytes):
+        if not isinstance(one, ImageInstance):
             raise self._other_kind(one, place)
-        if not one:
+        content = _decoded(one.image, place)
+        if not content:
             raise MIVError(f"{place} is empty (0 bytes). Expected the content of an image file.")
-        with image_of_bytes(one, place, self._limits.pixels) as image:
+        with image_of_bytes(content, place, self._limits.pixels) as image:
             pause()
             self._pixels += image.width * image.height
             _check_pixels(self._pixels, self._limits)
@@ -212,7 +172,7 @@ class InstanceReader:
 def read_exemplars(
     verifier: Verifier,
     limits: Limits,
-    exemplars: Sequence[tuple[Any, Sequence[GivenInstance]]],
+    exemplars: Sequence[tuple[Any, Sequence[Instance]]],
     *,
     witnesses: WitnessMethod | None = None,
     heads: bool = False,
@@ -269,7 +229,7 @@ def is_several(query: Any) -> bool:
     return isinstance(query, list) and not isinstance(query[0], float | int)
 
 
-def _named(one: GivenInstance, place: str, number: int, count: int) -> str:
+def _named(one: Instance, place: str, number: int, count: int) -> str:
     """How errors name an instance: by its number, and by the name that the sender gave it."""
     location = place if count == 1 else f"{place}, instance {number}"
     name = one.name if isinstance(one, ImageInstance | TextInstance) else None

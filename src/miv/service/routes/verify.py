@@ -12,13 +12,11 @@ from miv.checking.results import Source
 from miv.checking.sentences import Sentence
 from miv.checking.sources import read_answer, read_sources
 from miv.errors import collect_warnings
-from miv.service.bodies import CheckAnswer, CheckRequest, VerifyAnswer, VerifyForm, VerifyRequest, documented
+from miv.service.bodies import CheckAnswer, CheckRequest, VerifyAnswer, VerifyRequest, documented
 from miv.service.errors import RefusedRequest
 from miv.service.reading import (
     is_several,
-    media_type,
     read_exemplars,
-    read_form,
     read_instances,
     read_json,
 )
@@ -33,22 +31,13 @@ CHECK_EXAMPLE = {
 }
 
 
-@router.post(
-    "/v1/verify", **documented("verify", VerifyAnswer, 404, body=VerifyRequest, example=VERIFY_EXAMPLE, form=VerifyForm)
-)
+@router.post("/v1/verify", **documented("verify", VerifyAnswer, 404, body=VerifyRequest, example=VERIFY_EXAMPLE))
 async def verify(request: Request) -> JSONResponse:
     """Does each bag hold something of its query's class, and which of its instances show it?"""
     service = service_of(request)
-    asked: VerifyRequest | VerifyForm
-    if media_type(request) == "multipart/form-data":
-        asked = await read_form(request, service.limits)
-    else:
-        asked = await read_json(request, VerifyRequest)
+    asked = await read_json(request, VerifyRequest)
     model = model_of(request, asked.model)
-    if isinstance(asked, VerifyForm):
-        exemplars: list[Any] = [(asked.query[0] if len(asked.query) == 1 else asked.query, asked.bag)]
-    else:
-        exemplars = [(one.query, one.bag) for one in asked.exemplars]
+    exemplars: list[Any] = [(one.query, one.bag) for one in asked.exemplars]
     instances = [one for query, bag in exemplars for one in (*(query if is_several(query) else [query]), *bag)]
     options = partial(read_exemplars, witnesses=asked.witnesses, heads=asked.heads, resize=asked.resize)
     read = await read_instances(request, model, instances, partial(options, model.verifier, service.limits, exemplars))
