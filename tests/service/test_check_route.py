@@ -88,7 +88,7 @@ def test_warnings_are_in_the_answer_each_time_and_not_in_the_log(
     sources = [{"name": "SECRET.txt", "text": "---"}, {"name": "bees.txt", "text": "Bees make honey."}]
     for _ in range(2):
         answer = client.post("/v1/check", json={"answer": long, "sources": sources}).json()
-        assert answer["warnings"] == ["The source SECRET.txt has no sentence; it was left out."]
+        assert answer["warnings"] == ["SECRET.txt has no sentence; it was left out."]
         assert answer["sentences"][0]["words_read"] < 100
     body = {"model": "miv/evidence", "exemplars": [{"query": "Bees hum.", "bag": [long, "Cats."]}]}
     client.post("/v1/verify", json=body)
