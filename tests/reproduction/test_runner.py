@@ -112,7 +112,7 @@ def test_ctrl_c_tells_the_cells_to_save_and_stop(
         f"    while not pathlib.Path({str(again)!r}).exists(): time.sleep(0.01)\n"
         f"    pathlib.Path({str(saved)!r}).touch()\n"
         "    sys.exit(130)\n"
-        "signal.signal(signal.SIGINT, stop)\n"
+        "signal.signal(signal.SIGTERM, stop)\n"
         f"pathlib.Path({str(ready)!r}).touch()\n"
         "time.sleep(60)"
     )

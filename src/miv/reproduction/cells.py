@@ -2,7 +2,6 @@
 
 import json
 import math
-import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -160,7 +159,6 @@ def main(document: dict[str, Any]) -> int:
     """Compute the job unless it is done; if another process is computing it, wait."""
     job = Job.of(document["job"])
     places = JobFolders(**{name: path and Path(path) for name, path in document["places"].items()})
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes background processes ignore it
     lock = job.lock(places.work)
     lock.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -119,7 +119,7 @@ def _stop(running: dict[Job, _Running], say: Say) -> None:
     say("Stopping: each training saves after the current step. Press Ctrl-C again to stop at once.")
     processes = [run.process for run in running.values()]
     for process in processes:
-        process.send_signal(signal.SIGINT)
+        process.terminate()  # unlike Ctrl-C, never ignored: a process may still be importing
     try:
         for process in processes:
             process.wait()
