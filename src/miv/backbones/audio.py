@@ -166,14 +166,12 @@ def read_wav(path: Path) -> NDArray[np.float32]:
     """Return the sound of a wav file, ``(S,)`` from -1 to 1 at 16 kHz; several channels are averaged."""
     if path.exists() and not path.is_file():  # a folder, or a pipe that would never end
         raise MIVError(f"{path}: not a file. Expected a wav file.")
+    if path.exists() and path.stat().st_size > MAX_WAV_BYTES:
+        raise MIVError(f"{path}: longer than {MAX_WAV_BYTES:,} bytes. Split it first.")
     try:
-        if path.stat().st_size > MAX_WAV_BYTES:
-            raise MIVError(f"{path}: longer than {MAX_WAV_BYTES:,} bytes. Split it first.")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", wavfile.WavFileWarning)  # chunks with the title, the place and so on
             rate, samples = wavfile.read(path, mmap=False)
-    except MIVError:
-        raise
     except OSError as error:
         raise MIVError(f"{path}: could not be read ({error.strerror or error}).") from error
     except Exception as error:  # damaged headers raise many types
@@ -197,15 +195,9 @@ def embed_recordings(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> list[Path]:
-    """Embed a wav file, or all below a folder, and return the ``.npy`` files written.
+    """Embed a wav file to the file ``out``, or all below a folder to the same names below ``out``; return the files.
 
-    Args:
-        encoder: the speaker encoder.
-        source: a wav file, or a folder; its hidden files and folders are ignored.
-        out: for a file, the ``.npy`` file to write; for a folder, a folder that gets the same names and subfolders.
-        whole: write one vector ``(256,)`` per recording, for queries, instead of its windows ``(N, 256)``.
-        overwrite: replace existing files. Otherwise an existing one is an error, before anything is embedded.
-        progress: reports the recordings done.
+    A recording becomes its windows ``(N, 256)`` or, if ``whole``, one vector ``(256,)``.
     """
     if source.is_dir():
         files = recordings_in(source)
@@ -290,12 +282,11 @@ def _resemblyzer_weights(path: Path) -> dict[str, Tensor]:
         expected = SpeakerEncoder().state_dict()
     try:
         if path.suffix == ".whl":
-            with zipfile.ZipFile(path) as wheel:
-                _check_size(path, wheel.getinfo(_MEMBER).file_size)
-                content = wheel.read(_MEMBER)
+            with zipfile.ZipFile(path) as wheel, wheel.open(_MEMBER) as file:
+                content = file.read(_MOST_BYTES)
         else:
-            _check_size(path, path.stat().st_size)
-            content = path.read_bytes()
+            with path.open("rb") as file:
+                content = file.read(_MOST_BYTES)  # what is longer is damaged
         # weights_only: a pickle may otherwise run any code.
         stored = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)["model_state"]
         weights = {name: stored[name].float().contiguous() for name in expected}  # without those of its training loss
@@ -307,8 +298,3 @@ def _resemblyzer_weights(path: Path) -> dict[str, Tensor]:
             wanted = tuple(expected[name].shape)
             raise MIVError(f"{path}: {name} is {tuple(tensor.shape)}. Expected finite numbers {wanted}.")
     return weights
-
-
-def _check_size(path: Path, size: int) -> None:
-    if size > _MOST_BYTES:
-        raise ValueError(f"{path} has {size:,} bytes; expected at most {_MOST_BYTES:,}")
