@@ -34,18 +34,12 @@ def in_chunks(
 ) -> list[Verdict]:
     """Pool the chunks between ``borders``, in ``parts`` that take turns and are merged at the end."""
     chunks = list(zip([0, *sorted(borders)], [*sorted(borders), len(bag)], strict=True))
-    log_sums = None
-    while True:
-        passes = [StreamingPass(verifier, queries, top, log_sums) for _ in range(parts)]
-        for number, (first, last) in enumerate(chunks):
-            passes[number % parts].update(bag[first:last], first)
-        for other_pass in passes[1:]:
-            passes[0].merge(pickle.loads(pickle.dumps(other_pass)))  # as between machines
-        if not passes[0].needs_second_pass:
-            return passes[0].finish()
-        with pytest.raises(MIVError, match="second pass"):
-            passes[0].finish()
-        log_sums = passes[0].log_sums
+    passes = [StreamingPass(verifier, queries, top) for _ in range(parts)]
+    for number, (first, last) in enumerate(chunks):
+        passes[number % parts].update(bag[first:last], first)
+    for other_pass in passes[1:]:
+        passes[0].merge(pickle.loads(pickle.dumps(other_pass)))  # as between machines
+    return passes[0].finish()
 
 
 def check_equal(verifier: Verifier, queries: NDArray[Any], bag: NDArray[Any], found: list[Verdict]) -> None:

@@ -106,7 +106,7 @@ def verify(
         bool,
         Option(
             "--stream",
-            help="Read one bag in chunks, in constant memory: a .npy or .parquet file of features, or a folder. Each "
+            help="Read one bag in chunks, never as a whole: a .npy file of features, or a folder. Each "
             "--query is then a query of its own.",
         ),
     ] = False,

@@ -56,8 +56,6 @@ class BagChunks:
                 "chunks or instances."
             )
         self._source = source
-        self.is_once = isinstance(source, Iterator)
-        """Whether it can be read only once."""
         self.size: int | None = len(source) if isinstance(source, Sized) else None
         """Number of instances or of chunks, if it is known before the bag is read."""
         if isinstance(source, Path):

@@ -294,7 +294,7 @@ class Verifier(
     def verify_stream(
         self, queries: Any, bag: Any, *, top: int = 10, resize: Fit | None = None, progress: Progress | None = None
     ) -> list[Verdict]:
-        """Verify queries against one bag of any size, which is read in chunks, in constant memory.
+        """Verify queries against one bag of any size, which is read in chunks and never held whole.
 
         Logit, probability and shares are those of ``verify``; see ``docs/large-data.md``.
 

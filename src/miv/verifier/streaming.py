@@ -35,13 +35,13 @@ class StreamingPass:
     .. math:: l_P = \log \sum_{n \in P} e^{s_n}, \qquad
         v = \sum_P e^{l_P - l} v_P, \qquad l = \log \sum_P e^{l_P}
 
-    A pooling that takes the best target has the bag vector of the part with the greatest score.
+    A pooling that takes the best target has the bag vector of the part with the greatest score. To name targets, their
+    scores are kept: ``4 h`` bytes per target and query.
 
     Args:
         verifier: the verifier.
         queries: features ``(R, C)``.
         top: number of targets to name per query.
-        log_sums: ``(R, h)``, from the ``log_sums`` of a first pass over the whole bag, if that ``needs_second_pass``.
         foreign: ``(R,)`` bool, which queries are out of distribution whatever their features.
 
     >>> from miv import Verifier
@@ -61,7 +61,6 @@ class StreamingPass:
         verifier: Verifier,
         queries: Rows,
         top: int = 10,
-        log_sums: Floats | None = None,
         foreign: Mask | None = None,
     ) -> None:
         if isinstance(top, bool) or not isinstance(top, Integral) or top < 0:
@@ -80,17 +79,13 @@ class StreamingPass:
             )
         count, heads = len(queries), scores.shape[1]
         self.size: int = 0
-        self.needs_second_pass: bool = top > 0 and log_sums is None and heads > 1
-        """Whether a second pass is needed to name the leading targets, as with several heads."""
-        self.log_sums: Floats = np.full((count, heads), -np.inf)
-        """The logarithms ``(R, h)`` of the sums of the softmax over the targets so far, for a second pass."""
-        self._known_sums: Floats | None = log_sums
+        self._top: int = int(top)
+        # For each query the scores (n, h) of all chunks, and the place of their first target.
+        self._scores: list[list[tuple[int, Rows]]] = [[] for _ in range(count)]
+        self._log_sums: Floats = np.full((count, heads), -np.inf)  # (R, h), of the exponentials of the scores so far
         self._query_vectors: Tensor = torch.cat([output.query_vector for output in alone])  # (R, C)
         self._vectors: Floats = np.zeros((count, alone[0].bag_vector.shape[1]))  # (R, C), of the bag so far
         self._best: Floats = np.full(count, -np.inf)  # (R,) the greatest score
-        self._top: int = 0 if self.needs_second_pass else int(top)
-        # For each query the leading targets, best first: what they are ranked by, and their places.
-        self._leading: list[tuple[Floats, Integers]] = [(np.zeros(0), np.zeros(0, np.int64))] * count
         self._query_flags: NDArray[np.int8] = self._flags(queries, foreign)
         self._least_flag: int = 2  # of the targets so far
 
@@ -114,10 +109,8 @@ class StreamingPass:
                 scores = output.attention_scores.double()  # (n, h)
                 log_sums, bag_vector = scores.logsumexp(dim=0), output.bag_vector[0].double()
                 self._join(query, log_sums.cpu().numpy(), float(scores.max()), bag_vector.cpu().numpy())
-                if self._known_sums is not None:  # the logarithm of the mean share over heads
-                    of_bag = torch.from_numpy(self._known_sums[query]).to(scores)  # (h,)
-                    scores = (scores - of_bag).exp().mean(dim=1, keepdim=True).log()
-                self._lead(query, scores[:, 0].cpu().numpy(), first + start + np.arange(len(scores)))
+                if self._top:
+                    self._scores[query].append((first + start, scores.float().cpu().numpy()))
         self.size += len(features)
 
     def _normed(self, features: Rows) -> Tensor:
@@ -132,16 +125,9 @@ class StreamingPass:
         with torch.inference_mode(), evaluating(self.verifier):
             return self.verifier.pooling.forward(query[None], Bags.from_list([targets]))
 
-    def _lead(self, query: int, scores: Floats, places: Integers) -> None:
-        """Choose the leading targets anew, with targets of scores ``(n,)`` at places ``(n,)``; of equals the first."""
-        if self._top:
-            scores, places = (np.append(*pair) for pair in zip(self._leading[query], (scores, places), strict=True))
-            order = np.lexsort((places, -scores))[: self._top]
-            self._leading[query] = scores[order], places[order]
-
     def _join(self, query: int, log_sums: Floats, best: float, vector: Floats) -> None:
         """Add a part with the ``log_sums`` ``(h,)`` and the bag vector ``(C,)``."""
-        before = self.log_sums[query]
+        before = self._log_sums[query]
         total = np.logaddexp(before, log_sums)
         if not self.verifier.pooling.takes_best:
             heads = len(total)
@@ -150,7 +136,7 @@ class StreamingPass:
             self._vectors[query] = (weights[:, :, None] * parts).sum(axis=0).ravel()
         elif best > self._best[query]:
             self._vectors[query] = vector
-        self.log_sums[query], self._best[query] = total, max(best, self._best[query])
+        self._log_sums[query], self._best[query] = total, max(best, self._best[query])
 
     def _flags(self, features: Rows, foreign: Mask | None) -> NDArray[np.int8]:
         flags = flags_of(self.verifier.unlike, np.asarray(features, np.float32), self.verifier.backbone.kind)
@@ -165,9 +151,9 @@ class StreamingPass:
         self.verifier = self.verifier or other.verifier
         if not other.size:
             return
-        for query, leading in enumerate(other._leading):
-            self._lead(query, *leading)
-            self._join(query, other.log_sums[query], other._best[query], other._vectors[query])
+        for query, scores in enumerate(other._scores):
+            self._scores[query] += scores
+            self._join(query, other._log_sums[query], other._best[query], other._vectors[query])
         self.size += other.size
         self._least_flag = min(self._least_flag, other._least_flag)
 
@@ -177,11 +163,6 @@ class StreamingPass:
             raise MIVError("An unpickled pass has no verifier. Merge it into one that has its verifier.")
         if not self.size:
             raise MIVError("The bag is empty. Expected at least one instance.")
-        if self.needs_second_pass:
-            raise MIVError(
-                "With several heads, the leading targets are known only after a second pass. Use a second "
-                "StreamingPass with the log_sums of this one, or top=0; a bag that can be read only once needs top=0."
-            )
         with torch.inference_mode():
             vectors = torch.from_numpy(self._vectors).to(self._query_vectors)
             logits = self.verifier.pooling.similarity(self._query_vectors, vectors).double().cpu().numpy()
@@ -194,12 +175,21 @@ class StreamingPass:
             )
         return [self._verdict(query, float(logit)) for query, logit in enumerate(logits)]
 
+    def _leading(self, query: int) -> tuple[Integers, Floats]:
+        """Places and shares of the targets with the greatest mean share over heads; of equals the first in the bag."""
+        places, shares = np.zeros(0, np.int64), np.zeros(0)
+        for first, scores in self._scores[query]:
+            share = np.exp(scores - self._log_sums[query]).mean(axis=1)
+            places, shares = np.append(places, first + np.arange(len(share))), np.append(shares, share)
+            order = np.lexsort((places, -shares))[: self._top]
+            places, shares = places[order], shares[order]
+        return places, shares
+
     def _verdict(self, query: int, logit: float) -> Verdict:
         """Apply the operating point to the logit and the leading targets of one query."""
         point = self.verifier.operating_point
         probability = float(point.probability(np.array([logit]))[0])
-        ranked, places = self._leading[query]
-        shares = np.exp(ranked - (self.log_sums[query, 0] if self._known_sums is None else 0.0))
+        places, shares = self._leading(query)
         leading = tuple(Witness(int(place), float(share)) for place, share in zip(places, shares, strict=True))
         marked = point.witness_rule.chosen(probability, not point.rejected(probability), shares, self.size)
         reason = reason_of(int(self._query_flags[query]), self._least_flag)
@@ -238,14 +228,9 @@ def verify_stream(
     if single_instances(queries, verifier.backbone.kind, places)[1] is not None:
         raise MIVError("A query is a list of references. Expected one instance per query, for a bag in chunks.")
     features, foreign = query_features(verifier, queries, places, resize)
-    bag, log_sums = BagChunks(verifier, source, resize), None
-    for text in ("Reading the bag", "Reading the bag again"):
-        state = StreamingPass(verifier, features, top, log_sums, foreign)
-        with progress.step(text, total=bag.size) as advance:
-            for chunk, is_foreign in bag:
-                state.update(chunk, foreign=is_foreign)
-                advance(len(chunk))
-        if not state.needs_second_pass or bag.is_once:
-            break
-        log_sums = state.log_sums  # a second pass can name the leading targets
+    bag, state = BagChunks(verifier, source, resize), StreamingPass(verifier, features, top, foreign)
+    with progress.step("Reading the bag", total=bag.size) as advance:
+        for chunk, is_foreign in bag:
+            state.update(chunk, foreign=is_foreign)
+            advance(len(chunk))
     return state.finish()
