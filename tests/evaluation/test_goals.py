@@ -83,17 +83,6 @@ def test_what_the_data_cannot_support_is_refused_with_the_numbers() -> None:
         parse_goal("frr=0.01").cuts(curve)
 
 
-def test_the_number_asked_for_is_just_enough() -> None:
-    for negatives, refused in ((298, True), (299, False)):
-        label = np.repeat([0, 1], [negatives, 5]).astype(np.int8)
-        curve = ErrorCurve.of(np.linspace(0, 1, len(label)), label)
-        if refused:
-            with pytest.raises(MIVError, match="299"):
-                parse_goal("far=0.01").cuts(curve)
-        else:
-            assert curve.false_accepts[parse_goal("far=0.01").cuts(curve)[1]] == 0
-
-
 UPSIDE_DOWN, COIN, FLAT = np.linspace(0, 1, 200), np.tile(np.linspace(0.1, 0.9, 100), 2), np.full(200, 0.3)
 
 

@@ -78,7 +78,6 @@ def calibrate(
     witnesses_by: WitnessesBy | None = None,
     cluster_by: ClusterBy | None = None,
     confidence: float = CONFIDENCE,
-    seed: int = 0,
 ) -> Calibration:
     """Choose a scaling, a threshold and a witness rule from the answers on validation data.
 
@@ -96,7 +95,6 @@ def calibrate(
             ``query_id``, the same ``query``, or the same ``group``. By default the first of them that is known, except
             groups. A rate is then promised for new classes, or new queries.
         confidence: with which the rates of the goal are promised.
-        seed: random seed of folds and halves.
     """
     goal = parse_goal(goal) if isinstance(goal, str) else goal
     if len(predictions) == 0:
@@ -106,7 +104,7 @@ def calibrate(
     logit, label = predictions.logit, predictions.label
     by = chosen_clusters(predictions, cluster_by)
     cluster = clusters_of(predictions, by)
-    chosen = choose_scaling(logit, label, scaling, seed, cluster, cluster_words(by))
+    chosen = choose_scaling(logit, label, scaling, cluster, cluster_words(by))
     probability = chosen.scaling.probability(logit)
     if not _LEAST_CONFIDENCE <= confidence < 1:
         raise MIVError(
@@ -116,7 +114,7 @@ def calibrate(
     lower, threshold = (float(curve.cuts[cut]) for cut in goal.cuts(curve))
     goal.check(curve)
     shared = predictions if shares is None else replace(predictions, attention=np.asarray(shares, np.float64))
-    rule, witnesses = _witness_rule(shared, probability, probability >= lower, epsilon, seed)
+    rule, witnesses = _witness_rule(shared, probability, probability >= lower, epsilon)
     rule = replace(rule, by=witnesses_by or "attention") if isinstance(rule, ConformalRule) else rule
     measured = {
         "exemplars": len(predictions),
@@ -164,7 +162,7 @@ def _false_accept_tail(negatives: Floats, evidence: ErrorEvidence) -> dict[str, 
 
 
 def _witness_rule(
-    predictions: Predictions, probability: Floats, accepted: Mask, epsilon: float, seed: int
+    predictions: Predictions, probability: Floats, accepted: Mask, epsilon: float
 ) -> tuple[WitnessRule, dict[str, Any] | None]:
     """Calibrate the rule if there are attention and enough known witnesses; measure it and the stated rule."""
     stated = StatedRule()
@@ -176,7 +174,7 @@ def _witness_rule(
         rule = fit_witness_rule(predictions, probability, epsilon)
     except TooFewWitnessesError as error:  # the threshold does not need witnesses
         return stated, {**measured, "too_few": str(error)}
-    held_out = held_out_witnesses(predictions, probability, epsilon, seed)
+    held_out = held_out_witnesses(predictions, probability, epsilon)
     if held_out is None:  # such a rule is as low as the lowest witness, so it marks nearly everything
         known = int(np.asarray(predictions.witness).sum())
         few = f"{known:,} known witnesses are too few to fit a rule to one half and check it on the other."

@@ -35,12 +35,7 @@ class ScalingChoice:
 
 
 def choose_scaling(
-    logit: Floats,
-    label: Labels,
-    name: str = "auto",
-    seed: int = 0,
-    cluster: Integers | None = None,
-    words: str = "queries",
+    logit: Floats, label: Labels, name: str = "auto", cluster: Integers | None = None, words: str = "queries"
 ) -> ScalingChoice:
     """Fit a scaling by name, or with ``auto`` the simplest one with a cross-validated log loss near the lowest.
 
@@ -51,7 +46,7 @@ def choose_scaling(
     if name != "auto" and name not in SCALINGS:
         raise unknown_name("scaling", name, ["auto", *SCALINGS])
     cluster = np.arange(len(label)) if cluster is None else cluster
-    folds = folds_of(label, cluster, _FOLDS, seed, words)
+    folds = folds_of(label, cluster, _FOLDS, words)
     held_out: dict[str, Floats] = {}
     for candidate in SCALINGS:
         held_out[candidate] = np.zeros(len(logit))
@@ -165,14 +160,14 @@ def fit_witness_rule(predictions: Predictions, probability: Floats, epsilon: flo
     return ConformalRule(float(np.partition(scores, missed)[missed]), epsilon)
 
 
-def held_out_witnesses(predictions: Predictions, probability: Floats, epsilon: float, seed: int = 0) -> Mask | None:
+def held_out_witnesses(predictions: Predictions, probability: Floats, epsilon: float) -> Mask | None:
     """Decide for each half of the queries with a rule fitted to the other half: ``(T,)`` bool.
 
     ``None`` without attention, or if a half has too few witnesses to fit a rule.
     """
     if predictions.attention is None:
         return None
-    half = folds_of(predictions.label, _queries_of(predictions), 2, seed)
+    half = folds_of(predictions.label, _queries_of(predictions), 2)
     decided = np.zeros(int(predictions.ptr[-1]), bool)
     for part in (0, 1):
         chosen = np.flatnonzero(half == part)

@@ -70,7 +70,7 @@ def clusters_of(predictions: Predictions, by: str | None = None) -> Integers:
 # Folds that keep the exemplars of one cluster together, because their answers are correlated.
 
 
-def folds_of(label: Labels, cluster: Integers, most: int, seed: int, words: str = "queries") -> Integers:
+def folds_of(label: Labels, cluster: Integers, most: int, words: str = "queries") -> Integers:
     """Return the fold ``(E,)`` of each exemplar: a cluster is in one fold, and folds are stratified by label.
 
     There are ``most`` folds, or fewer if a label has fewer clusters. ``words`` names the clusters in errors.
@@ -88,7 +88,7 @@ def folds_of(label: Labels, cluster: Integers, most: int, seed: int, words: str 
     fold = np.zeros(len(label), np.int64)
     together = len(np.unique(cluster)) < len(label)
     kind = StratifiedGroupKFold if together else StratifiedKFold  # the same for clusters of one, and then faster
-    splitter = kind(min(most, *having), shuffle=True, random_state=seed)
+    splitter = kind(min(most, *having), shuffle=True, random_state=0)
     for number, (_, outside) in enumerate(splitter.split(label, label, cluster if together else None)):
         fold[outside] = number
     return fold

@@ -173,10 +173,11 @@ class Bound:
         """The lowest cut that counted errors allow."""
         evidence = side.of_negatives
         self._check_enough(evidence)
-        bounds, most = evidence.upper_bound(np.arange(math.floor(self.rate * evidence.exemplars) + 1)), self.rate
         if self._needs_model(evidence):
             share = evidence.growth * evidence.clusters / self._needed(evidence)
             bounds, most = evidence.rates / evidence.clusters, _OBSERVED * self.rate * share
+        else:
+            bounds, most = evidence.upper_bound(np.arange(math.floor(self.rate * evidence.exemplars) + 1)), self.rate
         allowed = max(int(np.searchsorted(bounds, most, side="right")) - 1, 0)
         return int((side.false_accepts > allowed).sum())
 
@@ -209,7 +210,7 @@ class Bound:
         return [
             f"{self.words} rests on {self._labels[0]} of {evidence.clusters:,} {evidence.words}. Fewer than "
             f"{self._needed(evidence):,} cannot show it whatever the difference between {evidence.words}; the "
-            "threshold assumes that their mean logits are normally distributed."
+            "threshold follows a normal model of their mean logits, and allows few errors."
         ]
 
     def check(self, curve: ErrorCurve) -> None:

@@ -26,15 +26,6 @@ def as_scores(name: str, values: ArrayLike, length: int | None = None) -> Floats
     return array.astype(np.float64, copy=False)
 
 
-def as_attention(values: ArrayLike, length: int) -> Floats:
-    """Return finite numbers of at least 0."""
-    array = as_scores("attention", values, length)
-    if (array < 0).any():
-        first = int((array < 0).argmax())
-        raise MIVError(f"attention[{first}] is {array[first]:g}. Expected no number below 0.")
-    return array
-
-
 def as_labels(values: ArrayLike, length: int | None = None) -> NDArray[np.int8]:
     """Return labels 0 and 1, of any kind of number, as int8."""
     return columns.as_labels(_array(values, np.int8), length)

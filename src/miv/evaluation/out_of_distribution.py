@@ -170,14 +170,14 @@ def add_check(
     *,
     quiet: bool,
 ) -> None:
-    """Give a trained verifier its check, with the default rate, and tell of it on standard error."""
+    """Give a trained verifier its check, with the default rate, and say so on standard error."""
     try:
         verifier.unlike = fit_check(verifier, train, others, None, cache, progress)
-        told = limit_text(verifier.unlike)
+        words = limit_text(verifier.unlike)
     except MIVError as error:  # hardly any instances
-        told = f"Only inputs without content are unsure. No out-of-distribution check: {error}"
+        words = f"Only inputs without content are unsure. No out-of-distribution check: {error}"
     if not quiet:
-        print(told, file=sys.stderr, flush=True)
+        print(words, file=sys.stderr, flush=True)
 
 
 def _halves(pool: InstancePool) -> list[InstancePool]:

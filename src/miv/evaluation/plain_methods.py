@@ -5,7 +5,6 @@ import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from miv.data import ExemplarSet, csr
 from miv.errors import MIVError, unknown_name, warn
 from miv.evaluation import auroc, witness_metrics
 from miv.evaluation.baselines import (
+    COLUMNS,
     CONTROLS,
     Baselines,
     Cosines,
@@ -279,8 +279,7 @@ def _by_features(
         for name, model in controls.items():
             if model is not None:
                 logit = model.decision_function(_alone(name, exemplars, features)).astype(np.float64)
-                area = auroc(exemplars.label, logit)
-                rows[split][name] = Figures(None if math.isnan(area) else area, None, None), logit
+                rows[split][name] = _measure(exemplars, logit)
         if blend is not None:
             logit = blend.decision_function(blend_inputs(near, matches[split], exemplars.bag_ptr))
             of_targets = blend.decision_function(np.column_stack([near.each, matches[split]] * 2))  # bags of one
@@ -292,10 +291,7 @@ def _alone(control: str, exemplars: ExemplarSet, features: Vectors) -> Vectors:
     """``(E, C)`` the query, or the mean of the bag."""
     if control == "query_only":
         return unit_queries(exemplars, features)
-    means = np.zeros((len(exemplars), features.shape[1]), np.float32)
-    for number, (first, last) in enumerate(pairwise(exemplars.bag_ptr.tolist())):
-        means[number] = unit_rows(features, exemplars.bag_index[first:last]).mean(axis=0)
-    return means
+    return np.stack([unit_rows(features, exemplars.bag(number)).mean(axis=0) for number in range(len(exemplars))])
 
 
 def score_controls(exemplars: ExemplarSet, features: Vectors) -> dict[str, float | None]:
@@ -314,10 +310,8 @@ def score_controls(exemplars: ExemplarSet, features: Vectors) -> dict[str, float
 
 def warn_of_leaks(areas: Mapping[str, float | None], exemplars: ExemplarSet, where: str) -> None:
     """Warn if the label can be predicted without the bag, or without the query; ``areas`` by control."""
-    for control, words in (
-        ("query_only", "query alone, without its bag"),
-        ("bag_only", "bag alone, without its query"),
-    ):
+    words_of = {"query_only": "query alone, without its bag", "bag_only": "bag alone, without its query"}
+    for control, words in words_of.items():
         area = areas.get(control)
         if area is not None and area > LEAK and area > auroc_within_chance(exemplars.label):
             warn(
@@ -331,14 +325,13 @@ def _nearest(exemplars: ExemplarSet, each: Floats) -> _Row:
     return _measure(exemplars, csr.bag_maxima(each, exemplars.bag_ptr), each)
 
 
-def _measure(exemplars: ExemplarSet, score: Floats | None, each: Floats) -> _Row:
+def _measure(exemplars: ExemplarSet, score: Floats | None, each: Floats | None = None) -> _Row:
     """The figures of a score for each bag ``(E,)`` and for each instance ``(T,)``, and the former."""
-    of_bags = math.nan if score is None else auroc(exemplars.label, score)
-    of_instances: dict[str, float] = {}
-    if exemplars.witness is not None:
-        of_instances = witness_metrics(exemplars.bag_ptr, exemplars.witness, each, exemplars.label)
-    measured = [of_bags, of_instances.get("i_auroc", math.nan), of_instances.get("i_ap", math.nan)]
-    return Figures(*(None if math.isnan(value) else value for value in measured)), score
+    measured = {"auroc": math.nan if score is None else auroc(exemplars.label, score)}
+    if exemplars.witness is not None and each is not None:
+        measured |= witness_metrics(exemplars.bag_ptr, exemplars.witness, each, exemplars.label)
+    values = (measured.get(column, math.nan) for column in COLUMNS)
+    return Figures(*(None if math.isnan(value) else value for value in values)), score
 
 
 def baselines_of_run(

@@ -13,7 +13,7 @@ from miv.backbones.cache import embed_instances
 from miv.data import ExemplarSet, csr
 from miv.data.columns import as_integers, as_strings, check_range
 from miv.errors import MIVError
-from miv.evaluation.metrics import as_attention, as_borders, as_labels, as_scores, as_witnesses
+from miv.evaluation.metrics import as_borders, as_labels, as_scores, as_witnesses
 from miv.files.arrays import Floats, Integers, Labels, Mask, Vectors
 from miv.files.atomic import whole_file
 from miv.runtime import Progress
@@ -85,11 +85,14 @@ class Predictions:
         checked["query"] = None if query is None else as_integers("query", np.asarray(query), exemplars)
         for name, strings in (("group", group), ("query_class", query_class), ("query_id", query_id)):
             checked[name] = None if strings is None else as_strings(name, np.asarray(strings), exemplars)
-        checked["attention"] = None if attention is None else as_attention(attention, members)
+        checked["attention"] = None if attention is None else as_scores("attention", attention, members)
         checked["score"] = None if score is None else as_scores("score", score, members)
         for name, array in checked.items():
             object.__setattr__(self, name, array)
         if self.attention is not None:
+            if (below := self.attention < 0).any():
+                first = int(below.argmax())
+                raise MIVError(f"attention[{first}] is {self.attention[first]:g}. Expected no number below 0.")
             totals = csr.bag_sums(self.attention, self.ptr)
             off = np.abs(totals - 1) > _ATTENTION_TOLERANCE
             if off.any():

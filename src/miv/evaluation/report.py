@@ -80,19 +80,18 @@ def _embedded(data: dict[str, Any]) -> str:
 # The metrics of every model.
 
 
-def _baseline_rows(source: ReportSource) -> list[tuple[str, dict[str, float]]]:
-    """The baselines, each with its head; a method with the same figures for several models appears once."""
-    owners: dict[tuple[str, Figures], list[int]] = {}
+def _baseline_rows(source: ReportSource) -> dict[str, dict[str, float]]:
+    """The baselines by their heads; a method with the same figures for several models appears once."""
+    owners: dict[tuple[str, Figures], str] = {}
     for number, model in enumerate(source.models):
-        for method, figures in model.reference.items():
-            owners.setdefault((method, figures), []).append(number)
-    return [
-        (
-            f"{escape(method)} <small>(plain, {', '.join(map(letter, numbers))})</small>",
-            {name: value for name, value in asdict(figures).items() if value is not None},
-        )
-        for (method, figures), numbers in owners.items()
-    ]
+        for row in model.reference.items():
+            owners[row] = f"{owners[row]}, {letter(number)}" if row in owners else letter(number)
+    return {
+        f"{escape(method)} <small>(plain, {letters})</small>": {
+            k: v for k, v in asdict(figures).items() if v is not None
+        }
+        for (method, figures), letters in owners.items()
+    }
 
 
 def thresholds_of(model: ReportModel) -> str:
@@ -111,7 +110,7 @@ def results(source: ReportSource) -> str:
         own.metrics | at_threshold | {"auroc": own.metrics["auroc"]}
         for own, at_threshold in zip(evaluations, decided, strict=True)
     ]
-    measured += [figures for _, figures in plain]
+    measured += plain.values()
     shown = ("auroc", "accuracy", "f1", *WITNESS_METRICS)
     names = [name for name in shown if any(name in figures for figures in measured)]
     of_several = [name for name in names if sum(name in figures for figures in measured) > 1]
@@ -123,7 +122,7 @@ def results(source: ReportSource) -> str:
         wrong = [_share(int((model.wrong & of).sum()), int(of.sum())) for of in (~label, label)]
         wrong += [_share(int(model.unsure.sum()), len(label))] * unsure
         rows.append([badge(number, model.name), *(_metric(figures, n, best.get(n)) for n in names), *wrong])
-    for head, figures in plain:
+    for head, figures in plain.items():
         rows.append([head, *(_metric(figures, n, best.get(n)) for n in names), *([NONE] * (2 + unsure))])
     caption = f"How well the models verify ({source.split}, {len(source.exemplars):,} exemplars)"
     thresholds = ", ".join(f"{letter(n)}: {thresholds_of(m)}" for n, m in enumerate(models))

@@ -157,9 +157,8 @@ def _withheld(folder: Path, exemplars: ExemplarSet, cache: Path | None, progress
         return None
     verifier = Verifier.from_pretrained(folder)
     exemplars = verifier.backbone.paired(exemplars)
-    return withheld(
-        verifier, exemplars, embed_exemplars(verifier.backbone, exemplars, feature_folder(cache), progress), progress
-    )
+    features = embed_exemplars(verifier.backbone, exemplars, feature_folder(cache), progress)
+    return withheld(verifier, exemplars, features, progress)
 
 
 def _find_exemplars(

@@ -14,8 +14,7 @@ from miv.files.arrays import Floats
 from miv.runtime import aligned_table, cell_text
 
 _Z = 1.959964  # of a 95 % interval
-_WIDTH = 100  # columns of a terminal
-_CELL, _NAME = 26, 20  # most characters of a setting's value, and of its name
+_CELL, _NAME, _TOGETHER = 26, 20, 2  # most characters of a setting's value and name, and runs in 100 columns
 
 
 def compare_runs(paths: list[Path], split: str) -> list[Summary]:
@@ -88,11 +87,10 @@ def comparison_text(rows: list[Summary]) -> str:
         parts.append("No paired tests: the runs were not evaluated on the same exemplars.")
     left_out = {"run", "intervals", "against_first", *METRICS}
     settings = [name for name in rows[0] if name not in left_out and len({str(row.get(name)) for row in rows}) > 1]
-    together = max(1, (_WIDTH - _NAME) // (_CELL + 2))
-    for first in range(0, len(rows) if settings else 0, together):
-        some = rows[first : first + together]
-        lines = [[_cut(name, _NAME), *(_cut(cell_text(row.get(name)), _CELL) for row in some)] for name in settings]
-        parts.append(aligned_table(["setting", *letters[first : first + together]], lines, left=range(len(some) + 1)))
+    for first in range(0, len(rows) if settings else 0, _TOGETHER):
+        some = slice(first, first + _TOGETHER)
+        lines = [[_cut(n, _NAME), *(_cut(cell_text(row.get(n)), _CELL) for row in rows[some])] for n in settings]
+        parts.append(aligned_table(["setting", *letters[some]], lines, left=range(_TOGETHER + 1)))
     return "\n\n".join(parts)
 
 

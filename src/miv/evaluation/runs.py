@@ -204,19 +204,14 @@ class RunFolder:
         check_shape(evaluation, {"*": _METRICS}, str(self.evaluation), _DAMAGED)
         return evaluation
 
-    def command(self) -> list[str]:
-        """The ``miv train`` arguments for the data of the run, valid in the folder where it was started."""
-        data = self.read()["data"]
-        words = ["miv", "train", str(data["name"])]
-        for name, value in (data.get("options") or {}).items():
+    def command_to_resume(self) -> str:
+        """The command that resumes the run, valid in the folder where it was started."""
+        about = self.read()
+        words = ["miv", "train", str(about["data"]["name"])]
+        for name, value in (about["data"].get("options") or {}).items():
             text = value if isinstance(value, str) else json.dumps(value)  # as --task-option reads it
             words += ["--raw", text] if name == "raw" else ["--task-option", f"{name}={text}"]
-        return words
-
-    def command_to_resume(self) -> str:
-        """The command that resumes the run."""
-        start = self.read().get("start")
-        words = [*self.command(), *([] if start is None else ["--from", start["name"]])]
+        words += ["--from", about["start"]["name"]] if about.get("start") else []
         return shlex.join([*words, "--config", str(self.config), "--out", str(self.path), "--resume"])
 
     def finish(self, seconds: dict[str, float], outcome: dict[str, Any]) -> None:

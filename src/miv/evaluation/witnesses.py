@@ -17,12 +17,9 @@ from miv.files.arrays import Floats, Integers
 def expected_average_precision(sizes: Integers, witnesses: Integers) -> Floats:
     r"""Return ``(E,)``, the mean of average precision over all orders of a bag.
 
-    With :math:`N` instances, :math:`k` witnesses and :math:`H_N = \sum_{j=1}^N 1 / j`, place :math:`j` has a witness
-    with probability :math:`k / N`, and each of the :math:`j - 1` before it is then one with :math:`(k - 1) / (N - 1)`:
+    With :math:`N` instances, :math:`k` witnesses and :math:`H_N = \sum_{j=1}^N 1 / j`, this is
 
     .. math:: \frac{1}{N} \Big( H_N + \frac{k - 1}{N - 1} (N - H_N) \Big)
-
-    It is more than the share :math:`k / N`, which all instances tied would get.
 
     >>> expected_average_precision(np.array([2, 2, 3]), np.array([1, 2, 1])).round(4).tolist()
     [0.75, 1.0, 0.6111]

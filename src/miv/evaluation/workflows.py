@@ -124,8 +124,8 @@ def calibrate(
         out_of_distribution: false-alarm rate of the out-of-distribution check, which is fitted on the train split; 0
             removes the check. By default 0.01, or the lowest rate that the data can promise.
         confidence: with which the rates of the goal are promised.
-        cache: folder of cached features, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
         overwrite: whether to replace an operating point; otherwise it is an error.
+        cache: as in ``miv.evaluate``.
         verbose: whether to show progress on standard error.
     """
     model = Path(model)
@@ -226,7 +226,7 @@ def audit(
             default attention, or leave-one-out if the pooling has no attention.
         most: maximum number of exemplars; larger splits are sampled.
         seed: random seed.
-        cache: folder of cached features, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
+        cache: as in ``miv.evaluate``.
         verbose: whether to show progress on standard error.
     """
     if witnesses is not None and witnesses not in METHODS:
@@ -269,8 +269,8 @@ def report(
         data: folder of splits; by default the data recorded in the first run.
         exemplars: maximum number of exemplars to show, the most confident errors first.
         title: title of the page; by default the data and the split.
-        cache: cache folder, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
         overwrite: whether to replace an existing file; otherwise it is an error.
+        cache: as in ``miv.evaluate``.
         verbose: whether to show progress on standard error.
     """
     out = Path(out)
