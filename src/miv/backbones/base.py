@@ -5,7 +5,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from inspect import signature
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, Self
 
@@ -103,7 +103,8 @@ class Backbone(nn.Module):
     def configuration(self) -> dict[str, Any]:
         """Return the options, except its name, that recreate this backbone without its weights and other files."""
         defaults = {name: option.default for name, option in signature(type(self)).parameters.items()}
-        return {name: value for name, value in (defaults | (options_of(self) or {})).items() if name != "name"}
+        made_with = {name: default for name, default in defaults.items() if default is not Parameter.empty}
+        return {name: value for name, value in (made_with | (options_of(self) or {})).items() if name != "name"}
 
     def save_files(self, folder: Path) -> None:
         """Write what is in neither the configuration nor the weights (a tokenizer), under the names in ``files``."""
