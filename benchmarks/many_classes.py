@@ -122,7 +122,7 @@ def _drawn(pool: InstancePool, units: Sequence[Any] | NDArray[np.object_], size:
     unit_of = dict(zip(map(str, pool.classes), map(str, units), strict=True))
     random = np.random.default_rng([seed, 82])
     sets = {}
-    for split, names in split_names(sorted(set(unit_of.values())), _SHARES, random).items():
+    for split, names in split_names(sorted(set(unit_of.values())), _SHARES, random, "classes").items():
         count = {"train": size, "validation": size // 4, "test": TEST}[split]
         chosen = {name: rows for name, rows in members.items() if unit_of[name] in names}
         sets[split] = Drawing(exemplars=count).draw(pool, chosen, count, random, SilentProgress(), split).compact()

@@ -45,7 +45,7 @@ def omniglot(data: Path, seed: int) -> Sets:
         str(name): np.flatnonzero(classes == name) for name in dict.fromkeys(classes)
     }
     sets = {}
-    for split, names in split_names(sorted(members), shares, random[3]).items():
+    for split, names in split_names(sorted(members), shares, random[3], "classes").items():
         count = round(OMNIGLOT_EXEMPLARS * shares.by_split()[split])
         chosen = {name: members[name] for name in names}
         draw = Drawing(exemplars=OMNIGLOT_EXEMPLARS).draw
