@@ -145,7 +145,7 @@ def _what_a_reader_should_know_of_a_check_is_shown(browser: Any, service: str, s
         checked = answered.value.json()
         page.wait_for_selector(".counts")
         assert page.locator(".result .reason").all_inner_texts() == checked["warnings"]
-        assert "Source 2 has no sentence; it was left out." in page.locator("#said").inner_text()
+        assert "ource 2 has no sentence; it was left out." in page.locator("#said").inner_text()
         [words] = [one["words_read"] for one in checked["sentences"] if one["words_read"]]
         assert page.locator(".remark").all_inner_texts() == [f" (only its first {words} words were read)"]
 
