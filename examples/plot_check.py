@@ -6,6 +6,8 @@ Is each sentence of an answer backed by its sources? ``miv.check`` names the sen
 contradicts it, and says so if there is none.
 """
 
+# sphinx_gallery_thumbnail_path = 'images/page-checked.png'
+
 # %%
 # Two sources, and an answer with a true sentence, a changed number, a negation, and a sentence about something else.
 import miv

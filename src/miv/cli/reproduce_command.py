@@ -57,7 +57,6 @@ def reproduce(
     Finished cells are kept. After Ctrl-C or a kill, the same command resumes where it stopped.
 
     Example: miv reproduce qmnist classification --tier cpu --raw data/qmnist --parallel 2
-
     Example: miv reproduce my-splits ablation --rounds 3
     """
     from miv.reproduction.grids import OF_PAPER

@@ -79,7 +79,6 @@ def train(
     built first, or read from the cache. After Ctrl-C, SIGTERM or a kill, --resume continues the run.
 
     Example: miv train qmnist --raw data/qmnist --pooling cap_dba_l2 --out runs/dba
-
     Example: miv train my-data --from runs/dba --out runs/further
     """
     try:  # the imports take seconds too
