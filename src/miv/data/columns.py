@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import csr
-from miv.errors import MIVError
+from miv.errors import MIVError, number_of
 
 
 def describe(thing: object) -> str:
@@ -58,7 +58,7 @@ def add_strings(digest: Any, strings: NDArray[Any]) -> None:
 def check_length(name: str, value: NDArray[Any], length: int | None) -> None:
     """Check the length of an array."""
     if length is not None and len(value) != length:
-        raise MIVError(f"{name} has {len(value)} {'entry' if len(value) == 1 else 'entries'}. Expected {length}.")
+        raise MIVError(f"{name} has {number_of(len(value), 'entry', 'entries')}. Expected {length}.")
 
 
 def check_range(name: str, indices: NDArray[np.int64], size: int, of: str) -> None:
@@ -87,11 +87,10 @@ def check_borders(ptr: NDArray[np.int64], members: int, name: str = "bag") -> No
     if int(ptr[0]) != 0 or int(ptr[-1]) != members:
         raise MIVError(f"{name}_ptr runs from {int(ptr[0])} to {int(ptr[-1])}. Expected 0 to {members}.")
     sizes = np.diff(ptr)
+    first, lack = int(sizes.argmin()) if len(sizes) else 0, "an empty bag" if name == "bag" else "no reference"
     if sizes.min(initial=1) < 0:
-        raise MIVError(f"{name}_ptr decreases at exemplar {int((sizes < 0).argmax())}. Expected increasing borders.")
+        raise MIVError(f"{name}_ptr decreases at exemplar {first}. Expected increasing borders.")
     if sizes.min(initial=1) == 0:
-        first = int((sizes == 0).argmax())
-        lack = "an empty bag" if name == "bag" else "no reference"
         raise MIVError(f"Exemplar {first} has {lack}. Expected at least one instance; remove the exemplar.")
 
 
@@ -117,31 +116,26 @@ def _check_all(fits: NDArray[np.bool_], name: str, column: NDArray[Any], expecte
 
 # References: a query of several instances, stored like bags as borders and members.
 
-_NONE: dict[str, Any] = {"reference_ptr": None, "reference_index": None}
-
 
 def checked_references(
     query: NDArray[np.int64], reference_ptr: object, reference_index: object, instances: int
 ) -> dict[str, Any]:
-    """Return both arrays as int64, or twice ``None`` if every exemplar has one reference: its query."""
+    """Return both arrays as int64, or nothing of them if every exemplar has one reference: its query."""
     if reference_ptr is None and reference_index is None:
-        return _NONE
+        return {}
     if reference_ptr is None or reference_index is None:
         raise MIVError("Only one of reference_ptr and reference_index was given. Expected both or neither.")
     index = as_integers("reference_index", reference_index)
     ptr = as_integers("reference_ptr", reference_ptr, len(query) + 1)
     check_borders(ptr, len(index), "reference")
     check_range("reference_index", index, instances, "the pool")
-    other = index[ptr[:-1]] != query
-    if other.any():
-        first = int(other.argmax())
-        raise MIVError(
-            f"The query of exemplar {first} is instance {int(query[first])}, but its first reference is instance "
-            f"{int(index[ptr[first]])}. Expected the query as the first reference."
-        )
-    if len(index) == len(query):
-        return _NONE
-    return {"reference_ptr": ptr, "reference_index": index}
+    other = np.flatnonzero(index[ptr[:-1]] != query)
+    if len(other):
+        first, asked = int(other[0]), int(index[ptr[other[0]]])
+        given = f"The query of exemplar {first} is instance {int(query[first])}, but its first reference is instance"
+        raise MIVError(f"{given} {asked}. Expected the query as the first reference.")
+    several = len(index) > len(query)
+    return {"reference_ptr": ptr if several else None, "reference_index": index if several else None}
 
 
 def joined_references(

@@ -27,7 +27,7 @@ from miv.data.columns import (
     list_of,
 )
 from miv.data.pool import InstancePool, pool_of
-from miv.errors import MIVError
+from miv.errors import MIVError, number_of
 
 
 class Exemplar(NamedTuple):
@@ -242,14 +242,14 @@ class ExemplarSet:
     def __repr__(self) -> str:
         sizes = sorted({int(self.bag_sizes.min()), int(self.bag_sizes.max())})
         parts = [
-            f"{len(self)} exemplar{'s' * (len(self) != 1)}",
+            number_of(len(self), "exemplar"),
             f"{int(self.label.sum())} positive",
             f"bags of {' to '.join(map(str, sizes))}",
-            *([f"{len(self.reference_index)} references"] if self.reference_index is not None else []),
-            *(["witnesses known"] if self.witness is not None else []),
+            "" if self.reference_index is None else f"{len(self.reference_index)} references",
+            "witnesses known" * (self.witness is not None),
             self.pool.summary,
         ]
-        return f"ExemplarSet({', '.join(parts)})"
+        return f"ExemplarSet({', '.join(filter(None, parts))})"
 
     @overload
     def __getitem__(self, which: int) -> Exemplar: ...

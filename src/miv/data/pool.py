@@ -1,7 +1,7 @@
 """The pool: every distinct instance of a set, stored once."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -83,26 +83,24 @@ class InstancePool:
     def take(self, indices: ArrayLike) -> "InstancePool":
         """Return a pool of the instances at ``indices``, in that order and in memory."""
         rows = np.asarray(indices, dtype=np.int64)
-        classes = None if self.classes is None else self.classes[rows]
-        names = None if self.names is None else self.names[rows]
+        classes, names = (None if column is None else column[rows] for column in (self.classes, self.names))
         return InstancePool(self.kind, np.asarray(self.values[rows]), classes, names, self.image_steps)
 
     def check_finite(self) -> None:
-        """Raise an error if a feature is NaN or infinite; reads all of them."""
-        for start, piece in self._pieces():
-            KINDS[self.kind].check_finite(piece, start)
+        """Raise an error if a feature is NaN or infinite; reads all of them, a piece at a time."""
+        rows = max(1, PIECE_BYTES // max(1, self.values[:1].nbytes))
+        for start in range(0, len(self), rows):
+            KINDS[self.kind].check_finite(self.values[start : start + rows], start)
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over kind and values (not classes or names): equal for equal content, in memory or mapped."""
         digest = hashlib.sha256(self.kind.encode())
-        kind = KINDS[self.kind]
-        if not kind.is_array:
-            add_strings(digest, self.values)
-        else:
+        if KINDS[self.kind].is_array:
             digest.update(str((self.values.dtype.str, self.values.shape)).encode())
-            for _, piece in self._pieces():
-                digest.update(np.ascontiguousarray(piece).data)
+            digest.update(np.ascontiguousarray(self.values).data)
+        else:
+            add_strings(digest, self.values)
         return digest.hexdigest()
 
     def digests(self, indices: ArrayLike | None = None) -> list[bytes]:
@@ -117,11 +115,6 @@ class InstancePool:
         rows = (first.setdefault(digest, row) for row, digest in enumerate(self.digests()))
         return np.fromiter(rows, np.int64, len(self))
 
-    def _pieces(self) -> Iterator[tuple[int, NDArray[Any]]]:
-        rows = max(1, PIECE_BYTES // max(1, self.values[:1].nbytes))
-        for start in range(0, len(self), rows):
-            yield start, self.values[start : start + rows]
-
 
 # The form of a verifier's training images, so that other images can be converted the same way or rejected.
 
@@ -135,8 +128,7 @@ class InstanceForm:
         width: in pixels.
         mode: ``L`` for grey, ``RGB`` for colour, as Pillow calls them.
         kind: ``image``; vectors and texts need no form.
-        steps: the steps from the pixels of a file to an image, such as Otsu's threshold; ``None`` if unknown, as for
-            verifiers from before they were recorded.
+        steps: the steps from the pixels of a file to an image, such as Otsu's threshold; ``None`` if unknown.
     """
 
     height: int
@@ -241,11 +233,8 @@ def pool_of(
     queries: Any, bags: Sequence[Any], references: Sequence[Any] | None
 ) -> tuple[InstancePool, list[list[int]], list[list[int]]]:
     """Put all instances into one pool; also return the indices of the references of each exemplar, and of its bag."""
-    given = [column for column in (queries, references) if column is not None]
-    if not given:
-        raise MIVError("There are neither queries nor references. Expected one of them.")
-    for column in given:
-        if len(column) != len(bags):
+    for column in (queries, references):
+        if column is not None and len(column) != len(bags):
             raise MIVError(f"Got {len(column)} queries and {len(bags)} bags. Expected one bag per query.")
     builder = PoolBuilder()
     reference_rows, bag_rows = [], []

@@ -53,7 +53,9 @@ def one_split(sets: dict[str, ExemplarSet], split: str) -> ExemplarSet:
     return sets[split]
 
 
-def split_names(names: Sequence[str], shares: Shares, rng: np.random.Generator, what: Unit) -> dict[str, list[str]]:
+def split_names(
+    names: Sequence[str], shares: Shares, rng: np.random.Generator, what: Unit = "classes"
+) -> dict[str, list[str]]:
     """Assign classes to the splits, at least two to each, or whole parents, at least one to each."""
     least = 1 if what == "parents" else 2
     wanted = shares.by_split()
