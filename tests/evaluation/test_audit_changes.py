@@ -5,7 +5,6 @@ import pytest
 
 from miv.data import ExemplarSet, InstancePool
 from miv.evaluation.verifier_audit import (
-    delete_as_many_others,
     keep_members,
     swap_queries,
 )
@@ -21,20 +20,6 @@ def three() -> ExemplarSet:
 
 def bags_of(exemplars: ExemplarSet) -> list[list[int]]:
     return [exemplars.bag(number).tolist() for number in range(len(exemplars))]
-
-
-def test_members_are_taken_away(three: ExemplarSet) -> None:
-    assert three.witness is not None
-    positives = three.subset([0, 1])
-    assert bags_of(keep_members(positives, ~np.array([True, False, False, True, False]))) == [[2], [0, 5]]
-
-
-def test_as_many_others_are_deleted_as_there_are_witnesses(three: ExemplarSet) -> None:
-    positives = three.subset([0, 1])
-    assert positives.witness is not None
-    changed = delete_as_many_others(positives, positives.witness, np.random.default_rng(0))
-    assert bags_of(changed)[0] == [1]
-    assert bags_of(changed)[1] in ([3, 5], [0, 3])
 
 
 def test_a_swapped_query_is_of_a_class_that_is_not_in_the_bag(three: ExemplarSet) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from miv import Verifier
 from miv.evaluation import Predictions, calibrate
-from miv.evaluation.calibration_fits import shares_of_bags
 from miv.verifier.decisions import OperatingPoint
 
 BAGS, SIZE = 400, 5
@@ -21,15 +20,6 @@ def answers(look: str, witnesses: int = 1) -> Predictions:
     witness = (np.tile(np.arange(SIZE), BAGS) < witnesses) & np.repeat(label == 1, SIZE)
     attention = np.tile({"even": [0.2] * 5, "right": [0.8, 0.05, 0.05, 0.05, 0.05]}[look], BAGS)
     return Predictions(random.normal(4 * label - 2, 2), label, np.arange(0, BAGS * SIZE + 1, SIZE), attention, witness)
-
-
-def test_shares_by_eye() -> None:
-    # Positive bags of 4, 1 and 2, and a negative one of 2. A bag of one takes no part.
-    label, ptr = [1, 1, 1, 0], [0, 4, 5, 7, 9]
-    witness = np.array([1, 0, 0, 0, 1, 1, 1, 0, 0], bool)
-    decided = np.array([1, 1, 1, 0, 1, 1, 0, 1, 1], bool)
-    found = shares_of_bags(Predictions([1.0] * 4, label, ptr, witness=witness), decided)
-    assert found == {"marked": (3 / 4 + 1 / 2) / 2, "true": (1 / 4 + 1) / 2}
 
 
 def test_attention_that_finds_nothing_pays_with_whole_bags_and_that_is_said() -> None:
