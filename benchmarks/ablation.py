@@ -118,7 +118,11 @@ def report(path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="folder with omniglot/, qmnist/, fever-dev/ and nli/")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        help="folder with omniglot/, qmnist/, fever-dev/, and for --many nli/ and chimpanzee_faces/",
+    )
     parser.add_argument("--many", metavar="RECIPE", help="leave out this recipe, on the sets of many classes")
     parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "miv-gate")
     options = parser.parse_args()
