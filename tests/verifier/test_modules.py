@@ -167,7 +167,9 @@ def test_the_fingerprint_follows_inner_modules() -> None:
     moved = Scaled()
     moved.shift = torch.ones(3)
     different = [Scaled(), Scaled(3.0), Squared(), moved, Scaled(np.ones(3)), Scaled(torch.ones(3))]
+    different += [Scaled(torch.relu), Scaled(nn.functional.relu), Scaled({"one": (1, {2})}), Scaled(np.float32(2))]
     assert len({_fingerprint(one) for one in different}) == len(different)
+    assert _fingerprint(Scaled(torch.relu)) == _fingerprint(Scaled(torch.relu))
     assert _fingerprint(Scaled()) == _fingerprint(Scaled().eval()) == _fingerprint(Scaled().requires_grad_(False))
 
 

@@ -40,9 +40,10 @@ def module_fingerprint(module: nn.Module, token: str) -> str:
     return digest.hexdigest()
 
 
-def _code(made: type | FunctionType, token: str) -> str:
+def _code(made: type | FunctionType | BuiltinFunctionType, token: str) -> str:
     name = f"{made.__module__}.{made.__qualname__}"
-    if made.__module__.partition(".")[0] in ("torch", "builtins"):  # changes only with the version of torch or Python
+    is_known = str(made.__module__).partition(".")[0] in ("torch", "builtins")
+    if is_known or isinstance(made, BuiltinFunctionType):  # changes only with the version of torch or Python
         return name
     try:
         return name + inspect.getsource(made)
@@ -52,7 +53,7 @@ def _code(made: type | FunctionType, token: str) -> str:
 
 def _described(value: Any, token: str) -> Any:
     """What a value is, as text."""
-    if isinstance(value, None | bool | int | float | complex | str | bytes | torch.dtype | torch.device):
+    if isinstance(value, None | bool | int | float | complex | str | bytes | np.generic | torch.dtype | torch.device):
         return repr(value)
     if isinstance(value, set | frozenset):
         return sorted(str(_described(entry, token)) for entry in value)
@@ -65,7 +66,7 @@ def _described(value: Any, token: str) -> Any:
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         return value.dtype, value.shape, value.tobytes()
     if isinstance(value, type | BuiltinFunctionType) or (isinstance(value, FunctionType) and not value.__closure__):
-        return _code(value, token)  # type: ignore[arg-type]
+        return _code(value, token)
     return token
 
 
