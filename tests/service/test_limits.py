@@ -37,7 +37,7 @@ def one(query: Any = VECTOR, bag: Any = (VECTOR,), **more: Any) -> dict[str, Any
         (one(bag=[VECTOR] * 21), 413, "at most 20"),
         (one(query=[VECTOR] * 3), 413, "at most 2"),
         ({"exemplars": vector_exemplars(4)}, 413, "at most 3"),
-        ({"exemplars": vector_exemplars(3, size=20)}, 413, "40 instances"),
+        ({"exemplars": vector_exemplars(3, size=20)}, 413, "at most 40"),
         (one(bag=[[0.5] * 17]), 413, "17 numbers"),
         (one(bag=[[0.5] * 7]), 422, "vectors of 8 numbers"),
         (one(bag=[]), 422, "bag"),

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from miv.errors import MIVError, unknown_name
+from miv.errors import MIVError
 from miv.files.atomic import readable_disk_errors, whole_folder
 from miv.files.images import Fit
 from miv.gallery.adding import Adding, GivenBag, check_bag_name
@@ -239,9 +240,7 @@ class Gallery:
     def _number(self, name: str) -> int:
         number_of = self._store.refresh().number_of
         if check_bag_name(name) not in number_of:
-            if len(number_of) < 50:
-                raise unknown_name("bag", name, number_of)
-            near = get_close_matches(name, number_of, n=1) if len(number_of) < _MOST_TO_SUGGEST else []
+            near = get_close_matches(name, islice(number_of, _MOST_TO_SUGGEST), n=1, cutoff=0.5)
             raise MIVError(f"There is no bag {name!r}.{f' Did you mean {near[0]!r}?' if near else ''}")
         return number_of[name]
 

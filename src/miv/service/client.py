@@ -89,13 +89,9 @@ def _sent(instance: Any, kind: InstanceKind, place: str) -> Any:
             expected = "an image: a file, a Pillow image, or an array (H, W) or (H, W, 3) of uint8"
             raise MIVError(f"{place} is {pixels.dtype} {pixels.shape}. Expected {expected}.")
         instance = Image.fromarray(pixels)
-    return {"image": base64.b64encode(_png(instance)).decode()}
-
-
-def _png(image: Image.Image) -> bytes:
     file = io.BytesIO()
-    image.save(file, "PNG", compress_level=1)
-    return file.getvalue()
+    instance.save(file, "PNG", compress_level=1)
+    return {"image": base64.b64encode(file.getvalue()).decode()}
 
 
 def verdict_of(document: dict[str, Any]) -> Verdict:

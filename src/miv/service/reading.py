@@ -104,9 +104,7 @@ def _pixels(one: Instance) -> int:
 
 
 def _check_pixels(pixels: int, limits: Limits) -> None:
-    if pixels > limits.pixels_in_all:
-        most = f"more than {limits.pixels_in_all:,} pixels together"
-        raise RefusedRequest(413, f"The images have {most}. Make them smaller.")
+    _check_most(pixels, limits.pixels_in_all, "The request", "pixels in all images")
 
 
 class InstanceReader:
@@ -124,9 +122,7 @@ class InstanceReader:
         """Read instances; return their rows in the pool. ``place`` names them in errors."""
         _check_most(len(given), most, place, "instances")
         self._count += len(given)
-        if self._count > self._limits.instances_in_all:
-            most_in_all = self._limits.instances_in_all
-            raise RefusedRequest(413, f"The request has more than {most_in_all:,} instances. Divide it.")
+        _check_most(self._count, self._limits.instances_in_all, "The request", "instances")
         if self.kind == "features":
             return self._vector_rows(given, place)
         return np.array([self._row(one, _named(one, place, n, len(given))) for n, one in enumerate(given)])
@@ -196,12 +192,8 @@ def read_exemplars(
         most = f"Expected at most {limits.pooled:,}: {remedy}"
         raise RefusedRequest(413, f"Witnesses by {by} would pool {pooled:,} instances. {most}")
     pool = reader.pool()
-    return ReadRequest(pool, converted, by, heads, is_long_to_pool(pooled) or is_long_to_embed(verifier, len(pool)))
-
-
-def is_long_to_embed(verifier: Verifier, instances: int) -> bool:
-    """Whether embedding so many instances takes more than some tenths of a second."""
-    return instances > _SHORT_EMBEDDED and not verifier.backbone.is_identity
+    is_long_to_embed = len(pool) > _SHORT_EMBEDDED and not verifier.backbone.is_identity
+    return ReadRequest(pool, converted, by, heads, is_long_to_pool(pooled) or is_long_to_embed)
 
 
 def is_long_to_pool(instances: int) -> bool:

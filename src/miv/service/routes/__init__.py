@@ -1,14 +1,8 @@
 """The app and its addresses, one file per subject.
 
-To add addresses, add a file to this folder with a ``router``; nothing else changes::
-
-    router = APIRouter()
-
-    @router.post("/v1/things", **documented("things", ThingAnswer, 404, body=ThingRequest, example={}))
-    async def make_thing(request: Request) -> JSONResponse:
-        asked = await read_json(request, ThingRequest)        # 4xx with a message for anything else
-        model = model_of(request, asked.model)                 # 404, or 503 while it is loaded
-        ...
+To add addresses, add a file with a ``router`` and routes like ``@router.post("/v1/things", **documented("things",
+ThingAnswer, 404, body=ThingRequest, example={}))``. ``await read_json(request, ThingRequest)`` and ``model_of(request,
+name)`` refuse what is wrong with a message.
 
 Raise ``RefusedRequest(status, message)`` or any ``MIVError`` (422) to refuse a request. Work that takes more than a
 millisecond goes to a thread: ``await asyncio.to_thread(...)``, or, if it runs the model, ``await model.run(function)``.
