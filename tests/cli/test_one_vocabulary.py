@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from typer.main import get_command
 
 import miv
 from miv.cli.app import app
-from miv.training.config import TrainingConfig, read_settings
+from miv.training.config import TrainingConfig
 
 SETTINGS = {one.name for one in fields(TrainingConfig)}
 OF_COMMANDS = {"json", "out", "overwrite", "help"}  # what is printed and written, which a function returns
@@ -44,12 +43,3 @@ def test_flags_are_arguments(
     as_flags = flags(*command) - SETTINGS - OF_COMMANDS if command == ["train"] else flags(*command) - OF_COMMANDS
     assert as_flags - only_flags == arguments(function) - only_arguments - OF_COMMANDS
     assert flags("train") >= SETTINGS
-
-
-def test_a_file_takes_the_spelling_of_flags(tmp_path: Path) -> None:
-    path = tmp_path / "settings.toml"
-    path.write_text('max-epochs = 5\nlearning-rates = "0:1e-4,5:5e-5"\npooling_options = "norm=post"\nheads = 2\n')
-    settled = TrainingConfig().changed(read_settings(path))
-    assert (settled.max_epochs, settled.heads) == (5, 2)
-    assert settled.learning_rates == ((0, 1e-4), (5, 5e-5))
-    assert settled.pooling_options == {"norm": "post"}
