@@ -60,6 +60,7 @@ def controls(sets: Sets, backbone: Any, split: str = "test") -> dict[str, float]
 
 
 def auroc_of(verifier: Verifier, exemplars: ExemplarSet) -> float:
+    exemplars = verifier.backbone.paired(exemplars)
     features = embed_pool(verifier.backbone, exemplars.pool, cache_folder() / "features", RichProgress())
     return auroc(exemplars.label, predict(verifier, exemplars, features).logit)
 

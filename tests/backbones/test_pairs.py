@@ -83,6 +83,16 @@ def test_a_set_of_pairs_keeps_its_order_and_reads_the_nearest_targets() -> None:
     assert create_backbone("hf:minilm").paired(plain) is plain
 
 
+def test_a_target_that_is_not_read_has_no_features_and_no_attention() -> None:
+    verifier = Verifier("cap_dba_l2", "pairs:minilm", backbone_options={"candidates": 2}, start="similar").eval()
+    features = verifier.backbone(verifier.backbone.prepare(np.array([f"{QUERY}\x1f", f"{QUERY}\x1f{BAG[0]}"], object)))
+    assert not features[0].any()
+    assert features[1].any()
+    attention = verifier.verify(QUERY, BAG).attention
+    assert attention is not None
+    assert attention.argmin() == 1
+
+
 def test_rare_words_weigh_more() -> None:
     overlap = word_overlap(["Bees make honey"], ["bees make wax", "wasps make nests", "honey", ""])
     assert overlap[0, 0] > overlap[0, 1] > overlap[0, 3] == 0

@@ -314,7 +314,7 @@ MANY = ["\n\n".join(f"Bee {number} makes honey." for number in range(count)) for
     ("answer", "sources", "options", "message"),
     [
         ("", "Some source text.", {}, "The answer has no sentence"),
-        (ANSWER, [Path("paper.docx")], {}, r"ends in '\.docx'"),
+        (ANSWER, [Path("paper.html")], {}, r"ends in '\.html'"),
         (ANSWER, "<!DOCTYPE html>\n<p>Bees.", {}, r"Source 1 begins with '<!doctype'.*convert"),
         ("<html><p>Bees make honey.", SOURCES, {}, r"The answer begins with '<html><p>bees'"),
         (ANSWER, SOURCES, {"question": " "}, "The question is empty"),

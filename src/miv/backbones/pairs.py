@@ -64,6 +64,10 @@ class PairReader(TextReader):
     def windows(self, values: NDArray[Any]) -> list[list[str]]:
         return [[str(text)] for text in values]
 
+    def vectors(self, model: nn.Module, instances: Tensor) -> Tensor:
+        """``(u, 3, L)`` to ``(u, C)``; zeros for a pair without tokens."""
+        return super().vectors(model, instances) * instances[:, 1].any(dim=1, keepdim=True)
+
 
 class PairPool(InstancePool):
     """A pool of pairs; only ``PairEncoder.paired`` makes one, and it has taken every ``SEPARATOR`` out of the texts."""
@@ -85,7 +89,7 @@ class PairEncoder(HuggingFace):
     Args:
         name: ``minilm``, or ``hf:`` and a text encoder's folder or name on the hub.
         candidates: maximum number of targets of a bag that are read. A longer bag has those that share most words with
-            the query, rare words first; the others are read as an empty text.
+            the query, rare words first; the others have features of zeros.
         pooling: as for ``hf``.
         max_tokens: maximum number of tokens of a pair.
         dropout: as for ``hf``.
@@ -113,6 +117,12 @@ class PairEncoder(HuggingFace):
         options = {**super().configuration(), "candidates": self.candidates}
         del options["freeze_batch_norm"]  # texts have none
         return options
+
+    def prepare(self, values: NDArray[Any]) -> Tensor:
+        tokens = super().prepare(values)
+        # A target that is not read has no features: an empty text would be the nearest to the query alone.
+        tokens[[str(value).endswith(SEPARATOR) for value in values]] = 0
+        return tokens
 
     def unfreeze(self) -> Self:
         model: Any = self.model
@@ -186,7 +196,7 @@ class Judge(PairEncoder):
         return {key: options[key] for key in ("candidates", "max_tokens", "config")}
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
-        tokens = super().prepare(values)
+        tokens = self.reader.prepare(values)
         tokens[[SEPARATOR not in str(value) for value in values]] = 0  # a query alone has no answer
         return tokens
 

@@ -27,13 +27,14 @@ class TooManyPairs(MIVError):  # noqa: N818 - named after what is wrong
 
 
 def check(
-    answer: Text,
-    sources: Sources,
+    answer: Text | list[Sentence],
+    sources: Sources | tuple[Source, ...],
     *,
     question: str | None = None,
     verifier: Verifier | str | PathLike[str] = VERIFIER,
     citations: int = MOST_CITATIONS,
     threshold: float | None = None,
+    most_pairs: int = MOST_PAIRS,
     progress: Progress | None = None,
 ) -> CheckedAnswer:
     """Check each sentence of an answer against the sentences of sources.
@@ -43,7 +44,7 @@ def check(
     number, date or name that no cited source contains is never supported.
 
     Args:
-        answer: the text to check, or a ``pathlib.Path`` of a text or Markdown file.
+        answer: the text to check, or a ``pathlib.Path`` of a text or Markdown file; or what ``read_answer`` returns.
         sources: the retrieved documents: a text or path, several, or texts by name.
         question: what the answer replies to, so that an answer of one or two words is checked too.
         verifier: a judge, or its folder or name. A verifier of texts that was trained to find evidence, such as
@@ -51,6 +52,7 @@ def check(
         citations: maximum number of source sentences listed per sentence.
         threshold: one threshold from 0 to 1 instead of those of the verifier. The stated error rates then no longer
             apply.
+        most_pairs: maximum number of checked sentences times source sentences; a long one counts several times.
         progress: reports the progress.
     """
     if isinstance(citations, bool) or not isinstance(citations, int) or citations < 1:
@@ -58,29 +60,9 @@ def check(
     is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
     if threshold is not None and not (is_number and 0 <= threshold <= 1):
         raise MIVError(f"threshold is {threshold!r}. Expected a number from 0 to 1, such as 0.5.")
-    return check_sentences(
-        read_answer(answer, refuse_names=True, is_reply=question is not None),
-        read_sources(sources, refuse_names=True),
-        question=question,
-        verifier=verifier,
-        citations=citations,
-        threshold=threshold,
-        progress=progress,
-    )
-
-
-def check_sentences(
-    sentences: Sequence[Sentence],
-    documents: tuple[Source, ...],
-    *,
-    question: str | None = None,
-    verifier: Verifier | str | PathLike[str],
-    citations: int,
-    most_pairs: int = MOST_PAIRS,
-    threshold: float | None = None,
-    progress: Progress | None = None,
-) -> CheckedAnswer:
-    """Check an answer and sources that are split already, by ``read_answer`` and ``read_sources``; see ``check``."""
+    is_reply = question is not None
+    sentences = answer if isinstance(answer, list) else read_answer(answer, refuse_names=True, is_reply=is_reply)
+    documents = read_sources(sources, refuse_names=True)
     places = [(source, sentence) for source in documents for sentence in source.sentences if sentence.is_evidence]
     claims = _claims(sentences, question)
     if isinstance(verifier, str | PathLike):
@@ -146,7 +128,8 @@ def _cite(
     for number, one in judged.items():
         missing = bag.missing_details(one.text, one.citations, names)
         if missing and one.outcome in BACKED:
-            one = replace(one, outcome="unsure", reason=_lack(missing))
+            texts = ", ".join(dict.fromkeys(detail.text for detail in missing))
+            one = replace(one, outcome="unsure", reason=f"no cited source contains {texts}")
         differs: tuple[Detail, ...] = ()
         if one.outcome == "contradicted":
             differs = differing_words(one.text, bag.places[one.citations[0]][1].text)
@@ -168,8 +151,3 @@ def _cite(
             result = replace(result, citations=tuple(numbers[position] for position in result.citations))
         checked.append(result)
     return tuple(checked), tuple(cited)
-
-
-def _lack(details: Sequence[Detail]) -> str:
-    """Why a sentence with evidence is unsure: what is missing."""
-    return f"no cited source contains {', '.join(dict.fromkeys(detail.text for detail in details))}"

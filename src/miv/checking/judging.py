@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -207,7 +207,6 @@ class _Asked:
         windows = np.argsort(-similarity, kind="stable")[:CANDIDATES].tolist()
         self.text, self.similarity = text, similarity[windows]
         sentences = bag.sentences(windows)
-        self.nearest = list(dict.fromkeys(sentences))
         self.single = len(windows)
         self.positions: list[tuple[int, ...]] = [(place,) for place in sentences]
         self.premises = [_in_context(bag, window, place) for window, place in zip(windows, sentences, strict=True)]
@@ -226,7 +225,7 @@ class _Asked:
         self.contradiction = float(answers[: self.single, 1].max())
 
     def _of_sentences(self, scores: Floats) -> dict[int, float]:
-        """The greatest score of the windows of each source sentence."""
+        """The greatest score of the windows of each source sentence, nearest first."""
         best: dict[int, float] = {}
         for (place,), score in zip(self.positions, scores.tolist(), strict=False):
             best[place] = max(score, best.get(place, 0.0))
@@ -251,7 +250,7 @@ class _Asked:
     def near(self, most: int) -> dict[int, float]:
         """The nearest source sentences, each with the greater probability that it supports or contradicts."""
         best = self._of_sentences(self.answers[: self.single, :2].max(axis=1))
-        return {place: best[place] for place in self.nearest[:most]}
+        return dict(islice(best.items(), most))
 
 
 _PRONOUN = ("He ", "She ", "It ", "They ", "His ", "Her ", "Its ", "Their ", "This ", "These ")
@@ -270,14 +269,10 @@ class ReadClaim:
 
     def __init__(self, asked: Sequence[_Asked]) -> None:
         self.whole, *self.parts = asked
-        near = np.array([one.similarity[0] for one in asked])
-        support, contradiction = (
-            np.array([getattr(one, name) for one in asked]) for name in ("support", "contradiction")
-        )
+        self.inputs = np.array([(one.support, one.contradiction, one.similarity[0]) for one in asked])
         if self.parts:  # supported if all facts are, contradicted if one is
-            support[0] = max(support[0], support[1:].min())
-            contradiction[0] = contradiction.max()
-        self.inputs = np.stack([support, contradiction, near], axis=1)
+            self.inputs[0, 0] = max(self.inputs[0, 0], self.inputs[1:, 0].min())
+            self.inputs[0, 1] = self.inputs[:, 1].max()
 
     def cited(self, outcome: Outcome, most: int) -> dict[int, float]:
         """The source sentences to cite, best first, and their probabilities."""

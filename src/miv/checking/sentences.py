@@ -246,9 +246,7 @@ _ABBREVIATION = re.compile(
     flags=re.IGNORECASE,
 )
 _LONGEST = 30  # characters to look back for it
-_UNIT = re.compile(r"\d\s*\w+\.\s*$")
 _GOES_ON = re.compile(r"[a-z\d$£€¥~≈<>≤≥±+%°–—-]|[(\[][a-z\d]|[A-Z]{2,}\b|[VX]\b")  # a number, a sign, VAT, IV
-_GOES_ON_AFTER_UNIT = re.compile(r"[a-z–—-]|[(\[][a-z]")  # "It takes 5 hrs. 20 riders came." are two sentences
 _READ = 5_000  # characters for sentencex at once: its time grows with the square of what has many odd marks
 _STOP_AND_SPACE = re.compile(r"[.!?…]\W{0,3} ")
 
@@ -289,6 +287,4 @@ def _segments(text: str) -> Iterator[str]:
 
 def _is_joined(before: str, after: str) -> bool:
     abbreviation = _ABBREVIATION.search(before[-_LONGEST:])
-    if not abbreviation or abbreviation["always"]:
-        return abbreviation is not None
-    return (_GOES_ON_AFTER_UNIT if _UNIT.search(before[-_LONGEST:]) else _GOES_ON).match(after) is not None
+    return abbreviation is not None and bool(abbreviation["always"] or _GOES_ON.match(after))

@@ -14,11 +14,8 @@ from miv.files.instances import read_long_text, short
 
 MARKDOWN = (".md", ".markdown")
 PLAIN = (".txt", ".text", ".rst", ".log")
-_NOT_PLAIN = (
-    *(".doc", ".docx", ".epub", ".ipynb", ".odp", ".ods", ".odt", ".ppt", ".pptx", ".rtf", ".xls", ".xlsx"),
-    *(".csv", ".htm", ".html", ".json", ".jsonl", ".parquet", ".svg", ".tsv", ".xhtml", ".xml"),
-)
-"""Suffixes of documents whose files are not the text that a reader sees."""
+_NOT_PLAIN = (".csv", ".htm", ".html", ".ipynb", ".json", ".jsonl", ".rtf", ".svg", ".tsv", ".xhtml", ".xml")
+"""Suffixes of text files that are not the text that a reader sees."""
 MOST_BYTES = 20_000_000
 MOST_SENTENCES = 100_000
 """Maximum number of source sentences."""
@@ -61,6 +58,8 @@ def read_answer(
 
 def read_sources(sources: Any, *, refuse_names: bool = False) -> tuple[Source, ...]:
     """Split sources into sentences: one or several texts or files, or texts by name. Equal ones count once."""
+    if isinstance(sources, tuple) and all(isinstance(source, Source) for source in sources):
+        return sources  # split already
     if isinstance(sources, str | PathLike):
         sources = [sources]
     if not isinstance(sources, Iterable) or isinstance(sources, bytes | bytearray | memoryview):

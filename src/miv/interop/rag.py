@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from miv.checking.answer_check import MOST_CITATIONS, VERIFIER, check_sentences
+from miv.checking.answer_check import MOST_CITATIONS, VERIFIER, check
 from miv.checking.results import BACKED, CheckedAnswer, CheckedSentence
 from miv.checking.sources import is_markup, read_answer, read_sources
 from miv.errors import MIVError, MIVWarning, needs_extra
@@ -61,7 +61,7 @@ class Checker:
             elif not isinstance(text, str) or text.strip():
                 sources[name] = text
         options: dict[str, Any] = {"citations": self.citations, "threshold": self.threshold, "question": question}
-        return check_sentences(sentences, read_sources(sources), verifier=self.loaded, **options)
+        return check(sentences, read_sources(sources), verifier=self.loaded, **options)
 
 
 def statements(checked: CheckedAnswer) -> list[CheckedSentence]:

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
-from miv.checking.answer_check import TooManyPairs, check_sentences
+from miv.checking.answer_check import TooManyPairs, check
 from miv.checking.results import Source
 from miv.checking.sentences import Sentence
 from miv.checking.sources import read_answer, read_sources
@@ -57,7 +57,7 @@ async def check_answer(request: Request) -> JSONResponse:
     def checked() -> dict[str, Any]:
         with collect_warnings() as heard:
             try:
-                found = check_sentences(
+                found = check(
                     answer,
                     sources,
                     question=asked.question,
