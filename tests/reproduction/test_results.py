@@ -45,7 +45,6 @@ def test_a_cell_has_the_error_of_each_figure_and_of_each_difference(tmp_path: Pa
     [
         (lambda document: document["config"].update(contrast_batch_size=32), "size was 32 and is 64"),
         (lambda document: document["description"]["data"]["options"].update(draw="uniform"), "draw was 'uniform' and"),
-        (lambda document: document["config"].update(of_old=3), "of_old was 3 and is None"),
     ],
 )
 def test_a_result_with_other_settings_is_refused_and_stays(tmp_path: Path, edit: Edit, message: str) -> None:
