@@ -80,8 +80,9 @@ class StreamingPass:
         count, heads = len(queries), scores.shape[1]
         self.size: int = 0
         self._top: int = int(top)
-        # For each query the scores (n, h) of all chunks, and the place of their first target.
-        self._scores: list[list[tuple[int, Rows]]] = [[] for _ in range(count)]
+        self._parts: list[tuple[int, int]] = []  # the first place of each part and its number of targets
+        # For each query the float32 scores (N, h), in one block: small arrays would scatter over the whole heap.
+        self._scores: list[bytearray] = [bytearray() for _ in range(count)]
         self._log_sums: Floats = np.full((count, heads), -np.inf)  # (R, h), of the exponentials of the scores so far
         self._query_vectors: Tensor = torch.cat([output.query_vector for output in alone])  # (R, C)
         self._vectors: Floats = np.zeros((count, alone[0].bag_vector.shape[1]))  # (R, C), of the bag so far
@@ -110,7 +111,8 @@ class StreamingPass:
                 log_sums, bag_vector = scores.logsumexp(dim=0), output.bag_vector[0].double()
                 self._join(query, log_sums.cpu().numpy(), float(scores.max()), bag_vector.cpu().numpy())
                 if self._top:
-                    self._scores[query].append((first + start, scores.float().cpu().numpy()))
+                    self._scores[query] += scores.float().cpu().numpy().tobytes()
+            self._parts.append((first + start, len(normed)))
         self.size += len(features)
 
     def _normed(self, features: Rows) -> Tensor:
@@ -154,6 +156,7 @@ class StreamingPass:
         for query, scores in enumerate(other._scores):
             self._scores[query] += scores
             self._join(query, other._log_sums[query], other._best[query], other._vectors[query])
+        self._parts += other._parts
         self.size += other.size
         self._least_flag = min(self._least_flag, other._least_flag)
 
@@ -178,8 +181,11 @@ class StreamingPass:
     def _leading(self, query: int) -> tuple[Integers, Floats]:
         """Places and shares of the targets with the greatest mean share over heads; of equals the first in the bag."""
         places, shares = np.zeros(0, np.int64), np.zeros(0)
-        for first, scores in self._scores[query]:
-            share = np.exp(scores - self._log_sums[query]).mean(axis=1)
+        if not self._top:
+            return places, shares
+        scores = np.frombuffer(self._scores[query], np.float32).reshape(self.size, -1)
+        for first, count in self._parts:
+            share, scores = np.exp(scores[:count] - self._log_sums[query]).mean(axis=1), scores[count:]
             places, shares = np.append(places, first + np.arange(len(share))), np.append(shares, share)
             order = np.lexsort((places, -shares))[: self._top]
             places, shares = places[order], shares[order]
