@@ -5,13 +5,12 @@ or in a module that is imported only to read or write Parquet files.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from miv.errors import MIVError, needs_extra
 
-__all__ = ["check_unpacked_size", "column_chunks", "pa", "pq"]
+__all__ = ["check_unpacked_size", "pa", "pq"]
 
 
 with needs_extra("train", "Reading and writing Parquet files", "pyarrow"):
@@ -25,42 +24,30 @@ _MANY_ROWS = 1024  # read at a time; fewer if long texts are written out
 _LARGEST_RATIO = 1000  # or to this many times its size
 
 
-@dataclass(frozen=True)
-class ColumnChunk:
+class _Chunk(NamedTuple):
     """A column in one group of rows, as the footer describes it."""
 
     path: str
     is_text: bool
-    is_delta: bool
-    values: int
-    value_bytes: int  # of each value at least
+    is_delta: bool  # a text may repeat the start of the last, so they cannot be read as numbers
     unpacked_bytes: int
 
 
-def column_chunks(source: Any) -> list[ColumnChunk]:
+def _chunks(source: Any) -> Iterator[_Chunk]:
     """The columns of all groups of rows in a path or buffer; raises an error if the file is damaged."""
     with pq.ParquetFile(source) as file:
         # pyarrow aborts the process when it is asked for a damaged chunk. A scan, in bounded memory, raises an error.
         file.scan_contents()
-        metadata, schema = file.metadata, file.schema
-        return [
-            _chunk(metadata.row_group(group).column(place), schema.column(place))
-            for group in range(metadata.num_row_groups)
-            for place in range(metadata.row_group(group).num_columns)
-        ]
-
-
-def _chunk(chunk: Any, column: Any) -> ColumnChunk:
-    # pyarrow decodes by the types in the schema; what a group of rows says may differ in a damaged file.
-    value_bytes = column.length if column.physical_type == "FIXED_LEN_BYTE_ARRAY" else 4
-    if min(chunk.num_values, chunk.total_uncompressed_size, value_bytes) < 0:
-        raise ValueError("its footer has negative sizes")
-    # Texts of these encodings cannot be read as numbers; in one of them, a text may repeat the start of the last.
-    is_delta = bool({"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"} & set(chunk.encodings))
-    is_text = column.physical_type == "BYTE_ARRAY"
-    return ColumnChunk(
-        chunk.path_in_schema, is_text, is_delta, chunk.num_values, value_bytes, chunk.total_uncompressed_size
-    )
+        for group in range(file.metadata.num_row_groups):
+            for place in range(file.metadata.row_group(group).num_columns):
+                chunk, column = file.metadata.row_group(group).column(place), file.schema.column(place)
+                # pyarrow decodes by the types in the schema; what a group of rows says may differ in a damaged file.
+                value_bytes = column.length if column.physical_type == "FIXED_LEN_BYTE_ARRAY" else 4
+                if min(chunk.num_values, chunk.total_uncompressed_size, value_bytes) < 0:
+                    raise ValueError("its footer has negative sizes")
+                unpacked = max(chunk.total_uncompressed_size, value_bytes * chunk.num_values)
+                is_delta = bool({"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"} & set(chunk.encodings))
+                yield _Chunk(chunk.path_in_schema, column.physical_type == "BYTE_ARRAY", is_delta, unpacked)
 
 
 def check_unpacked_size(path: Path, content: bytes | None = None) -> None:
@@ -72,15 +59,15 @@ def check_unpacked_size(path: Path, content: bytes | None = None) -> None:
     """
     file_bytes = path.stat().st_size if content is None else len(content)
     most = max(_FREE_BYTES, _LARGEST_RATIO * file_bytes)
-    chunks = column_chunks(path if content is None else pa.BufferReader(content))
-    _check(path, sum(max(chunk.unpacked_bytes, chunk.value_bytes * chunk.values) for chunk in chunks), most, file_bytes)
+    chunks = list(_chunks(path if content is None else pa.BufferReader(content)))
+    _check(path, sum(chunk.unpacked_bytes for chunk in chunks), most, file_bytes)
     total = 0
     for unpacked in _text_bytes(lambda: path if content is None else pa.BufferReader(content), chunks, most):
         total += unpacked
         _check(path, total, most, file_bytes)
 
 
-def _text_bytes(source: Callable[[], Any], chunks: list[ColumnChunk], most: int) -> Iterator[int]:
+def _text_bytes(source: Callable[[], Any], chunks: list[_Chunk], most: int) -> Iterator[int]:
     """Unpacked bytes of the columns of texts, a few rows at a time."""
     for name in sorted({chunk.path for chunk in chunks if chunk.is_text}):
         own = [chunk for chunk in chunks if chunk.path == name]

@@ -58,15 +58,6 @@ def parse_json(text: str, place: str) -> Any:
         raise MIVError(f"{place}: could not read the JSON ({error}).") from error
 
 
-def parse_object(content: bytes, source: str | Path, line: int) -> dict[str, Any]:
-    """Read one line as a JSON object; anything else is an error that names the line."""
-    # Decode as UTF-8 first, or json guesses UTF-16 for bytes with zeros.
-    row = parse_json(_decoded(content, source, line), f"{source}, line {line}")
-    if not isinstance(row, dict):
-        raise bad_line(source, line, f"expected one JSON object {{...}} per line, got {type(row).__name__}.")
-    return row
-
-
 def read_json_lines(path: Any) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the objects of a ``Path``, or of a ``zipfile.Path``, with their line numbers; empty lines are skipped."""
     return ((following.lines, row) for following, row in _json_lines(path, FIRST_ROW))
@@ -77,7 +68,12 @@ def _json_lines(path: Path, start: RowStart) -> Iterator[tuple[RowStart, dict[st
     try:
         for following, content in _raw_lines(path, start):
             if content.strip():
-                yield following, parse_object(content, path, following.lines)
+                # Decode as UTF-8 first, or json guesses UTF-16 for bytes with zeros.
+                row = parse_json(_decoded(content, path, following.lines), f"{path}, line {following.lines}")
+                if not isinstance(row, dict):
+                    expected = f"expected one JSON object {{...}} per line, got {type(row).__name__}."
+                    raise bad_line(path, following.lines, expected)
+                yield following, row
     except OSError as error:
         raise MIVError(f"Could not read {path}: {error.strerror or error}.") from error
 
