@@ -233,6 +233,8 @@ def pool_of(
     queries: Any, bags: Sequence[Any], references: Sequence[Any] | None
 ) -> tuple[InstancePool, list[list[int]], list[list[int]]]:
     """Put all instances into one pool; also return the indices of the references of each exemplar, and of its bag."""
+    if queries is None and references is None:
+        raise MIVError("There are neither queries nor references. Expected one of them.")
     for column in (queries, references):
         if column is not None and len(column) != len(bags):
             raise MIVError(f"Got {len(column)} queries and {len(bags)} bags. Expected one bag per query.")
