@@ -168,15 +168,16 @@ def shifted(value: float) -> Callable[[VerifierGraph], nn.Module]:
     return change
 
 
-class LogitOnly(nn.Module):
+class WithoutAttention(nn.Module):
     """The graph without its second output."""
 
     def __init__(self, graph: VerifierGraph) -> None:
         super().__init__()
         self.whole = graph
 
-    def forward(self, query: torch.Tensor, bag: torch.Tensor) -> torch.Tensor:
-        return self.whole(query, bag)[0]
+    def forward(self, query: torch.Tensor, bag: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        logit, _, distance = self.whole(query, bag)
+        return logit, distance
 
 
 @pytest.mark.parametrize(
@@ -184,7 +185,7 @@ class LogitOnly(nn.Module):
     [
         (shifted(0.01), r"differs from PyTorch by .*nothing was written"),
         (shifted(float("nan")), "fails on a random bag.*The network returned NaN"),
-        (LogitOnly, "ONNX Runtime returns attention"),
+        (WithoutAttention, "ONNX Runtime returns attention"),
     ],
     ids=["other weights", "NaN", "no attention"],
 )
@@ -196,8 +197,8 @@ def test_a_graph_that_disagrees_is_not_put_in_place(
     export = torch.onnx.export
 
     def export_changed(graph: VerifierGraph, *arguments: Any, **options: Any) -> Any:
-        if change is LogitOnly:
-            options["output_names"] = ["logit"]
+        if change is WithoutAttention:
+            options["output_names"] = ["logit", "distance"]
         return export(change(graph), *arguments, **options)
 
     monkeypatch.setattr(torch.onnx, "export", export_changed)
