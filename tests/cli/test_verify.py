@@ -101,19 +101,15 @@ def test_a_whole_table_to_parquet_and_csv(folder: Path) -> None:
     assert rows[0]["probability"] == pytest.approx(verdict.probability, abs=1e-5)
     assert rows[0]["witnesses"] == [witness.index for witness in verdict.witnesses]
 
-    assert "2 exemplars" in run("images", "--bags", "pairs.csv", "--out", "out.csv", "--by-instance")
+    assert "2 exemplars" in run("images", "--bags", "pairs.csv", "--out", "out.csv")
     with Path("out.csv").open(newline="") as file:
-        by_instance = list(csv.DictReader(file))
-    assert [(row["exemplar"], row["place"], row["instance"]) for row in by_instance] == [
-        ("0", "0", "refs/b.png"),
-        ("0", "1", "refs/c.png"),
-        ("1", "0", "refs/d.png"),
+        written = list(csv.DictReader(file))
+    assert [(row["exemplar"], row["bag_size"], row["query"]) for row in written] == [
+        ("0", "2", "query.png"),
+        ("1", "1", "refs/b.png"),
     ]
-    assert verdict.attention is not None
-    assert [float(row["attention"]) for row in by_instance[:2]] == pytest.approx(verdict.attention.tolist(), abs=1e-5)
-    assert {row["witness"] for row in by_instance} <= {"True", "False"}
+    assert [row["witnesses"] for row in written] == ["|".join(map(str, row["witnesses"])) for row in rows]
     assert verdict.scores is not None
-    assert [float(row["score"]) for row in by_instance[:2]] == pytest.approx(verdict.scores.tolist(), abs=1e-5)
     assert run_json("images", "--query", "query.png", "--bag", "refs/b.png")["scores"] == pytest.approx(
         verdict.scores[:1].tolist(), abs=1e-5
     )
@@ -130,9 +126,9 @@ def test_a_table_tells_no_from_unsure(folder: Path) -> None:
     rows = pq.read_table("a.parquet").to_pylist()
     assert [(row["verdict"], row["decision"]) for row in rows] == [(False, "unsure"), (False, "no")]
     assert rows[0]["lower_threshold"] == pytest.approx((high + low) / 2)
-    run("two", "--bags", "pairs.jsonl", "--out", "b.csv", "--by-instance")
+    run("two", "--bags", "pairs.jsonl", "--out", "b.csv")
     with Path("b.csv").open(newline="") as file:
-        assert [row["decision"] for row in csv.DictReader(file)] == ["unsure", "unsure", "no"]
+        assert [row["decision"] for row in csv.DictReader(file)] == ["unsure", "no"]
 
 
 def test_a_pooling_without_attention_names_witnesses_and_says_by_what(folder: Path) -> None:
@@ -144,13 +140,8 @@ def test_a_pooling_without_attention_names_witnesses_and_says_by_what(folder: Pa
     Path("pairs.jsonl").write_text('{"query": [1, 0], "bag": [[1, 0], [0, 1], [0.5, 0.5]]}\n')
     assert run_json("without", "--bags", "pairs.jsonl", "--out", "a.parquet")["witnesses_by"] == "leave_one_out"
     assert pq.read_table("a.parquet").to_pylist()[0]["witnesses_by"] == "leave_one_out"
-    run("without", "--bags", "pairs.jsonl", "--out", "b.parquet", "--by-instance")
-    rows = pq.read_table("b.parquet").to_pylist()
-    assert [row["share"] for row in rows] == pytest.approx(one["shares"], abs=1e-3)
-    assert {(row["attention"], row["witnesses_by"]) for row in rows} == {(None, "leave_one_out")}
-    run("without", "--bags", "pairs.jsonl", "--out", "c.parquet", "--by-instance", "--witnesses", "none")
-    rows = pq.read_table("c.parquet").to_pylist()
-    assert {(row["share"], row["score"], row["witness"]) for row in rows} == {(None, None, None)}
+    run("without", "--bags", "pairs.jsonl", "--out", "c.parquet", "--witnesses", "none")
+    assert [row["witnesses"] for row in pq.read_table("c.parquet").to_pylist()] == [[]]
 
 
 @pytest.mark.parametrize(

@@ -137,9 +137,9 @@ def test_two_commands_share_a_table(folder: Path) -> None:
 def test_no_other_table_takes_a_folder_in_which_others_score(folder: Path) -> None:
     running = start("--parallel", "2")
     wait_for_partitions(running, 3)
-    for options in ({"rows": ROWS + 1}, {"rows": ROWS, "by_instance": True, "overwrite": True}):
+    for options in ({"rows": ROWS + 1}, {"rows": ROWS, "witnesses": "none", "overwrite": True}):
         with pytest.raises(MIVError, match="Another process scores something else"):
-            score("verifier", "pairs.jsonl", "out", **options)  # type: ignore[arg-type]
+            score("verifier", "pairs.jsonl", "out", **options)
     _, said = running.communicate(timeout=PATIENCE)
     assert running.returncode == 0, said
     assert_same_bytes()

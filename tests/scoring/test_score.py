@@ -66,10 +66,9 @@ def assert_alike(found: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("source", ["pairs.parquet", "pairs.jsonl", "pairs"])
-@pytest.mark.parametrize("flags", [(), ("--by-instance",)])
-def test_partitions_hold_the_verdicts_of_the_whole_table(folder: Path, source: str, flags: tuple[str, ...]) -> None:
-    printed = json.loads(run_command("score", "verifier", source, "--out", "out", "--rows", "5", "--json", *flags))
-    whole = verified("pairs.parquet", *flags)
+def test_partitions_hold_the_verdicts_of_the_whole_table(folder: Path, source: str) -> None:
+    printed = json.loads(run_command("score", "verifier", source, "--out", "out", "--rows", "5", "--json"))
+    whole = verified("pairs.parquet")
     assert_alike(scored("out"), whole)
     assert printed["exemplars"] == EXEMPLARS
     assert printed["partitions"] == (6 if source == "pairs" else 5)  # a partition never spans two files
@@ -178,7 +177,7 @@ def test_other_settings_and_other_folders_are_refused(folder: Path) -> None:
     score("verifier", "pairs.jsonl", "out", rows=5)
     same = ("verifier", "pairs.jsonl", "out")
     refused("rows was 5, not 6", *same, rows=6)
-    refused("by_instance was False.*witnesses was None", *same, by_instance=True, witnesses="alone")
+    refused("witnesses was None", *same, witnesses="alone")
     torch.manual_seed(1)
     Verifier("cap_vema", channels=4).save_pretrained("other")
     refused("fingerprint was", "other", "pairs.jsonl", "out")

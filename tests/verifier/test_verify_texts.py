@@ -229,19 +229,17 @@ def test_a_table_of_formulas_is_harmless_in_csv_and_exact_in_parquet(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     rows = [
-        {"query": '=HYPERLINK("http://x")', "bag": ["@cat", "a cat"], "group": "=1+1", "label": "1"},
-        {"query": CLAIM, "bag": ["-2+3", "-2.5"], "group": "\tmat", "label": "-1"},
-        {"query": "\n=1+1", "bag": ["＝1+1", "＠cat"], "group": " ＋cat", "label": "1"},
+        {"query": '=HYPERLINK("http://x")', "bag": ["@cat", "a cat"], "group": "=1+1", "label": "-2+3"},
+        {"query": CLAIM, "bag": ["-2+3", "-2.5"], "group": "\tmat", "label": "-2.5"},
+        {"query": "\n=1+1", "bag": ["＝1+1", "＠cat"], "group": " ＋cat", "label": "＠cat"},
     ]
     Path("pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    run(folder, "--bags", "pairs.jsonl", "--out", "out.csv", "--by-instance")
+    run(folder, "--bags", "pairs.jsonl", "--out", "out.csv")
     with Path("out.csv").open(newline="") as file:
         written = list(csv.DictReader(file))
-    assert [row["query"] for row in written] == ['\'=HYPERLINK("http://x")'] * 2 + [CLAIM] * 2 + ["'\n=1+1"] * 2
-    # -2.5 is a number
-    assert [row["instance"] for row in written] == ["'@cat", "a cat", "'-2+3", "-2.5", "'＝1+1", "'＠cat"]
-    assert [row["group"] for row in written] == ["'=1+1", "'=1+1", "'\tmat", "'\tmat", "' ＋cat", "' ＋cat"]
-    assert [row["label"] for row in written] == ["1", "1", "-1", "-1", "1", "1"]
+    assert [row["query"] for row in written] == ['\'=HYPERLINK("http://x")', CLAIM, "'\n=1+1"]
+    assert [row["group"] for row in written] == ["'=1+1", "'\tmat", "' ＋cat"]
+    assert [row["label"] for row in written] == ["'-2+3", "-2.5", "'＠cat"]  # -2.5 is a number
     run(folder, "--bags", "pairs.jsonl", "--out", "out.parquet")
     exact = pq.read_table("out.parquet").to_pylist()
     assert [(row["query"], row["group"]) for row in exact] == [(row["query"], row["group"]) for row in rows]

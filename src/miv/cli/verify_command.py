@@ -96,9 +96,6 @@ def verify(
         Path | None, Option(help="With --bags: a table of instances by id; queries and bags contain ids.")
     ] = None,
     out: Annotated[Path | None, Option("--out", "-o", help="With --bags: the .parquet or .csv file to write.")] = None,
-    by_instance: Annotated[
-        bool, Option("--by-instance", help="With --bags: write one row per instance instead of one per exemplar.")
-    ] = False,
     overwrite: OverwriteOption = False,
     resize: ResizeOption = None,
     witnesses: WitnessesOption = None,
@@ -130,8 +127,8 @@ def verify(
     names = [*(bag or []), *([model] if backbone and model else []), *(more or [])]
     if (bags is None) == (not query and not names) or (bags is None and not (query and names)):
         raise MIVError("Give either --query and --bag, or --bags with a table of queries and bags.")
-    if bags is None and (out is not None or instances is not None or by_instance or (overwrite and html is None)):
-        raise MIVError("--out, --overwrite, --instances and --by-instance need --bags, a table of queries and bags.")
+    if bags is None and (out is not None or instances is not None or (overwrite and html is None)):
+        raise MIVError("--out, --overwrite and --instances need --bags, a table of queries and bags.")
     if stream and (bags is not None or len(names) != 1):
         raise MIVError("--stream reads one bag. Give --query and a single --bag, and not --bags.")
     if stream and witnesses is not None:
@@ -158,7 +155,7 @@ def verify(
     else:
         verifier = open_verifier(model)
     if bags is not None and out is not None:
-        options = {"instances": instances, "by_instance": by_instance, "resize": resize, "witnesses": witnesses}
+        options = {"instances": instances, "resize": resize, "witnesses": witnesses}
         _verify_table(verifier, bags, out, json, **options)
     elif stream:
         _verify_stream(verifier, queries, names[0], json, top=10 if top is None else top, resize=resize)
@@ -249,9 +246,6 @@ def score(
     ],
     out: Annotated[Path, Option("--out", "-o", help="Output folder.")],
     instances: Annotated[Path | None, Option(help="A table of instances by id; queries and bags contain ids.")] = None,
-    by_instance: Annotated[
-        bool, Option("--by-instance", help="Write one row per instance instead of one per exemplar.")
-    ] = False,
     resize: ResizeOption = None,
     witnesses: WitnessesOption = None,
     rows: Annotated[int, Option(min=1, help="Maximum number of exemplars per partition.")] = 1000,
@@ -274,7 +268,7 @@ def score(
     from miv.scoring.run import score as score_table
 
     refuse_unfinished(Path(model))
-    settings: dict[str, Any] = {"instances": instances, "by_instance": by_instance, "resize": resize, "rows": rows}
+    settings: dict[str, Any] = {"instances": instances, "resize": resize, "rows": rows}
     settings |= {"witnesses": witnesses, "parallel": parallel, "device": device, "overwrite": overwrite}
     run = score_table(model, table, out, **settings, progress=RichProgress(), say=say)
     _print_scored(run.scored, out, json, partitions=run.partitions, reused=run.reused)

@@ -47,7 +47,6 @@ class ScoreSettings:
     fingerprint: str  # of the verifier, see ``fingerprint_of``
     rows: int  # maximum number of exemplars per partition
     kept: list[str]  # columns of the table to copy
-    by_instance: bool  # write one row per instance instead of one per exemplar
     resize: Fit | None
     witnesses: WitnessMethod | None
     instances: str | None  # table of instances by id, if queries and bags contain ids
@@ -134,7 +133,7 @@ class PartitionScorer:
         """Write the file of a partition, whole or not at all, and return its counts."""
         settings = self.settings
         verifying = BatchVerifier(self.verifier, settings.resize, settings.witnesses)  # keeps features of a partition
-        scoring = RowScoring(verifying, settings.kept, settings.by_instance)
+        scoring = RowScoring(verifying, settings.kept)
         folder, kind = Path(partition.source).parent, self.verifier.backbone.kind
         rows = exemplar_rows(_checked(partition), folder, self._known, kind, settings.kept)
 

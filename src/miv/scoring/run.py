@@ -122,7 +122,6 @@ def score(
     out: str | Path,
     *,
     instances: str | Path | None = None,
-    by_instance: bool = False,
     resize: Fit | None = None,
     witnesses: WitnessMethod | None = None,
     rows: int = 1000,
@@ -142,7 +141,6 @@ def score(
         source: a table as for ``miv verify --bags``, or a folder of such tables.
         out: output folder.
         instances: a table of instances by id; queries and bags then contain ids.
-        by_instance: write one row per instance instead of one per exemplar.
         resize: as for ``Verifier.verify``.
         witnesses: as for ``Verifier.verify``.
         rows: maximum number of exemplars per partition.
@@ -173,7 +171,6 @@ def score(
         fingerprint=fingerprint_of(verifier),
         rows=rows,
         kept=survey.copied,
-        by_instance=by_instance,
         resize=resize,
         witnesses=witnesses,
         instances=str(table) if table else None,

@@ -1,4 +1,4 @@
-"""From a table of exemplars to a table of verdicts: one row per exemplar, or one row per instance."""
+"""From a table of exemplars to a table of verdicts."""
 
 import csv
 import re
@@ -152,7 +152,6 @@ def score_table(
     out: Path,
     *,
     instances: Path | None = None,
-    by_instance: bool = False,
     resize: Fit | None = None,
     witnesses: WitnessMethod | None = None,
     progress: Progress,
@@ -171,7 +170,7 @@ def score_table(
             advance(1)
     if not survey.count:
         raise MIVError(f"{table}: no rows. Expected one row per exemplar.")
-    scoring = RowScoring(BatchVerifier(verifier, resize, witnesses), survey.copied, by_instance)
+    scoring = RowScoring(BatchVerifier(verifier, resize, witnesses), survey.copied)
     rows = exemplar_rows(read_records(table, REQUIRED), table.parent, known, kind, survey.copied)
     writer, step = table_writer(out, scoring.schema), progress.step("Verifying", total=survey.count)
     with writer as write, step as advance:
@@ -180,14 +179,10 @@ def score_table(
 
 
 # The columns after the query: their type, and their cells of some verdicts.
-_Columns = dict[str, tuple[ColumnType, Callable[[Any], Any]]]
-
-_OF_EVERY_ROW: _Columns = {
+_COLUMNS: dict[str, tuple[ColumnType, Callable[[Verdicts], Any]]] = {
     "verdict": ("bool", lambda verdicts: verdicts.verdict),
     "decision": ("string", lambda verdicts: verdicts.decision.astype(object)),
     "probability": ("float64", lambda verdicts: verdicts.probability),
-}
-_OF_EXEMPLARS: _Columns = {
     "threshold": ("float64", lambda verdicts: np.full(len(verdicts), verdicts.threshold)),
     "lower_threshold": ("float64", lambda verdicts: np.full(len(verdicts), verdicts.lower_threshold)),
     "bag_size": ("int64", lambda verdicts: np.diff(verdicts.ptr)),
@@ -201,56 +196,30 @@ _OF_EXEMPLARS: _Columns = {
         lambda verdicts: [verdict.unlike.places if verdict.unlike else [] for verdict in verdicts],
     ),
 }
-_OF_INSTANCES: _Columns = {
-    "place": ("int64", lambda verdicts: csr.places(verdicts.ptr)),
-    "instance": ("string", lambda verdicts: None),  # the verdicts do not know the names
-    "attention": ("float64", lambda verdicts: verdicts.attention),
-    "share": ("float64", lambda verdicts: verdicts.shares),
-    "score": ("float64", lambda verdicts: verdicts.scores),
-    "witnesses_by": ("string", lambda verdicts: [verdicts.witnesses_by] * int(verdicts.ptr[-1])),
-    "witness": ("bool", lambda verdicts: verdicts.witness),
-    "unlike": (
-        "bool",
-        lambda verdicts: np.zeros(verdicts.ptr[-1], bool) if verdicts.unlike is None else verdicts.unlike.bag > 0,
-    ),
-}
 
 
 class RowScoring:
     """Verifies rows of a table of exemplars and writes their verdicts."""
 
-    def __init__(self, verifying: BatchVerifier, copied: list[str], by_instance: bool) -> None:
-        self.verifying, self.copied, self.by_instance = verifying, copied, by_instance
-        self.tally = VerdictTally()
+    def __init__(self, verifying: BatchVerifier, copied: list[str]) -> None:
+        self.verifying, self.copied, self.tally = verifying, copied, VerdictTally()
         verifier = verifying.verifier
         self._together = _VECTORS_TOGETHER if KINDS[verifier.backbone.kind].is_vector else _TOGETHER
-        self._columns = dict(_OF_INSTANCES if by_instance else _OF_EXEMPLARS)
+        self._columns = dict(_COLUMNS)
         if verifier.operating_point.lower_threshold is None:
-            self._columns.pop("lower_threshold", None)
+            del self._columns["lower_threshold"]
         self.schema: Schema = {"exemplar": "int64", "query": "string", **dict.fromkeys(copied, "string")}
-        self.schema |= {name: kind for name, (kind, _) in (_OF_EVERY_ROW | self._columns).items()}
+        self.schema |= {name: kind for name, (kind, _) in self._columns.items()}
 
     def score(self, rows: Iterable[ExemplarRow], first: int, write: Write, advance: Advance) -> None:
         """Verify the rows and write the columns of ``schema``; ``first`` is the number of the first exemplar."""
         for group in grouped(rows, self._together):
             queries, bags = [row.asked for row in group], [[member.instance for member in row.bag] for row in group]
             verdicts = self.verifying.verify(queries, bags, ErrorLocations([row.place for row in group]))
-            write(self._cells(group, verdicts, first + self.tally.exemplars))
+            start = first + self.tally.exemplars
+            columns = {name: cells(verdicts) for name, (_, cells) in self._columns.items()}
+            columns |= {name: [row.copied[name] for row in group] for name in self.copied}
+            columns["query"] = [SEPARATOR.join(reference.name for reference in row.query) for row in group]
+            write({"exemplar": np.arange(start, start + len(group)), **columns})
             self.tally.add(verdicts)
             advance(len(group))
-
-    def _cells(self, rows: list[ExemplarRow], verdicts: Verdicts, first: int) -> dict[str, Any]:
-        """The output columns of one part, given the number of its first exemplar."""
-        of_rows = {
-            "exemplar": np.arange(first, first + len(rows)),
-            "query": np.array([SEPARATOR.join(reference.name for reference in row.query) for row in rows], object),
-            **{name: np.array([row.copied[name] for row in rows], object) for name in self.copied},
-            **{name: cells(verdicts) for name, (_, cells) in _OF_EVERY_ROW.items()},
-        }
-        others = {name: cells(verdicts) for name, (_, cells) in self._columns.items()}
-        if not self.by_instance:
-            return of_rows | others
-        nothing = [None] * int(verdicts.ptr[-1])
-        others = {name: nothing if cells is None else cells for name, cells in others.items()}
-        others["instance"] = [member.name for row in rows for member in row.bag]
-        return {name: csr.to_rows(cells, verdicts.ptr) for name, cells in of_rows.items()} | others
