@@ -10,7 +10,6 @@ assumptions, and ``ASSUMED`` lists them.
 import argparse
 import json
 import os
-import pickle
 import sys
 import tempfile
 import time
@@ -26,10 +25,8 @@ from miv.backbones.cache import embed_instances
 from miv.data import InstancePool
 from miv.runtime import SilentProgress
 from miv.tasks import create_task
-from miv.verifier.streaming import StreamingPass
 
 CHANNELS, ROWS, QUERIES = 384, 1 << 16, 16
-PART = 250_000  # targets per part: 400 MB of 384 float32 numbers
 ASSUMED = {
     "instances": 1_000_000_000,
     "machines": 100,
@@ -70,8 +67,8 @@ def embedding_rates(seconds: float) -> tuple[Rates, Rates]:
     }
 
 
-def pass_rates(folder: Path, seconds: float) -> tuple[Rates, int]:
-    """Instances per second of exact passes over files in the page cache, and the bytes that a part returns.
+def pass_rates(folder: Path, seconds: float) -> Rates:
+    """Instances per second of exact passes over files in the page cache.
 
     ``features_1``: ``verify_stream`` over float16 features, one query; ``features_16``: sixteen queries together.
     """
@@ -79,8 +76,6 @@ def pass_rates(folder: Path, seconds: float) -> tuple[Rates, int]:
     verifier = Verifier("cap_dba_l2", channels=CHANNELS).eval()
     queries = random.normal(size=(QUERIES, CHANNELS)).astype(np.float32)
     np.save(folder / "bag.npy", random.normal(size=(ROWS, CHANNELS)).astype(np.float16))
-    part = StreamingPass(verifier, queries[:1])
-    part.update(np.load(folder / "bag.npy"))
 
     def rate(verify: Callable[[], Any]) -> float:
         return per_second(lambda: int(verify()[0].size), seconds)
@@ -88,7 +83,7 @@ def pass_rates(folder: Path, seconds: float) -> tuple[Rates, int]:
     return {
         "features_1": rate(lambda: verifier.verify_stream(queries[:1], folder / "bag.npy")),
         "features_16": rate(lambda: verifier.verify_stream(queries, folder / "bag.npy")),
-    }, len(pickle.dumps(part))
+    }
 
 
 def disk_rate(folder: Path, gigabytes: int = 1) -> float:
@@ -110,15 +105,13 @@ def disk_rate(folder: Path, gigabytes: int = 1) -> float:
     return rate
 
 
-def arithmetic(embedding: Rates, instance_bytes: Rates, passing: Rates, part_bytes: int) -> Rates:
+def arithmetic(embedding: Rates, instance_bytes: Rates, passing: Rates) -> Rates:
     """What the assumed machines need for the assumed instances; each part as if it were alone."""
     count, machines, cores = ASSUMED["instances"], ASSUMED["machines"], ASSUMED["machines"] * ASSUMED["cores"]
     network, disk = ASSUMED["network_gb_per_second"], ASSUMED["disk_gb_per_second"]
     stored = count * CHANNELS * 2 / 1e9  # float16, in gigabytes
     seconds = {name: count / rate / cores for name, rate in passing.items()}
     from_disk = stored / machines / disk
-    parts = -(-count // PART)
-    merged = part_bytes * parts / 1e6
     return {
         "text_read_seconds": count * instance_bytes["texts"] / 1e9 / machines / network,
         "image_read_seconds": count * instance_bytes["images"] / 1e9 / machines / network,
@@ -134,9 +127,6 @@ def arithmetic(embedding: Rates, instance_bytes: Rates, passing: Rates, part_byt
         "pass_seconds": max(seconds["features_1"], from_disk),
         "pass_16_seconds": max(seconds["features_16"], from_disk),
         "one_machine_pass_minutes": max(seconds["features_1"], from_disk) * machines / 60,
-        "parts": parts,
-        "merged_mb": merged,
-        "merge_milliseconds": merged / network,
     }
 
 
@@ -151,7 +141,7 @@ def machines(folder: Path, seconds: float = 5.0) -> dict[str, Any]:
     torch.manual_seed(0)
     embedding, instance_bytes = embedding_rates(seconds)
     print("embedding, per second:", embedding, file=sys.stderr, flush=True)
-    passing, part_bytes = pass_rates(folder, seconds)
+    passing = pass_rates(folder, seconds)
     print("passing, per second:", passing, file=sys.stderr, flush=True)
     return {
         "assumed": ASSUMED,
@@ -159,9 +149,8 @@ def machines(folder: Path, seconds: float = 5.0) -> dict[str, Any]:
         "instance_bytes": instance_bytes,
         "passed_per_second": passing,
         "passed_gb_per_second": {name: rate * CHANNELS * 2 / 1e9 for name, rate in passing.items()},
-        "part_bytes": part_bytes,
         "disk_gb_per_second": disk_rate(folder),
-        "billion": arithmetic(embedding, instance_bytes, passing, part_bytes),
+        "billion": arithmetic(embedding, instance_bytes, passing),
     }
 
 

@@ -13,7 +13,7 @@ from miv import MIVError, Verifier
 from miv.cli.app import app
 from miv.runtime import SilentProgress
 from miv.tasks import create_task
-from miv.verifier import chunks
+from miv.verifier import streaming
 from miv.verifier.decisions import OperatingPoint
 from tests.poolings.test_stored_forms import verifier_of
 from tests.verifier.test_streaming_pass import bag_and_queries, check_equal
@@ -32,7 +32,7 @@ def logits(found: Any) -> list[float]:
 def test_files_arrays_and_iterators_give_one_answer(
     verifier: Verifier, tmp_path: Path, dtype: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chunks, "CHUNK_BYTES", 1000)  # many chunks
+    monkeypatch.setattr(streaming, "CHUNK_BYTES", 1000)  # many chunks
     bag, queries = bag_and_queries()
     bag = (bag * 8).astype(dtype)
     expected = verifier.verify_many(queries, [bag.astype(np.float32)] * 3)

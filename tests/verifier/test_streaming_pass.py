@@ -1,6 +1,5 @@
 """A bag in chunks gives the logit and the leading targets of the whole at once, for every pooling that can."""
 
-import pickle
 from typing import Any
 
 import numpy as np
@@ -30,16 +29,13 @@ def bag_and_queries(size: int = 120, queries: int = 3, seed: int = 3) -> tuple[N
 
 
 def in_chunks(
-    verifier: Verifier, queries: NDArray[Any], bag: NDArray[Any], borders: list[int], top: int = 5, parts: int = 1
+    verifier: Verifier, queries: NDArray[Any], bag: NDArray[Any], borders: list[int], top: int = 5
 ) -> list[Verdict]:
-    """Pool the chunks between ``borders``, in ``parts`` that take turns and are merged at the end."""
-    chunks = list(zip([0, *sorted(borders)], [*sorted(borders), len(bag)], strict=True))
-    passes = [StreamingPass(verifier, queries, top) for _ in range(parts)]
-    for number, (first, last) in enumerate(chunks):
-        passes[number % parts].update(bag[first:last], first)
-    for other_pass in passes[1:]:
-        passes[0].merge(pickle.loads(pickle.dumps(other_pass)))  # as between machines
-    return passes[0].finish()
+    """Pool the chunks between ``borders``."""
+    state = StreamingPass(verifier, queries, top)
+    for chunk in np.split(bag, sorted(borders)):
+        state.update(chunk)
+    return state.finish()
 
 
 def check_equal(verifier: Verifier, queries: NDArray[Any], bag: NDArray[Any], found: list[Verdict]) -> None:
@@ -62,21 +58,20 @@ def check_equal(verifier: Verifier, queries: NDArray[Any], bag: NDArray[Any], fo
 def test_chunks_equal_the_whole(pooling: str, options: dict[str, Any], start: str) -> None:
     verifier = verifier_of(pooling, options, start)
     bag, queries = bag_and_queries()
-    check_equal(verifier, queries, bag, in_chunks(verifier, queries, bag, [1, 40, 41, 100], parts=2))
+    check_equal(verifier, queries, bag, in_chunks(verifier, queries, bag, [1, 40, 41, 100]))
 
 
 @settings(max_examples=25, deadline=None)
 @given(
     borders=st.lists(st.integers(0, 60), max_size=8),
-    parts=st.integers(1, 3),
     sharpness=st.sampled_from([0.01, 1.0, 30.0, 3000.0]),
     scale=st.sampled_from([1e-3, 1.0, 1e4]),
     pooling=st.sampled_from(STREAMED),
     top=st.integers(0, 70),
 )
-@example(borders=[30], parts=2, sharpness=1.0, scale=1.0, pooling="cap_dba_l2", top=0)
+@example(borders=[30], sharpness=1.0, scale=1.0, pooling="cap_dba_l2", top=0)
 def test_any_chunks_and_extreme_scores(
-    borders: list[int], parts: int, sharpness: float, scale: float, pooling: str, top: int
+    borders: list[int], sharpness: float, scale: float, pooling: str, top: int
 ) -> None:
     verifier = verifier_of(pooling, {}, "similar")
     if getattr(verifier.pooling, "sharpness", None) is not None:
@@ -84,7 +79,7 @@ def test_any_chunks_and_extreme_scores(
             verifier.pooling.sharpness.fill_(sharpness)  # type: ignore[operator]
     bag, queries = bag_and_queries(60, 2)
     bag = np.round(bag * 4) / 4 * np.float32(scale)
-    found = in_chunks(verifier, queries, bag, borders, top, parts)
+    found = in_chunks(verifier, queries, bag, borders, top)
     whole = verifier.verify_many(queries, [bag] * 2)
     assert [len(one.leading) for one in found] == [min(top, 60)] * 2
     # Scores of thousands have few digits left in single precision, whichever way they are added.
@@ -99,7 +94,7 @@ def test_a_bag_of_one_and_equal_instances(pooling: str) -> None:
     bag, queries = bag_and_queries(1, 1)
     check_equal(verifier, queries, bag, in_chunks(verifier, queries, bag, []))
     twice = np.repeat(bag, 37, axis=0)
-    (found,) = in_chunks(verifier, queries, twice, [7, 11], top=4, parts=2)
+    (found,) = in_chunks(verifier, queries, twice, [7, 11], top=4)
     # Equal instances share equally, also where rounding makes the whole at once choose 36 of the 37 (baseline).
     assert [one.score for one in found.leading] == pytest.approx([1 / 37] * 4, rel=2e-5)
     assert found.logit == pytest.approx(verifier.verify_many(queries, [twice]).logit[0], rel=1e-5, abs=1e-5)
@@ -143,16 +138,3 @@ def test_witnesses_and_out_of_distribution_instances_are_those_of_verify() -> No
         assert f"Bag of {len(bag)}" in str(found)
         assert str(found) in found._repr_html_().replace("&#x27;", "'")
         assert [one.index for one in found.witnesses] == [one.index for one in expected.witnesses]
-
-
-def test_a_pickled_part_is_small_and_goes_on_in_another() -> None:
-    verifier = verifier_of("cap_dba_l2", {"heads": 1}, "similar")
-    bag, queries = bag_and_queries()
-    part = StreamingPass(verifier, queries, 5)
-    part.update(bag)
-    sent = pickle.loads(pickle.dumps(part))
-    assert len(pickle.dumps(part)) < 6000  # the verifier is larger
-    with pytest.raises(MIVError, match="has its verifier"):
-        sent.finish()
-    sent.merge(StreamingPass(verifier, queries, 5))
-    check_equal(verifier, queries, bag, sent.finish())

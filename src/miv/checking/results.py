@@ -12,9 +12,9 @@ from typing import Any, Literal, TypeVar
 
 from miv.checking.details import Detail
 from miv.checking.sentences import Sentence
-from miv.evaluation.page import check_page_name, page_part, whole_page
+from miv.evaluation.page import page_part, whole_page
 from miv.files.atomic import whole_file
-from miv.verifier.display import printable
+from miv.verifier.display import check_page, printable
 
 Outcome = Literal["supported", "contradicted", "evidence found", "unsure", "not in the sources", "not checked"]
 JUDGED: tuple[Outcome, ...] = ("supported", "contradicted", "not in the sources")  # what a judge says
@@ -300,7 +300,7 @@ MOST_SHOWN = 2000  # sentences of sources; if there are more, only paragraphs wi
 def write_check_page(checked: CheckedAnswer, out: Path | str, *, title: str = "") -> None:
     """Write the result of ``miv.check`` as one HTML file, atomically."""
     out = Path(out)
-    check_page_name(out)
+    check_page(out)
     page = render_check(checked, title or "Checked answer")
     with whole_file(out) as temporary:
         temporary.write_text(page, encoding="utf-8", errors="replace")

@@ -291,12 +291,15 @@ def _witnesses(point: OperatingPoint) -> list[str]:
     ]
 
 
+_NEARLY_WHOLE = 0.8  # witness sets that hold more than this share of a bag say little
+
+
 def witness_warning(point: OperatingPoint) -> str:
     """A warning if the witness sets hold nearly whole bags; else ""."""
-    marked = point.nearly_whole_sets
-    if marked is None:
+    shares = point.measured.get("witnesses", {}).get("shares_of_bags", {})
+    marked, true = shares.get("marked"), shares.get("true")
+    if marked is None or true is None or not true <= _NEARLY_WHOLE < marked:
         return ""
-    true = point.measured["witnesses"]["shares_of_bags"]["true"]
     return (
         f"Warning: witness sets contain {marked:.0%} of a positive bag on average, although only {true:.0%} are "
         "witnesses, so they are not informative. The shares do not rank witnesses well enough for this guarantee: "

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from miv import __version__
-from miv.errors import MIVError, needs_extra
+from miv.errors import needs_extra
 from miv.files.atomic import whole_file
 
 if TYPE_CHECKING:
@@ -41,12 +41,6 @@ def whole_page(title: str, body: str, style: str, script: str = "", data: str = 
 def page_part(name: str) -> str:
     """Return a style sheet or script of the package."""
     return files("miv.evaluation").joinpath("page_files", name).read_text(encoding="utf-8")
-
-
-def check_page_name(out: Path) -> None:
-    """Raise an error for a page that does not end in .html."""
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise MIVError(f"The page {out} ends in {out.suffix!r}. Expected a name that ends in .html.")
 
 
 def _hash(text: str) -> str:

@@ -18,7 +18,6 @@ from miv.evaluation.page import (
     NONE,
     QUIET,
     badge,
-    check_page_name,
     figure_of,
     legend,
     letter,
@@ -32,6 +31,7 @@ from miv.evaluation.report_data import ReportModel, ReportSource, gallery
 from miv.evaluation.runs import recipe_rows
 from miv.evaluation.witnesses import WITNESS_METRICS
 from miv.files.atomic import whole_file
+from miv.verifier.display import check_page
 
 MOST_EXEMPLARS = 20_000
 
@@ -49,7 +49,7 @@ def check_report(out: Path, exemplars: int) -> None:
     """Raise an error before the work starts if the page cannot be written."""
     if not 1 <= exemplars <= MOST_EXEMPLARS:
         raise MIVError(f"exemplars is {exemplars}. Expected 1 to {MOST_EXEMPLARS:,}.")
-    check_page_name(out)
+    check_page(out)
 
 
 def render(source: ReportSource, exemplars: int, title: str) -> str:

@@ -228,7 +228,6 @@ class VerdictAnswer(BaseModel):
     shares: list[float] | None
     attention: list[float] | None
     scores: list[float] | None
-    nearly_whole_sets: float | None
     reason: str | None
     warnings: list[str] = Field(description="What may be wrong with the answer, as sentences.")
     chance_of_error: str = Field(description="How often such an answer is wrong, if that was measured.")

@@ -108,7 +108,6 @@ def verdict_of(document: dict[str, Any]) -> Verdict:
         _array(document["attention"]),
         size,
         lazy_scores=None if scores is None else Lazy(lambda *_: scores, 0, 1),
-        nearly_whole_sets=document["nearly_whole_sets"],
         lower_threshold=document["lower_threshold"],
         lazy_matches=None if matches is None else Lazy(lambda *_: [matches], 0, 1),
         unlike=None if unlike is None else OutOfDistribution.of_document(unlike, size),

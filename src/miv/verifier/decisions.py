@@ -171,7 +171,6 @@ _FORMAT = "miv-operating-point"
 _LOWER = "lower_threshold"
 _KEYS = {"format", "format_version", "goal", "threshold", "scaling", "witness_rule", "measured"}
 _KEYS_OF_VERSION = {1: _KEYS, 2: _KEYS | {_LOWER}}  # 2: with a lower threshold, which older versions would ignore
-_NEARLY_WHOLE = 0.8  # witness sets that hold more than this share of a bag say little
 _ALWAYS_NO = float(np.nextafter(1.0, 2.0))  # the smallest threshold that no probability reaches
 _REMEDY = "Delete the file, then run `miv calibrate` again, or use the verifier with the default operating point."
 
@@ -230,19 +229,6 @@ class OperatingPoint:
         """Whether the verifier is uncalibrated; training may have set a temperature, which changes no verdict."""
         temperature = self.scaling if isinstance(self.scaling, Temperature) else Identity()
         return self == OperatingPoint(temperature)
-
-    @property
-    def nearly_whole_sets(self) -> float | None:
-        """The share of a bag that calibrated witness sets hold, if it is too large to be informative.
-
-        ``None`` if it is 80 % or less, if as much of a bag is truly witnesses, or if it was not measured.
-        """
-        witnesses = self.measured.get("witnesses")
-        shares = witnesses.get("shares_of_bags") if isinstance(witnesses, dict) else None
-        marked, true = (shares.get("marked"), shares.get("true")) if isinstance(shares, dict) else (None, None)
-        if not isinstance(marked, float) or not isinstance(true, float):
-            return None
-        return marked if true <= _NEARLY_WHOLE < marked else None
 
     @property
     def witnesses_by(self) -> WitnessesBy | None:

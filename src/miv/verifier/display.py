@@ -51,8 +51,6 @@ def notes(verdict: Verdict) -> str:
     words, shares, size = [], verdict.shares, verdict.size
     if shares is not None and size > 1 and np.abs(shares * size - 1).max() <= _EVEN:
         words.append(f"{share_word(verdict).capitalize()} does not separate the instances: each has about 1 / {size}.")
-    if verdict.nearly_whole_sets is not None and verdict.witnesses:
-        words.append(f"These sets hold {verdict.nearly_whole_sets:.0%} of a bag on average, so they say little.")
     if verdict.zero_shot is not None and not verdict.query_is_unlike:
         words.append(f"Nearest first by {verdict.zero_shot}, without training: trust the order, not the threshold.")
     return " ".join(words)

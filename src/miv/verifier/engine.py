@@ -247,7 +247,6 @@ def decide(
         attention=attention,
         shown=shown,
         lazy_scores=None if by == "none" else Lazy(alone, 0, len(logit)),
-        nearly_whole_sets=None if witness is None else point.nearly_whole_sets,
         lower_threshold=point.lower_threshold,
         lazy_matches=None if by == "none" or exemplars.reference_ptr is None else Lazy(matched, 0, len(logit)),
         unlike=unlike,

@@ -1,8 +1,10 @@
-"""Verify queries against one bag of any size, which is read in chunks, in parts that merge."""
+"""Verify queries against one bag of any size, which is read in chunks of features."""
 
+from collections.abc import Iterable, Iterator, Sized
 from dataclasses import replace
 from numbers import Integral, Real
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,24 +13,136 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from miv.bags import Bags
+from miv.bags.borders import refuse_nested
+from miv.data.kinds import KINDS
+from miv.data.pool import InstancePool
 from miv.errors import MIVError
 from miv.files.arrays import Floats, Integers, Mask
 from miv.files.images import Fit
+from miv.files.instances import is_file, refuse_masked
 from miv.poolings import POOLINGS, PoolingOutput, Rows
 from miv.runtime import Progress, SilentProgress, evaluating
-from miv.verifier.chunks import BagChunks, check_chunk
-from miv.verifier.engine import not_finite, witnesses_by
+from miv.verifier.engine import foreign_of, not_finite, witnesses_by
 from miv.verifier.network import Verifier
 from miv.verifier.out_of_distribution import flags_of, reason_of
-from miv.verifier.reading import ErrorLocations, as_vectors, check_finite, single_instances
+from miv.verifier.reading import ErrorLocations, as_vectors, check_finite, is_finite, single_instances, with_folders
 from miv.verifier.verdict import Verdict, Witness
-from miv.verifier.verifying import query_features
+from miv.verifier.verifying import bag_reader, embedded, query_features
 
 _ROWS = 4096  # pooled together
+CHUNK_BYTES = 1 << 20  # read together
+_INSTANCES = 256  # images or texts that are read and embedded together
+
+
+class BagChunks:
+    """Chunks of one bag: features ``(n, C)``, and which instances have foreign statistics, ``(n,)`` bool.
+
+    Args:
+        verifier: the verifier.
+        source: a ``.npy`` file, a folder or a ``.txt`` file, an array, an iterable of arrays ``(n, C)`` or of
+            instances, or a function that returns an iterator.
+        resize: as for ``Verifier.verify``.
+    """
+
+    def __init__(self, verifier: Verifier, source: Any, resize: Fit | None = None) -> None:
+        bag_reader(verifier, resize)  # refuses what cannot be read in chunks
+        self._verifier, self._resize = verifier, resize
+        self._takes_vectors = KINDS[verifier.backbone.kind].is_vector
+        refuse_nested(source, "The bag")
+        refuse_masked(source, "The bag")
+        if isinstance(source, str | PathLike):
+            source = path = Path(source)
+            if not (path.suffix == ".npy" and is_file(path)):
+                [source] = with_folders([path], verifier.backbone.kind)
+                if source is path:
+                    raise MIVError(f"There is no bag {path}. Expected a .npy file, a folder, or a .txt file of texts.")
+        elif isinstance(source, Tensor):
+            source = source.detach().cpu().numpy()
+        if not (callable(source) or isinstance(source, Iterable | Path)):
+            raise MIVError(
+                f"The bag is a {type(source).__name__}. Expected a .npy file, a folder, an array, or an iterable of "
+                "chunks or instances."
+            )
+        self._source = source
+        self.size: int | None = len(source) if isinstance(source, Sized) else None
+        """Number of instances or of chunks, if it is known before the bag is read."""
+        if isinstance(source, Path):
+            self.size = len(_mapped(source))
+
+    def __iter__(self) -> Iterator[tuple[Rows, Mask]]:
+        done, waiting, kinds = 0, [], set()
+        for item in self._items():
+            if isinstance(item, Tensor):
+                item = item.detach().cpu().numpy()
+            kinds.add(self._is_chunk(item))
+            if len(kinds) > 1:
+                raise MIVError("The bag mixes chunks of features and single instances. Expected one of them.")
+            if self._is_chunk(item):
+                refuse_masked(item, "A chunk of the bag")
+                rows, backbone = np.asarray(item, np.float32), self._verifier.backbone
+                if self._takes_vectors and not backbone.is_identity:
+                    rows = embedded(backbone, InstancePool("features", rows))
+                yield rows, np.zeros(len(item), bool)
+                continue
+            waiting.append(item)
+            if len(waiting) == _INSTANCES:
+                yield self._embedded(waiting, done)
+                done, waiting = done + len(waiting), []
+        if waiting:
+            yield self._embedded(waiting, done)
+
+    def _items(self) -> Iterator[Any]:
+        """Arrays of features, or single instances."""
+        source = self._source() if callable(self._source) else self._source
+        if not isinstance(source, np.ndarray | Path):
+            yield from source
+            return
+        array = _mapped(source) if isinstance(source, Path) else source
+        rows = max(1, CHUNK_BYTES // max(1, array[:1].nbytes))
+        for start in range(0, len(array), rows):
+            if isinstance(source, Path):
+                array = _mapped(source)  # anew: pages that stay mapped count as memory of the process
+            chunk = np.array(array[start : start + rows])
+            yield from [chunk] if self._is_chunk(chunk) else chunk
+
+    def _is_chunk(self, item: Any) -> bool:
+        is_matrix = isinstance(item, np.ndarray) and item.ndim == 2
+        return is_matrix and (item.dtype.kind == "f" or self._takes_vectors)
+
+    def _embedded(self, instances: list[Any], first: int) -> tuple[Rows, Mask]:
+        """Features of instances, each distinct one embedded once."""
+        reader = bag_reader(self._verifier, self._resize)
+        rows = reader.add_all(instances, "The bag", first)
+        pool = reader.take_new()
+        assert pool is not None  # noqa: S101 - there is at least one
+        return embedded(self._verifier.backbone, pool)[rows], foreign_of(self._verifier, pool)[rows]
+
+
+def _mapped(path: Path) -> NDArray[Any]:
+    """A ``.npy`` file of numbers ``(N, ...)``; a false header cannot allocate memory."""
+    try:
+        array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # damaged headers raise many types
+        raise MIVError(f"{path}: not a NumPy file of numbers, or damaged ({error}).") from error
+    if not isinstance(array, np.memmap) or array.dtype.kind not in "fiu" or array.ndim < 2:
+        content = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else "an archive"
+        raise MIVError(f"{path}: expected numbers of shape (N, C), got {content}.")
+    return array
+
+
+def check_chunk(features: Rows, channels: int, place: int) -> None:
+    """Raise an error unless a chunk is ``(N, channels)`` and finite; ``place`` is that of its first row."""
+    if features.ndim != 2 or features.shape[1] != channels:
+        raise MIVError(
+            f"A chunk of the bag is {features.shape}. Expected (N, {channels}): one row of features per target."
+        )
+    if not is_finite(features):
+        row = place + int((~np.isfinite(features)).any(axis=1).argmax())
+        raise MIVError(f"Instance {row:,} of the bag contains NaN or infinity. Expected finite numbers.")
 
 
 class StreamingPass:
-    r"""Pools one bag for ``R`` queries, chunk by chunk; parts of the bag can be pooled apart and merged.
+    r"""Pools one bag for ``R`` queries, chunk by chunk.
 
     With the scores :math:`s_n` of a head, the bag vector of a part :math:`P` counts as much as its sum of exponentials:
 
@@ -48,21 +162,14 @@ class StreamingPass:
     >>> verifier = Verifier("cap_dba_l2", channels=4, pooling_options={"heads": 1}).eval()
     >>> random = np.random.default_rng(0)
     >>> bag, query = (random.normal(size=(size, 4)).astype(np.float32) for size in (9, 1))
-    >>> first, second = StreamingPass(verifier, query), StreamingPass(verifier, query)
-    >>> first.update(bag[:5])
-    >>> second.update(bag[5:], first=5)
-    >>> first.merge(second)
-    >>> bool(np.isclose(first.finish()[0].probability, verifier.verify(query[0], bag).probability))
+    >>> state = StreamingPass(verifier, query)
+    >>> state.update(bag[:5])
+    >>> state.update(bag[5:])
+    >>> bool(np.isclose(state.finish()[0].probability, verifier.verify(query[0], bag).probability))
     True
     """
 
-    def __init__(
-        self,
-        verifier: Verifier,
-        queries: Rows,
-        top: int = 10,
-        foreign: Mask | None = None,
-    ) -> None:
+    def __init__(self, verifier: Verifier, queries: Rows, top: int = 10, foreign: Mask | None = None) -> None:
         if isinstance(top, bool) or not isinstance(top, Integral) or top < 0:
             raise MIVError(f"top is {top!r}. Expected the number of targets to name, from 0.")
         self.verifier: Verifier = verifier
@@ -80,7 +187,6 @@ class StreamingPass:
         count, heads = len(queries), scores.shape[1]
         self.size: int = 0
         self._top: int = int(top)
-        self._parts: list[tuple[int, int]] = []  # the first place of each part and its number of targets
         # For each query the float32 scores (N, h), in one block: small arrays would scatter over the whole heap.
         self._scores: list[bytearray] = [bytearray() for _ in range(count)]
         self._log_sums: Floats = np.full((count, heads), -np.inf)  # (R, h), of the exponentials of the scores so far
@@ -90,16 +196,9 @@ class StreamingPass:
         self._query_flags: NDArray[np.int8] = self._flags(queries, foreign)
         self._least_flag: int = 2  # of the targets so far
 
-    def update(self, features: Rows, first: int | None = None, foreign: Mask | None = None) -> None:
-        """Add the features ``(N, C)`` of targets.
-
-        Args:
-            features: of the targets.
-            first: the place of the first, by default after the last.
-            foreign: ``(N,)`` bool, which targets are out of distribution whatever their features.
-        """
-        first = self.size if first is None else first
-        check_chunk(features, self.verifier.pooling.channels, first)
+    def update(self, features: Rows, foreign: Mask | None = None) -> None:
+        """Add the features ``(N, C)`` of the next targets; ``foreign`` ``(N,)`` as for the queries."""
+        check_chunk(features, self.verifier.pooling.channels, self.size)
         if len(features) and self._least_flag:
             self._least_flag = min(self._least_flag, int(self._flags(features, foreign).min()))
         for start in range(0, len(features), _ROWS):
@@ -112,7 +211,6 @@ class StreamingPass:
                 self._join(query, log_sums.cpu().numpy(), float(scores.max()), bag_vector.cpu().numpy())
                 if self._top:
                     self._scores[query] += scores.float().cpu().numpy().tobytes()
-            self._parts.append((first + start, len(normed)))
         self.size += len(features)
 
     def _normed(self, features: Rows) -> Tensor:
@@ -144,26 +242,8 @@ class StreamingPass:
         flags = flags_of(self.verifier.unlike, np.asarray(features, np.float32), self.verifier.backbone.kind)
         return flags if foreign is None else np.maximum(flags, foreign)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the verifier: what is sent to another process can only be merged."""
-        return {**self.__dict__, "verifier": None}
-
-    def merge(self, other: "StreamingPass") -> None:
-        """Add another part of the same bag, pooled for the same queries."""
-        self.verifier = self.verifier or other.verifier
-        if not other.size:
-            return
-        for query, scores in enumerate(other._scores):
-            self._scores[query] += scores
-            self._join(query, other._log_sums[query], other._best[query], other._vectors[query])
-        self._parts += other._parts
-        self.size += other.size
-        self._least_flag = min(self._least_flag, other._least_flag)
-
     def finish(self) -> list[Verdict]:
         """The verdicts for all queries."""
-        if self.verifier is None:
-            raise MIVError("An unpickled pass has no verifier. Merge it into one that has its verifier.")
         if not self.size:
             raise MIVError("The bag is empty. Expected at least one instance.")
         with torch.inference_mode():
@@ -184,8 +264,8 @@ class StreamingPass:
         if not self._top:
             return places, shares
         scores = np.frombuffer(self._scores[query], np.float32).reshape(self.size, -1)
-        for first, count in self._parts:
-            share, scores = np.exp(scores[:count] - self._log_sums[query]).mean(axis=1), scores[count:]
+        for first in range(0, self.size, _ROWS):
+            share = np.exp(scores[first : first + _ROWS] - self._log_sums[query]).mean(axis=1)
             places, shares = np.append(places, first + np.arange(len(share))), np.append(shares, share)
             order = np.lexsort((places, -shares))[: self._top]
             places, shares = places[order], shares[order]

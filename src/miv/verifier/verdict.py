@@ -108,7 +108,6 @@ class Verdict:
         size: ``N``.
         shown: the query and the bag, if they are images or texts.
         lazy_scores: the source of ``scores``; ``None`` if witnesses were not requested.
-        nearly_whole_sets: the share of a bag that witness sets contained on validation data, if over 80 %.
         lower_threshold: the decision is no below this, and unsure from here up to the threshold; ``None`` if the
             verifier has one threshold.
         lazy_matches: the source of ``matches``; ``None`` if no query was several references.
@@ -136,7 +135,6 @@ class Verdict:
     size: int
     shown: DisplayedInstances | None = field(default=None, repr=False)
     lazy_scores: Lazy[Floats] | None = field(default=None, repr=False)
-    nearly_whole_sets: float | None = field(default=None, repr=False)
     lower_threshold: float | None = None
     lazy_matches: Lazy[list[Floats]] | None = field(default=None, repr=False)
     unlike: OutOfDistribution | None = field(default=None, repr=False)
@@ -220,7 +218,6 @@ class Verdict:
             "shares": None if self.shares is None else self.shares.tolist(),
             "attention": None if self.attention is None else self.attention.tolist(),
             "scores": None if self.scores is None else self.scores.tolist(),
-            "nearly_whole_sets": self.nearly_whole_sets,
             **({} if matches is None else {"matches": matches.tolist(), "matched_by": list(self.matched_by or ())}),
             "unlike": None if self.unlike is None else self.unlike.document(),
             **({} if self.zero_shot is None else {"zero_shot": self.zero_shot, "calibrated": False}),
@@ -242,7 +239,6 @@ class Verdicts(Sequence[Verdict]):
     attention: Floats | None = None  # (T,), sums to 1 in each bag; None if the pooling has no attention
     shown: DisplayedInstances | None = field(default=None, repr=False)
     lazy_scores: Lazy[Floats] | None = field(default=None, repr=False)
-    nearly_whole_sets: float | None = field(default=None, repr=False)
     lower_threshold: float | None = None
     lazy_matches: Lazy[list[Floats]] | None = field(default=None, repr=False)
     unlike: OutOfDistribution | None = field(default=None, repr=False)
@@ -308,7 +304,6 @@ class Verdicts(Sequence[Verdict]):
             size=last - first,
             shown=self.shown and self.shown.of(exemplar, first, last),
             lazy_scores=self.lazy_scores and self.lazy_scores.of(exemplar, slice(first, last)),
-            nearly_whole_sets=self.nearly_whole_sets,
             lower_threshold=self.lower_threshold,
             lazy_matches=self.lazy_matches and self.lazy_matches.of(exemplar, slice(exemplar, exemplar + 1)),
             unlike=unlike,

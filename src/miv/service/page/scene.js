@@ -143,16 +143,14 @@ function tools(answers, options, onoption) {
   return found;
 }
 
-/* The notes of a printed verdict: shares that say little, sets that hold nearly the whole bag. */
+/* The note of a printed verdict whose shares say little. */
 function notes(answers) {
   const found = [];
   for (const { model, verdict } of answers) {
     const who = answers.length > 1 ? model.name + ": " : "";
     const shares = verdict.shares;
     const even = shares && verdict.size > 1 && shares.every((share) => Math.abs(share * verdict.size - 1) <= EVEN);
-    const whole = verdict.witnesses.length ? verdict.nearly_whole_sets : null;
     if (even) found.push(who + "the shares do not separate the instances: each has about 1 / " + verdict.size + ".");
-    if (whole) found.push(who + "witness sets hold " + percent(whole) + " of a bag on average, so they say little.");
   }
   return found.map((text) => make("p", { class: "note", text }));
 }
