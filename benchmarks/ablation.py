@@ -27,9 +27,8 @@ from miv.evaluation import auroc, witness_metrics
 from miv.training.auto import choose
 from miv.training.fits import BagData
 from miv.training.fitting import bag_data, recipes_for
-from miv.training.forms import Form
 from miv.training.new_verifier import create_verifier
-from miv.training.recipes import RECIPES, Recipe
+from miv.training.recipes import RECIPES, Form, Recipe
 from miv.training.selection import select
 
 CELLS = Path(__file__).parents[1] / "docs" / "results" / "ablation.jsonl"

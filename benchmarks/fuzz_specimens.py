@@ -21,9 +21,8 @@ from miv.evaluation import calibrate
 from miv.evaluation.predicting import predict
 from miv.runtime import CTRL_C
 from miv.training.config import TrainingConfig
-from miv.training.machine import Machine
 from miv.training.run import run_training
-from miv.training.stages import StageTraining
+from miv.training.stages import Machine, StageTraining
 
 SETTINGS = TrainingConfig(backbone="features", batch_size=16, max_epochs=2, patience=2)
 

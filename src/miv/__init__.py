@@ -15,7 +15,9 @@ _NAMES = {
     "miv.data": ("Exemplar", "ExemplarSet", "InstancePool"),
     "miv.data.batches": ("collate_exemplars",),
     "miv.errors": ("MIVError",),
-    "miv.evaluation.workflows": ("audit", "calibrate", "evaluate", "report"),
+    "miv.evaluation.report": ("report",),
+    "miv.evaluation.verifier_audit": ("audit",),
+    "miv.evaluation.workflows": ("calibrate", "evaluate"),
     "miv.gallery": ("Gallery",),
     "miv.interop.sklearn": ("MIVClassifier",),
     "miv.poolings": ("Pooling", "PoolingOutput", "create_pooling", "list_poolings", "register_pooling"),
@@ -38,10 +40,10 @@ if TYPE_CHECKING:
     from miv.data import InstancePool as InstancePool
     from miv.data.batches import collate_exemplars as collate_exemplars
     from miv.errors import MIVError as MIVError
-    from miv.evaluation.workflows import audit as audit
+    from miv.evaluation.report import report as report
+    from miv.evaluation.verifier_audit import audit as audit
     from miv.evaluation.workflows import calibrate as calibrate
     from miv.evaluation.workflows import evaluate as evaluate
-    from miv.evaluation.workflows import report as report
     from miv.gallery import Gallery as Gallery
     from miv.interop.sklearn import MIVClassifier as MIVClassifier
     from miv.poolings import Pooling as Pooling

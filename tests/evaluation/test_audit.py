@@ -11,7 +11,8 @@ import miv
 from miv import Verifier
 from miv.data import ExemplarSet, InstancePool, save_splits
 from miv.errors import MIVError, collect_warnings
-from miv.evaluation import Predictions, audit
+from miv.evaluation import Predictions
+from miv.evaluation.verifier_audit import audit_verifier as audit
 from miv.evaluation.verifier_audit import reasons
 from miv.files.weights import hash_of_weights
 from miv.verifier.decisions import OperatingPoint

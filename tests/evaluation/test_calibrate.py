@@ -46,7 +46,9 @@ def test_known_witnesses_give_a_promise_and_unknown_ones_the_stated_rule() -> No
 
 
 def test_too_few_witnesses_leave_the_threshold_and_say_the_numbers() -> None:
-    few = ANSWERS.take(np.arange(60))
+    ptr = ANSWERS.ptr[:61]
+    attention, witness = np.asarray(ANSWERS.attention)[: ptr[60]], np.asarray(ANSWERS.witness)[: ptr[60]]
+    few = Predictions(ANSWERS.logit[:60], ANSWERS.label[:60], ptr, attention, witness)
     found = calibrate(few, "eer", epsilon=0.02)
     assert found.point.witness_rule == StatedRule()
     assert found.point.threshold == calibrate(few, "eer", epsilon=0.5).point.threshold

@@ -73,7 +73,7 @@ def answers(queries: bool) -> Predictions:
 def test_what_is_measured_says_on_how_many_queries() -> None:
     known, unknown = calibrate(answers(True)), calibrate(answers(False))
     assert (known.point.measured["queries"], unknown.point.measured["queries"]) == (200, None)
-    assert "queries    200;" in known.text()
+    assert "clusters   200 queries" in known.text()
     assert "all exemplars count as independent" in unknown.text()
     assert clusters_of(answers(True)).tolist() == np.repeat(np.arange(200), 2).tolist()
 

@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
-from sklearn.metrics import roc_auc_score
 
 from miv.evaluation import Evaluation, Predictions, evaluate
 from miv.evaluation.baselines import Baselines, Figures
-from miv.evaluation.model_card import advice, no_better_than_majority, write_card
+from miv.evaluation.model_card import advice, write_card
 from miv.evaluation.runs import RunFolder
 from miv.files.json import write_json
 from miv.training.config import TrainingConfig
@@ -54,35 +52,6 @@ def test_the_method_is_chosen_on_validation_and_compared_on_test(run: RunFolder)
     assert "on validation is 0.500, and 0.900" in silent_on_test
     only = advice({"validation": answers(0.5)}, plain(nearest=(0.8, None)), run)
     assert "on validation is 0.500, and 0.800" in only
-
-
-@pytest.mark.parametrize("is_chance", [False, True])
-def test_a_difference_may_be_chance_by_the_error_of_the_difference(run: RunFolder, is_chance: bool) -> None:
-    """Half the error of one AUROC is no chance between two scores that agree, but is between independent ones."""
-    label, random = np.repeat([1, 0], 200), np.random.default_rng(4)
-    theirs = label + random.normal(size=400)
-    own = label + random.normal(size=400) if is_chance else theirs + 0.3 * random.normal(size=400)
-    difference = roc_auc_score(label, theirs) - roc_auc_score(label, own)
-    assert 0.01 < difference < 0.02  # the error of one AUROC is 0.022
-    answers = Predictions(own, label=label, ptr=range(401))
-    answers.save(run.predictions("test"))
-    figures = {"nearest": Figures(float(roc_auc_score(label, theirs)), None, None)}
-    plain = Baselines({"test": figures, "validation": figures}, scores={"test": {"nearest": theirs}})
-    text = advice({"test": evaluate(answers)}, plain, run)
-    assert ("This may be chance" in text) == is_chance
-    if is_chance:
-        draws = [random.integers(0, 400, 400) for _ in range(400)]
-        spread = np.std([roc_auc_score(label[d], theirs[d]) - roc_auc_score(label[d], own[d]) for d in draws])
-        error = float(text.split("on 400 exemplars is ")[1][:5])
-        assert error == pytest.approx(spread, rel=0.15)
-
-
-def test_an_accuracy_that_always_answering_no_reaches_is_pointed_out() -> None:
-    mostly_no = answers(0.75, (0, 0, 1, 0, 0, 0, 0, 0))  # all logits are above 0
-    text = no_better_than_majority({"validation": answers(1.0), "test": mostly_no})
-    assert "accuracy on test is 0.125, not above the 0.875 of always answering no" in text
-    assert no_better_than_majority({"validation": evaluate(Predictions([1, -1, 1], [1, 0, 0], range(4)))})
-    assert no_better_than_majority({"validation": evaluate(Predictions([1, -1, -1], [1, 0, 0], range(4)))}) == ""
 
 
 def test_the_advice_names_the_recipe_that_is_better(run: RunFolder) -> None:

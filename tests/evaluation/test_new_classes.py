@@ -105,8 +105,8 @@ def test_too_few_classes_are_refused_with_the_number_that_would_do() -> None:
         calibrate(answers(signers=2), "far=0.3")
     assert calibrate(answers(signers=8), "far=0.063").point.goal == "false-accept rate <= 0.063"
     assert calibrate(answers(signers=10), "far=0.05").point.measured["clusters"]["count"] == 10
-    half = answers(classes=False).take(np.flatnonzero(np.arange(684) % 2))
-    by_signer = Predictions(half.logit, half.label, half.ptr, query=np.tile(np.repeat(np.arange(19), 9), 2))
+    whole, query = answers(classes=False), np.tile(np.repeat(np.arange(19), 9), 2)
+    by_signer = Predictions(whole.logit[1::2], whole.label[1::2], np.arange(343), query=query)
     with pytest.raises(MIVError, match=r"171 negatives of 19 queries.*Expected at least 299 negatives of 50 queries"):
         calibrate(by_signer, "far=0.01")
 

@@ -142,9 +142,6 @@ def test_blend_reads_words_that_the_features_do_not(tmp_path: Path) -> None:
     assert list(rows) == ["nearest", "mean", "centred", "logistic", "blend", "bm25", "query_only", "bag_only"]
     assert rows["blend"].auroc == pytest.approx(1.0, abs=0.01)
     assert rows["blend"].i_auroc == 1.0
-    score = plain.scores["validation"]["blend"]
-    assert score is not None
-    assert rows["blend"].auroc == pytest.approx(roc_auc_score(sets["validation"].label, score))
     without_train = score_baselines({"validation": sets["validation"]}, Lengths(), cache=tmp_path)
     assert list(without_train.splits["validation"]) == ["nearest", "mean", "bm25"]
 
@@ -172,7 +169,7 @@ def test_the_best_is_the_best_on_validation_and_the_file_says_the_same(tmp_path:
 def test_what_cannot_be_scored_is_refused() -> None:
     sets = tiny_sets("features", 12)
     for given_sets, splits, message in (
-        (sets, ("train",), "which the logistic regression is fitted on"),
+        (sets, ("train",), "no split 'train'"),
         (sets, ("tset",), "Did you mean 'test'"),
         ({"train": sets["train"]}, None, "only split is train"),
         ({"test": sets["test"], "validation": texts()}, None, "instances of one kind"),

@@ -19,8 +19,7 @@ from miv.poolings.cap_tokens import CapTokensPooling
 from miv.training.config import TrainingConfig
 from miv.training.fits import BagData, Moments, contrast_maps, label_maps, logistic, solve
 from miv.training.fitting import recipes_for, token_matches
-from miv.training.forms import Form, set_form
-from miv.training.recipes import RECIPES
+from miv.training.recipes import RECIPES, Form, set_form
 
 CHANNELS, CLASSES = 6, 4
 Values = NDArray[np.float64]

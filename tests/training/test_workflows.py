@@ -158,11 +158,3 @@ def test_damaged_or_incomplete_exemplars_are_not_trained_on() -> None:
     with pytest.raises(MIVError, match=r"pool\.npy does not match its hash"):
         miv.train("data", out="run", verbose=False)
     assert not Path("run").exists()
-
-
-def test_the_embedding_of_all_splits_is_announced_once(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("first", "second"):  # of which the cache has everything
-        miv.train(tiny_sets("image"), out=name, backbone="hog", **FEW | {"verbose": True})
-        told = capsys.readouterr().err
-        assert told.count("Embedding 120 images of train, validation and test.") == (name == "first")
-    assert told.count("Embedding") == 0

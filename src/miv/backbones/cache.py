@@ -98,14 +98,6 @@ def embed_pool(
     return features
 
 
-def count_missing(backbone: Backbone, pool: InstancePool, cache: Path) -> int:
-    """How many instances of a pool the cache does not have."""
-    if backbone.is_identity:
-        return 0
-    path, key = _path(backbone, pool, cache)
-    return 0 if path.is_file() else len(_missing(pool, list(_find(cache, key, pool.digests(), backbone.channels))))
-
-
 def embed_exemplars(
     backbone: Backbone, exemplars: ExemplarSet, cache: Path | None, progress: Progress | None = None
 ) -> NDArray[np.float32]:

@@ -154,7 +154,7 @@ def audit(
 
     Example: miv audit runs/cap runs/baseline twin
     """
-    from miv.evaluation.workflows import audit as audit_verifiers
+    from miv.evaluation.verifier_audit import audit as audit_verifiers
 
     *models, data = models_and_data
     if not models:
@@ -180,7 +180,7 @@ def report(
 
     Example: miv report runs/cap runs/baseline --out report.html
     """
-    from miv.evaluation.workflows import report as write_report
+    from miv.evaluation.report import report as write_report
 
     shown: dict[str, Any] = {"split": split, "data": data, "exemplars": exemplars, "title": title}
     write_report(runs, out, **shown, overwrite=overwrite, verbose=True)

@@ -1,7 +1,7 @@
 """Baselines: cosines of targets and queries, the representation that suits them, and figures of plain methods."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +134,9 @@ def choose_backbone(
     for name, settings in candidates.items():
         backbone = _backbone(settings, some)
         features = embed_pool(backbone, some.pool, folder, progress)[:, : backbone.vector_channels]
-        scores[name] = _nearest(some, features)
+        centre = mean_direction(some, features)
+        nearest = (cosines(some, features, of).nearest for of in (None, centre))  # raw, or centred if better
+        scores[name] = max(nearest, key=lambda score: auroc(some.label, score))
     aurocs = {name: auroc(some.label, score) for name, score in scores.items()}
     best = max(aurocs, key=lambda name: aurocs[name])
     for name, score in scores.items():
@@ -169,12 +171,6 @@ def _backbone(settings: Mapping[str, Any], exemplars: ExemplarSet) -> Backbone:
     return backbone
 
 
-def _nearest(exemplars: ExemplarSet, features: NDArray[np.float32]) -> Floats:
-    """``(E,)`` the largest cosine of each bag, raw or centred, whichever has the higher AUROC."""
-    centred = cosines(exemplars, features, mean_direction(exemplars, features)).nearest
-    return max(cosines(exemplars, features).nearest, centred, key=lambda score: auroc(exemplars.label, score))
-
-
 # The figures of the plain methods.
 
 CHOSEN_ON = "validation"
@@ -203,7 +199,6 @@ class Baselines:
         splits: by split and method, such as ``splits["test"]["nearest"].auroc``.
         backbone: source of the features of all methods but the fixed ones; ``None`` without features.
         standardised: whether the features are vectors, standardised by the means and deviations of train.
-        scores: by split and method, the score ``(E,)`` of each bag, or ``None``; empty if loaded, as no file has them.
 
     >>> plain = Baselines({"validation": {"nearest": Figures(0.7, None, None), "mean": Figures(0.6, None, None)}})
     >>> plain.best
@@ -213,7 +208,6 @@ class Baselines:
     splits: Mapping[str, Mapping[str, Figures]]
     backbone: str | None = None
     standardised: bool = False
-    scores: Mapping[str, Mapping[str, Floats | None]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def best(self) -> str | None:

@@ -14,18 +14,9 @@ from miv.evaluation.calibration_fits import (
     choose_scaling,
     expected_calibration_error,
     fit_witness_rule,
-    held_out_witnesses,
-    measure_witness_sets,
     shares_of_bags,
 )
-from miv.evaluation.clusters import (
-    CONFIDENCE,
-    ClusterBy,
-    ErrorEvidence,
-    chosen_clusters,
-    cluster_words,
-    clusters_of,
-)
+from miv.evaluation.clusters import CONFIDENCE, ClusterBy, ErrorEvidence, chosen_clusters, cluster_words, clusters_of
 from miv.evaluation.goals import ErrorCurve, Goal, clusters_to_halve_the_price, parse_goal, point_rates, trade
 from miv.evaluation.out_of_distribution import limit_text
 from miv.evaluation.predicting import Predictions
@@ -38,19 +29,12 @@ from miv.verifier.out_of_distribution import OutOfDistributionLimit
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """An operating point.
-
-    Args:
-        point: the operating point; ``point.measured`` has all figures.
-        predictions: the answers that it was fitted to.
-        limit: the out-of-distribution limit that ``miv.calibrate`` fitted, if any.
-        notes: what ``miv.calibrate`` did and did not do, as sentences.
-    """
+    """An operating point; ``point.measured`` has all figures."""
 
     point: OperatingPoint
-    predictions: Predictions
-    limit: OutOfDistributionLimit | None = None
-    notes: tuple[str, ...] = ()
+    predictions: Predictions  # that it was fitted to
+    limit: OutOfDistributionLimit | None = None  # that ``miv.calibrate`` fitted, if any
+    notes: tuple[str, ...] = ()  # what ``miv.calibrate`` did and did not do, as sentences
 
     def document(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
@@ -84,17 +68,14 @@ def calibrate(
     Args:
         predictions: answers of a verifier on exemplars that are used neither for training nor for testing. Without
             ``query_class`` and ``query``, all exemplars count as independent.
-        goal: goal of the threshold, such as ``"eer"``, ``"far=0.01"``, ``"frr=0.05"``, or of two
-            thresholds, ``"far=0.01,frr=0.05"``.
-        scaling: ``none``, ``temperature``, ``platt`` or ``auto``, see ``choose_scaling``.
-        epsilon: share of true witnesses that the witness sets may miss, if enough witnesses are known.
+        goal: like ``scaling``, ``epsilon``, ``cluster_by`` and ``confidence`` an argument of ``miv.calibrate``.
+        scaling: see ``choose_scaling``.
+        epsilon: counts if enough witnesses are known.
         shares: ``(T,)``, sum to 1 in each bag; the witness rule uses them instead of attention. For example, from
             ``miv.evaluation.predicting.witness_shares``.
         witnesses_by: source of ``shares``. The rule is valid only for this source.
-        cluster_by: which exemplars may depend on each other: those whose queries have the same ``class``, the same
-            ``query_id``, the same ``query``, or the same ``group``. By default the first of them that is known, except
-            groups. A rate is then promised for new classes, or new queries.
-        confidence: with which the rates of the goal are promised.
+        cluster_by: rates are promised for new clusters, such as classes.
+        confidence: at least 0.5.
     """
     goal = parse_goal(goal) if isinstance(goal, str) else goal
     if len(predictions) == 0:
@@ -148,10 +129,7 @@ _MOST_POINTS = 100
 
 
 def _false_accept_tail(negatives: Floats, evidence: ErrorEvidence) -> dict[str, Any]:
-    """The probability that the highest, the second highest, ... of the negatives ``(n,)`` has, at fewer counts.
-
-    Searches among many bags need it.
-    """
+    """The probability that the highest, the second highest, … of the negatives has, for searches among many bags."""
     descending = np.sort(negatives)[::-1]
     counts = np.unique(np.geomspace(1, len(negatives), _MOST_POINTS).round().astype(np.int64))
     return {
@@ -169,20 +147,13 @@ def _witness_rule(
     of_positives = csr.to_rows(predictions.label == 1, predictions.ptr)
     if predictions.attention is None or predictions.witness is None or not predictions.witness[of_positives].any():
         return stated, None
-    measured: dict[str, Any] = {"epsilon": epsilon, "held_out": None, "too_few": None}
+    measured: dict[str, Any] = {"epsilon": epsilon, "too_few": None}
     try:
         rule = fit_witness_rule(predictions, probability, epsilon)
     except TooFewWitnessesError as error:  # the threshold does not need witnesses
         return stated, {**measured, "too_few": str(error)}
-    held_out = held_out_witnesses(predictions, probability, epsilon)
-    if held_out is None:  # such a rule is as low as the lowest witness, so it marks nearly everything
-        known = int(np.asarray(predictions.witness).sum())
-        few = f"{known:,} known witnesses are too few to fit a rule to one half and check it on the other."
-        return stated, {**measured, "too_few": few}
     decided = rule.witnesses(probability, accepted, predictions.attention, predictions.ptr)
-    measured["shares_of_bags"] = shares_of_bags(predictions, decided)
-    measured["held_out"] = measure_witness_sets(predictions, held_out)
-    return rule, measured
+    return rule, {**measured, "shares_of_bags": shares_of_bags(predictions, decided)}
 
 
 # A calibration as text tables, and as a section of the model card.
@@ -261,15 +232,10 @@ def _clusters(clusters: dict[str, Any]) -> str:
     by, words = clusters["by"], cluster_words(clusters["by"])
     if by is None:
         return "queries    unknown: all exemplars count as independent"
-    if by == "query":
-        return (
-            f"queries    {clusters['count']:,}; every figure treats the exemplars of a query as one cluster. Classes "
-            "are unknown: if queries share them, nothing is promised for new classes"
-        )
-    return (
-        f"clusters   {clusters['count']:,} {words}, {clusters['negatives']:,} with negatives and "
-        f"{clusters['positives']:,} with positives; rates are promised for new {words}"
-    )
+    counts = [f"{clusters[name]:,}" for name in ("count", "negatives", "positives")]
+    known = "" if by != "query" else ", but not for new classes, which are unknown"
+    of_labels = f"{counts[1]} with negatives and {counts[2]} with positives"
+    return f"clusters   {counts[0]} {words}, {of_labels}; rates are promised for new {words}{known}"
 
 
 def _witnesses(point: OperatingPoint) -> list[str]:
@@ -281,12 +247,11 @@ def _witnesses(point: OperatingPoint) -> list[str]:
             f"Witnesses: instances of accepted bags with at least {factor:g} times an even share of the attention,",
             f"or of the drop of the logit without them. A fixed rule without a guarantee: {why}",
         ]
-    held_out = {name: "-" if value is None else f"{value:.3g}" for name, value in sets["held_out"].items()}
+    marked, true = ("–" if share is None else f"{share:.0%}" for share in sets["shares_of_bags"].values())
     return [
         f"Witnesses: instances with probability × share by {rule.by} × size of the bag >= {rule.threshold:.4g};",
-        f"at least {100 * (1 - rule.epsilon):.4g}% of true witnesses are inside (conformal). On held-out halves:",
-        f"coverage {held_out['coverage']} of {sets['held_out']['witnesses']:,} witnesses, precision "
-        f"{held_out['precision']}, {held_out['mean_size']} instances per positive bag.",
+        f"at least {100 * (1 - rule.epsilon):.4g}% of true witnesses are inside (conformal). Sets hold {marked} of a",
+        f"positive bag on average; {true} are witnesses.",
         *filter(None, [witness_warning(point)]),
     ]
 

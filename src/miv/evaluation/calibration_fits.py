@@ -2,10 +2,8 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from miv.backbones.cache import embed_instances
 from miv.data import ExemplarSet, csr
@@ -124,7 +122,7 @@ def expected_calibration_error(label: Labels, probability: Floats) -> float:
     return float(np.abs(gaps).sum() / len(label))
 
 
-# Fit a witness rule with a guarantee to known witnesses, and measure what rules find.
+# Fit a witness rule with a guarantee to known witnesses.
 
 
 class TooFewWitnessesError(MIVError):
@@ -143,16 +141,23 @@ def fit_witness_rule(predictions: Predictions, probability: Floats, epsilon: flo
     Then, on average over calibration and new data, at most a share :math:`\varepsilon` of new witnesses is missed.
     The method needs a bound :math:`w` known in advance; here it is the highest count in the data, so queries with more
     witnesses are not covered. With one witness per query, this is split conformal prediction with the usual
-    finite-sample correction.
+    finite-sample correction. Half as many witnesses must be enough too: a rule as low as the lowest witness marks
+    nearly everything.
     """
-    scores, most = _witness_scores(predictions, probability)
+    p = predictions
+    if p.attention is None or p.witness is None:
+        raise MIVError("The predictions lack attention or witnesses. Calibrating a witness rule needs both.")
+    true = csr.to_rows(p.label == 1, p.ptr) & p.witness
+    query = np.arange(len(p)) if p.query is None else clusters_of(p, "query")
+    most = max(1, int(np.bincount(csr.to_rows(query, p.ptr), true, minlength=1).max()))
+    scores = witness_score(probability, p.attention, p.ptr)[true]
     if not 0 < epsilon < 1:
         raise MIVError(f"epsilon is {epsilon:g}. Expected a share of witnesses between 0 and 1, such as 0.1.")
     # Round first: 0.1 · 29 − 0.9 · 1 is 2.0000000000000004 or 1.9999999999999998, but should be 2.
     missed = math.floor(round(epsilon * len(scores) - (1 - epsilon) * most, 9))
-    if missed < 0:
-        needed = math.ceil((1 - epsilon) * most / epsilon)
-        together = "in one bag" if predictions.query is None else "of one query"
+    if math.floor(round(epsilon * len(scores) / 2 - (1 - epsilon) * most, 9)) < 0:
+        needed = math.ceil(round(2 * (1 - epsilon) * most / epsilon, 9))
+        together = "in one bag" if p.query is None else "of one query"
         raise TooFewWitnessesError(
             f"{100 * (1 - epsilon):.4g}% coverage cannot be guaranteed with {len(scores):,} known witnesses, "
             f"up to {most} {together}. Expected at least {needed:,}. Add data, or increase --epsilon."
@@ -160,76 +165,13 @@ def fit_witness_rule(predictions: Predictions, probability: Floats, epsilon: flo
     return ConformalRule(float(np.partition(scores, missed)[missed]), epsilon)
 
 
-def held_out_witnesses(predictions: Predictions, probability: Floats, epsilon: float) -> Mask | None:
-    """Decide for each half of the queries with a rule fitted to the other half: ``(T,)`` bool.
-
-    ``None`` without attention, or if a half has too few witnesses to fit a rule.
-    """
-    if predictions.attention is None:
-        return None
-    half = folds_of(predictions.label, _queries_of(predictions), 2)
-    decided = np.zeros(int(predictions.ptr[-1]), bool)
-    for part in (0, 1):
-        chosen = np.flatnonzero(half == part)
-        try:
-            rule = fit_witness_rule(predictions.take(chosen), probability[chosen], epsilon)
-        except TooFewWitnessesError:
-            return None
-        inside = witness_score(probability, predictions.attention, predictions.ptr) >= rule.threshold
-        elsewhere = csr.to_rows(half != part, predictions.ptr)
-        decided[elsewhere] = inside[elsewhere]
-    return decided
-
-
 def shares_of_bags(predictions: Predictions, decided: Mask) -> dict[str, float | None]:
-    """The share of a positive bag of two or more that the sets ``decided`` ``(T,)`` mark, and the true share.
-
-    ``marked`` and ``true`` are means over these bags, ``None`` if there are none.
-    """
+    """The share of a positive bag of two or more that the sets ``decided`` ``(T,)`` mark, and the true share."""
     sizes = predictions.bag_sizes
     of = (predictions.label == 1) & (sizes > 1)
-    by_bag = {"marked": decided, "true": _known(predictions)}
-    return {name: _mean((csr.bag_sums(mask, predictions.ptr) / sizes)[of]) for name, mask in by_bag.items()}
-
-
-def measure_witness_sets(predictions: Predictions, decided: Mask) -> dict[str, Any]:
-    """Measure the sets ``decided`` ``(T,)``.
-
-    ``coverage``: share of the witnesses of positive exemplars that are in a set. ``precision``: share of instances in
-    a set that are witnesses. ``mean_size``: of the sets of positive exemplars.
-    """
-    positive, known = predictions.label == 1, _known(predictions)
-    true = decided[csr.to_rows(positive, predictions.ptr) & known]  # (W,) whether each witness is in its set
-    return {
-        "witnesses": len(true),
-        "coverage": _mean(true),
-        "precision": _mean(known[decided]),
-        "mean_size": _mean(csr.bag_sums(decided, predictions.ptr)[positive]),
-    }
-
-
-def _witness_scores(predictions: Predictions, probability: Floats) -> tuple[Floats, int]:
-    """The scores of the witnesses of positive exemplars, and the highest number per query."""
-    if predictions.attention is None:
-        raise MIVError("The predictions have no attention. Calibrating a witness rule needs attention.")
-    true = csr.to_rows(predictions.label == 1, predictions.ptr) & _known(predictions)
-    of_query = np.bincount(csr.to_rows(_queries_of(predictions), predictions.ptr), true, minlength=1)
-    return witness_score(probability, predictions.attention, predictions.ptr)[true], max(1, int(of_query.max()))
-
-
-def _known(predictions: Predictions) -> Mask:
-    if predictions.witness is None:
-        raise MIVError("The predictions have no witnesses. Calibrating a witness rule needs known witnesses.")
-    return predictions.witness
-
-
-def _mean(values: NDArray[Any]) -> float | None:
-    return float(values.mean()) if len(values) else None  # JSON has no NaN
-
-
-def _queries_of(predictions: Predictions) -> Integers:
-    """The number of each exemplar's query; each is its own if queries are unknown."""
-    return np.arange(len(predictions)) if predictions.query is None else clusters_of(predictions, "query")
+    masks = {"marked": decided, "true": np.asarray(predictions.witness)}
+    by_bag = {name: (csr.bag_sums(mask, predictions.ptr) / sizes)[of] for name, mask in masks.items()}
+    return {name: float(shares.mean()) if len(shares) else None for name, shares in by_bag.items()}
 
 
 # How the logits of several references of a query are combined.

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from miv.evaluation.clusters import chosen_clusters, cluster_words, clusters_of, rate_interval
 from miv.evaluation.metrics import classification_metrics, group_table
 from miv.evaluation.predicting import Predictions
-from miv.evaluation.witnesses import RANKED_BY, WITNESS_METRICS, witness_metrics, witness_rankings
+from miv.evaluation.witnesses import WITNESS_METRICS, witness_metrics, witness_rankings
 from miv.files.arrays import Mask
 from miv.runtime import aligned_table
 from miv.verifier.decisions import OperatingPoint
@@ -88,38 +88,6 @@ TITLES = {
 }
 
 
-def evaluation_text(evaluation: "Evaluation") -> str:
-    """Return the main figures, then other rankings of the witnesses, then groups, if available."""
-    share, metrics, witnesses = evaluation.positives / evaluation.exemplars, evaluation.metrics, evaluation.witnesses
-    blocks = [f"{evaluation.exemplars:,} exemplars, {evaluation.positives:,} positive ({share:.1%})"]
-    blocks.append(aligned_table([TITLES[name] for name in metrics], [list(map(_figure, metrics.values()))], left=()))
-    if evaluation.operating_point is not None:
-        blocks.append(_at_operating_point(evaluation.operating_point))
-    if witnesses is not None:
-        chance = f"0.5000, {_figure(witnesses['i_ap_chance'])} and {_figure(witnesses['i_top1_chance'])}"
-        note = f"i-AUROC, i-AP and i-top1 over {witnesses['exemplars']:,} positive exemplars; "
-        more = f"\n{witnesses['undefined']:,} more have no witness or only witnesses." if witnesses["undefined"] else ""
-        blocks.append(f"{note}a random order gives {chance}.{more}")
-    if evaluation.rankings is not None:
-        heads = ["witnesses ranked by", *(TITLES[name] for name in WITNESS_METRICS)]
-        ranked = [
-            [RANKED_BY[by], *(_figure(row[name]) for name in WITNESS_METRICS)]
-            for by, row in evaluation.rankings.items()
-        ]
-        blocks.append(aligned_table(heads, ranked))
-    if evaluation.groups is not None:
-        rows = [
-            [
-                row["group"],
-                *(f"{row[name]:,}" for name in ("exemplars", "tp", "tn", "fp", "fn")),
-                _figure(row["accuracy"]),
-            ]
-            for row in evaluation.groups
-        ]
-        blocks.append(aligned_table(["group", "exemplars", "TP", "TN", "FP", "FN", "accuracy"], rows))
-    return "\n\n".join(blocks)
-
-
 def _at_operating_point(figures: dict[str, Any]) -> str:
     exemplars = figures["negatives"] + figures["positives"]
 
@@ -176,8 +144,26 @@ class Evaluation:
         return document
 
     def text(self) -> str:
-        """Everything as text tables; ``print(evaluation)`` shows the same."""
-        return evaluation_text(self)
+        """The main figures, then groups, as text tables; ``print(evaluation)`` shows the same."""
+        share, metrics, witnesses = self.positives / self.exemplars, self.metrics, self.witnesses
+        blocks = [f"{self.exemplars:,} exemplars, {self.positives:,} positive ({share:.1%})"]
+        heads, cells = [TITLES[name] for name in metrics], [list(map(_figure, metrics.values()))]
+        blocks.append(aligned_table(heads, cells, left=()))
+        if self.operating_point is not None:
+            blocks.append(_at_operating_point(self.operating_point))
+        if witnesses is not None:
+            chance = f"0.5000, {_figure(witnesses['i_ap_chance'])} and {_figure(witnesses['i_top1_chance'])}"
+            note = f"i-AUROC, i-AP and i-top1 over {witnesses['exemplars']:,} positive exemplars; "
+            count = witnesses["undefined"]
+            more = f"\n{count:,} more have no witness or only witnesses." if count else ""
+            blocks.append(f"{note}a random order gives {chance}.{more}")
+        if self.groups is not None:
+            counts = ("exemplars", "tp", "tn", "fp", "fn")
+            rows = [
+                [row["group"], *(f"{row[name]:,}" for name in counts), _figure(row["accuracy"])] for row in self.groups
+            ]
+            blocks.append(aligned_table(["group", "exemplars", "TP", "TN", "FP", "FN", "accuracy"], rows))
+        return "\n\n".join(blocks)
 
     __str__ = text
 

@@ -337,11 +337,8 @@ def parse_goal(text: str) -> Goal:
 def point_rates(curve: ErrorCurve, goal: Goal, probability: Floats, label: Labels, cluster: Integers) -> dict[str, Any]:
     """The errors at the thresholds and the share of unsure, each with its interval, and the equal error rate."""
     lower, upper = (curve.cuts[cut] for cut in goal.cuts(curve))
-    yes, no, promised = (
-        probability >= upper,
-        probability < lower,
-        {str(bound.kind): bound.rate for bound in goal.bounds},
-    )
+    yes, no = probability >= upper, probability < lower
+    promised = {str(bound.kind): bound.rate for bound in goal.bounds}
     rates: dict[str, Any] = {}
     for kind, wrong, of, evidence in (
         ("accept", yes, label == 0, curve.of_negatives),
@@ -380,10 +377,7 @@ _GROWTHS = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 
 
 def trade(curve: ErrorCurve, goal: Goal) -> list[dict[str, Any]]:
-    """For each rate and confidence the expected error, and the share of matches found, or of the others rejected.
-
-    ``None`` if the data are too few to promise the rate.
-    """
+    """For each rate and confidence the expected error and the share found; ``None`` if the data are too few."""
     wider = [replace(bound, rate=rate) for bound in goal.bounds for rate in (bound.rate, 2 * bound.rate) if rate < 1]
     rows = []
     for bound, confidence in product(wider or _USUAL, sorted({*_CONFIDENCES, curve.of_negatives.confidence})):
@@ -407,10 +401,10 @@ def clusters_to_halve_the_price(curve: ErrorCurve, goal: Goal) -> str:
     if best - found < 0.02:
         return ""
     what = "matches found" if bound.kind == "accept" else "others rejected"
-    words = f"The promise costs {best - found:.0%} of the {what} ({found:.0%} instead of {best:.0%})"
-    for growth in _GROWTHS:
-        grown = curve.at(evidence.confidence, growth)
-        if best - bound.price(curve, bound.pick(grown))[1] <= (best - found) / 2:
-            more = math.ceil((growth - 1) * evidence.clusters)
-            return f"{words}; about {more:,} more {evidence.words} like these would halve that."
-    return f"{words}; even {_GROWTHS[-1]:g} times as many {evidence.words} would not halve that."
+    grown = ((growth, bound.price(curve, bound.pick(curve.at(evidence.confidence, growth)))[1]) for growth in _GROWTHS)
+    enough = next((growth for growth, share in grown if best - share <= (best - found) / 2), None)
+    words = f"even {_GROWTHS[-1]:g} times as many {evidence.words} would not halve that"
+    if enough is not None:
+        more = math.ceil((enough - 1) * evidence.clusters)
+        words = f"about {more:,} more {evidence.words} like these would halve that"
+    return f"The promise costs {best - found:.0%} of the {what} ({found:.0%} instead of {best:.0%}); {words}."

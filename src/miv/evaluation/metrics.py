@@ -78,13 +78,8 @@ def auroc_within_chance(label: ArrayLike) -> float:
 def classification_metrics(label: ArrayLike, probability: ArrayLike, *, threshold: float = 0.5) -> dict[str, float]:
     """Return ``auroc``, ``accuracy``, and macro ``precision``, ``recall`` and ``f1``.
 
-    Args:
-        label: ``(E,)``, 0 or 1.
-        probability: ``(E,)``, or logits with a threshold of 0.
-        threshold: the answer is yes if the probability is at least this, as in an operating point.
-
-    Precision of a class that is never predicted is 0, and so is recall of a class that never occurs. A class that
-    neither occurs nor is predicted is excluded, as in scikit-learn.
+    ``label`` and ``probability`` are ``(E,)``. The answer is yes at ``threshold`` or above; for logits use 0. Precision
+    of a class that is never predicted is 0, and so is recall of a class that never occurs.
 
     >>> classification_metrics([1, 1, 0, 0], [0.9, 0.4, 0.4, 0.1])["accuracy"]
     0.75

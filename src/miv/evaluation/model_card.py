@@ -5,13 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from miv.evaluation import Evaluation, Predictions
+from miv.evaluation import Evaluation
 from miv.evaluation.baselines import CHOSEN_ON, COLUMNS, Baselines, Figures, marked
 from miv.evaluation.calibration import BEGIN as POINT_BEGIN
 from miv.evaluation.calibration import END as POINT_END
 from miv.evaluation.calibration import check_point_card
 from miv.evaluation.evaluation import TITLES
-from miv.evaluation.metrics import auroc_error
 from miv.evaluation.plain_methods import DESCRIPTORS, METHODS
 from miv.evaluation.runs import RunFolder, recipe_rows
 from miv.files.json import check_section, write_section
@@ -45,35 +44,16 @@ def advice(evaluations: Mapping[str, Evaluation], plain: Baselines, run: RunFold
     split = next((split for split in splits if best and lead(best, split) > MARGIN), None)
     if best is None or split is None:
         return ""
-    theirs, remedy, chance = plain.scores.get(split, {}).get(best), "", ""
+    remedy = ""
     method = best if best in (*COSINES, *DESCRIPTORS) else plain.best_of(COSINES) or "nearest"
     if lead(method, split) > 0 and not any(lead(method, other) <= 0 for other in splits):
         options = f"nearest --backbone {method}" if method in DESCRIPTORS else method
         remedy = f"`--recipe {options}` makes a verifier with {own[split] + lead(method, split):.3f}. "
-    if theirs is not None and len(answers := Predictions.load(run.predictions(split))) == len(theirs):
-        error = auroc_error(answers.label, answers.logit, theirs)  # paired by exemplar (DeLong et al. 1988)
-        if lead(best, split) <= error:
-            chance = f" This may be chance: the standard error on {len(theirs):,} exemplars is {error:.3f}."
     other = "other vectors" if run.read_config().get("backbone") == "features" else "another backbone (--backbone)"
     return (
         f"The verifier is below the baselines: its AUROC on {split} is {own[split]:.3f}, and "
-        f"{own[split] + lead(best, split):.3f} is that of `{best}`, the best plain method on {CHOSEN_ON}.{chance}\n"
+        f"{own[split] + lead(best, split):.3f} is that of `{best}`, the best plain method on {CHOSEN_ON}.\n"
         f"What to do: {remedy}More exemplars or {other} may lift both.\n"
-    )
-
-
-def no_better_than_majority(evaluations: Mapping[str, Evaluation]) -> str:
-    """Advice if the accuracy is not above that of always giving the more frequent answer, on test if there is one."""
-    split = "test" if "test" in evaluations else CHOSEN_ON
-    accuracy, yes = evaluations[split].classification["accuracy"], evaluations[split].positives
-    no = evaluations[split].exemplars - yes
-    share = max(yes, no) / (yes + no)
-    if not accuracy <= share < 1:
-        return ""
-    often = "yes" if yes > no else "no"
-    return (
-        f"The accuracy on {split} is {accuracy:.3f}, not above the {share:.3f} of always answering {often}. If the "
-        "AUROC is above 0.5, rank by the logit, or let `miv calibrate` find a threshold.\n"
     )
 
 

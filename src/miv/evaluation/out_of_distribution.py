@@ -1,7 +1,6 @@
 """Fit the out-of-distribution check: distances from train, and a limit from other instances."""
 
 import math
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,10 +50,9 @@ def fit_out_of_distribution(
     Args:
         train: ``(N, C)``, features of train instances.
         others: ``(n, C)``, features of other instances.
-        rate: the false-alarm rate; by default 0.01, or the lowest that the clusters can promise. The limit is then at
-            least 1.25 times these quantiles, because few instances hardly show how far ordinary ones can be.
-        clusters: ``(n,)``, such as the class of each of the others, because instances of one class are alike; by
-            default every instance counts as independent.
+        rate: by default 0.01, or the lowest that the clusters can promise. The limit is then at least 1.25 times these
+            quantiles, because few instances hardly show how far ordinary ones can be.
+        clusters: ``(n,)``, such as the class of each of the others; by default all instances count as independent.
         statistics: ``(N, S)`` and ``(n, S)``, ``Kind.statistics`` of the same instances.
     """
     clusters = np.arange(len(others)) if clusters is None else clusters
@@ -159,25 +157,6 @@ def fit_check(
     measured = {**limit.measured, "by": "instances" if clusters is None else "classes"}
     is_mean = backbone.token_channels is not None
     return replace(limit, measured=measured, is_mean=is_mean, allows_empty=allows_empty)
-
-
-def add_check(
-    verifier: "Verifier",
-    train: ExemplarSet,
-    others: ExemplarSet,
-    cache: Path | None,
-    progress: Progress,
-    *,
-    quiet: bool,
-) -> None:
-    """Give a trained verifier its check, with the default rate, and say so on standard error."""
-    try:
-        verifier.unlike = fit_check(verifier, train, others, None, cache, progress)
-        words = limit_text(verifier.unlike)
-    except MIVError as error:  # hardly any instances
-        words = f"Only inputs without content are unsure. No out-of-distribution check: {error}"
-    if not quiet:
-        print(words, file=sys.stderr, flush=True)
 
 
 def _halves(pool: InstancePool) -> list[InstancePool]:

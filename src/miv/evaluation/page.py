@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
 from importlib.resources import files
@@ -72,11 +72,6 @@ def badge(number: int, name: str = "") -> str:
     return f"{made} {escape(name)}" if name else made
 
 
-def legend(names: Iterable[str]) -> str:
-    """The letter and colour of each model."""
-    return f'<ul class="legend">{"".join(f"<li>{badge(n, name)}</li>" for n, name in enumerate(names))}</ul>'
-
-
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> str:
     """A table with HTML cells; the first column names the row, the others hold numbers."""
     head = "".join(f'<th scope="col">{cell}</th>' for cell in heads)
@@ -112,19 +107,12 @@ _STYLE: Any = {  # not a dict[str, …], as matplotlib types every key
     "axes.titlesize": 12,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
-    "axes.titlepad": 10,
-    "axes.edgecolor": "#9CA3AF",
-    "axes.labelcolor": "#374151",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
-    "axes.axisbelow": True,
     "grid.color": "#E5E7EB",
     "grid.linewidth": 0.8,
     "lines.linewidth": 2.0,
-    "lines.solid_capstyle": "round",
-    "xtick.color": "#374151",
-    "ytick.color": "#374151",
     "legend.frameon": False,
     "figure.dpi": 160,
     "savefig.dpi": 160,

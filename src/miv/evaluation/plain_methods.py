@@ -4,12 +4,10 @@ import math
 import re
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from scipy.sparse import csr_array
 
 from miv.backbones import Backbone, create_backbone
@@ -32,11 +30,9 @@ from miv.evaluation.baselines import (
     unit_rows,
 )
 from miv.evaluation.metrics import auroc_within_chance
-from miv.evaluation.runs import RunFolder
 from miv.files.arrays import Floats, Integers, Labels, Vectors
 from miv.files.cache import cache_folder
 from miv.runtime import Progress
-from miv.verifier.network import Verifier
 
 SATURATION = 1.5  # k1: how soon repeated words stop counting
 LENGTH = 0.75  # b: how much long texts are penalised
@@ -175,9 +171,8 @@ def score_baselines(
     Args:
         sets: the exemplars by split. ``centred``, ``logistic`` and ``blend`` are fitted on ``train`` and omitted
             without it.
-        backbone: computes the features for all methods but the fixed ones: a backbone, or a name as for ``Verifier``.
-            Without it, vectors are used as they are, or standardised if ``miv train`` would do so, and images and
-            texts have only the fixed methods: ``hog``, ``colour`` (of colour images) and ``pixels``, or ``bm25``.
+        backbone: computes the features: a backbone, or a name as for ``Verifier``. Without it, vectors are treated as
+            by ``miv train``, and images and texts have only ``hog``, ``colour`` and ``pixels``, or ``bm25``.
         splits: splits to score; by default all except ``train``.
         cache: folder of the feature cache; by default that of ``miv train``.
         progress: reports the progress of embedding.
@@ -205,14 +200,12 @@ def score_baselines(
         backbone = create_backbone(backbone)
     if name is not None and isinstance(backbone, Features) and backbone.standardise:
         if train is None:
-            raise MIVError(
-                f"The backbone standardises vectors by the split train, but got {', '.join(sets)}. Add train."
-            )
+            raise MIVError(f"The backbone standardises by the split train, but got {', '.join(sets)}. Add train.")
         backbone.check(train.pool)
         backbone.fit(train.pool.values[train.used])
     texts = [*chosen, *(["train"] if train is not None and backbone is not None else [])] if kind == "text" else []
     matches = {split: bm25(sets[split], train) for split in texts}
-    rows: dict[str, dict[str, _Row]] = {split: {} for split in chosen}
+    rows: dict[str, dict[str, Figures]] = {split: {} for split in chosen}
     if backbone is not None:
         embedded = {split: backbone.paired(exemplars) for split, exemplars in sets.items()}
         rows = _by_features(embedded, chosen, backbone, folder, progress, matches)
@@ -226,20 +219,13 @@ def score_baselines(
             rows[split][descriptor] = _nearest(sets[split], cosines(sets[split], features).each)
         rows[split] |= {name: rows[split].pop(name) for name in CONTROLS if name in rows[split]}  # last
     first = next(iter(rows))
-    warn_of_leaks({name: row[0].auroc for name, row in rows[first].items() if name in CONTROLS}, sets[first], first)
-    figures = {split: {method: row[0] for method, row in methods.items()} for split, methods in rows.items()}
-    scores = {split: {method: row[1] for method, row in methods.items()} for split, methods in rows.items()}
-    return Baselines(figures, name, isinstance(backbone, Features) and backbone.standardise, scores)
-
-
-_Row = tuple[Figures, Floats | None]  # and the score of each bag, (E,)
+    warn_of_leaks({name: row.auroc for name, row in rows[first].items() if name in CONTROLS}, sets[first], first)
+    return Baselines(rows, name, isinstance(backbone, Features) and backbone.standardise)
 
 
 def _chosen(sets: Mapping[str, ExemplarSet], splits: tuple[str, ...] | None) -> list[str]:
     known = [split for split in sets if split != "train"]
     for split in splits or ():
-        if split == "train":
-            raise MIVError("The split is train, which the logistic regression is fitted on. Choose another split.")
         if split not in known:
             raise unknown_name("split", split, known)
     if not known:
@@ -254,11 +240,11 @@ def _by_features(
     cache: Path,
     progress: Progress | None,
     matches: Mapping[str, Floats],
-) -> dict[str, dict[str, _Row]]:
+) -> dict[str, dict[str, Figures]]:
     """The rows of the chosen splits; ``matches`` are those of BM25."""
     mean = fitted = blend = None
     controls: dict[str, Any] = {}
-    rows: dict[str, dict[str, _Row]] = {}
+    rows: dict[str, dict[str, Figures]] = {}
     for split in (*(["train"] if "train" in sets else []), *chosen):
         exemplars = sets[split]
         features = embed_pool(backbone, exemplars.pool, cache, progress)[:, : backbone.vector_channels]
@@ -310,8 +296,7 @@ def score_controls(exemplars: ExemplarSet, features: Vectors) -> dict[str, float
 
 def warn_of_leaks(areas: Mapping[str, float | None], exemplars: ExemplarSet, where: str) -> None:
     """Warn if the label can be predicted without the bag, or without the query; ``areas`` by control."""
-    words_of = {"query_only": "query alone, without its bag", "bag_only": "bag alone, without its query"}
-    for control, words in words_of.items():
+    for control, words in (("query_only", "query alone"), ("bag_only", "bag alone")):
         area = areas.get(control)
         if area is not None and area > LEAK and area > auroc_within_chance(exemplars.label):
             warn(
@@ -320,26 +305,15 @@ def warn_of_leaks(areas: Mapping[str, float | None], exemplars: ExemplarSet, whe
             )
 
 
-def _nearest(exemplars: ExemplarSet, each: Floats) -> _Row:
+def _nearest(exemplars: ExemplarSet, each: Floats) -> Figures:
     """By the largest score of each bag."""
     return _measure(exemplars, csr.bag_maxima(each, exemplars.bag_ptr), each)
 
 
-def _measure(exemplars: ExemplarSet, score: Floats | None, each: Floats | None = None) -> _Row:
-    """The figures of a score for each bag ``(E,)`` and for each instance ``(T,)``, and the former."""
+def _measure(exemplars: ExemplarSet, score: Floats | None, each: Floats | None = None) -> Figures:
+    """The figures of a score for each bag ``(E,)`` and for each instance ``(T,)``."""
     measured = {"auroc": math.nan if score is None else auroc(exemplars.label, score)}
     if exemplars.witness is not None and each is not None:
         measured |= witness_metrics(exemplars.bag_ptr, exemplars.witness, each, exemplars.label)
     values = (measured.get(column, math.nan) for column in COLUMNS)
-    return Figures(*(None if math.isnan(value) else value for value in values)), score
-
-
-def baselines_of_run(
-    run: RunFolder, sets: Mapping[str, ExemplarSet], cache: Path, device: torch.device, progress: Progress
-) -> Baselines:
-    """Score the baselines on the features of a run's verifier, and keep the figures in ``reference.json``."""
-    verifier = Verifier.from_pretrained(run.path).to(device)
-    plain = score_baselines(sets, verifier.backbone, cache=cache, progress=progress)
-    plain = replace(plain, backbone=run.read_config().get("backbone"))
-    plain.save(run.reference)
-    return plain
+    return Figures(*(None if math.isnan(value) else value for value in values))

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from miv.backbones.cache import embed_instances
 from miv.data import ExemplarSet, csr
-from miv.data.columns import as_integers, as_strings, check_range
+from miv.data.columns import as_integers, as_strings
 from miv.errors import MIVError
 from miv.evaluation.metrics import as_borders, as_labels, as_scores, as_witnesses
 from miv.files.arrays import Floats, Integers, Labels, Mask, Vectors
@@ -112,9 +112,6 @@ class Predictions:
         return cls(logit, e.label, e.bag_ptr, attention, e.witness, e.group, e.query, score,
                    None if classes is None else classes[e.query], e.query_id)  # fmt: skip
 
-    def _columns(self) -> dict[str, Any]:
-        return {column.name: getattr(self, column.name) for column in fields(self)}
-
     @classmethod
     def load(cls, path: Path | str) -> "Predictions":
         """Read the output of ``save``, and check it."""
@@ -128,7 +125,8 @@ class Predictions:
         """Write a Parquet file with one row per exemplar, atomically."""
         from miv.data.set_tables import write_columns  # a plain install lacks pyarrow
 
-        columns = self._columns() | {"ptr": None, "bag_size": self.bag_sizes}
+        columns: dict[str, Any] = {column.name: getattr(self, column.name) for column in fields(self)}
+        columns |= {"ptr": None, "bag_size": self.bag_sizes}
         for name in _OF_INSTANCES:
             columns[name] = None if columns[name] is None else (self.ptr, columns[name])
         with whole_file(Path(path)) as temporary:
@@ -153,17 +151,6 @@ class Predictions:
     def bag_sizes(self) -> Integers:
         """``(E,)`` the number of instances in each bag."""
         return np.diff(self.ptr)
-
-    def take(self, exemplars: ArrayLike) -> "Predictions":
-        """Return the exemplars at these places, in that order."""
-        chosen = as_integers("exemplars", np.asarray(exemplars, dtype=np.int64))
-        check_range("exemplars", chosen, len(self), "the predictions")
-        ptr, members = csr.take_bags(self.ptr, chosen)
-        columns: dict[str, Any] = {
-            name: None if column is None else column[members if name in _OF_INSTANCES else chosen]
-            for name, column in self._columns().items()
-        }
-        return Predictions(**columns | {"ptr": ptr})
 
 
 def _columns_of(path: Path) -> dict[str, Any]:
@@ -192,14 +179,7 @@ def _columns_of(path: Path) -> dict[str, Any]:
 def predict(
     verifier: "Verifier", exemplars: ExemplarSet, features: Vectors | None = None, progress: Progress | None = None
 ) -> Predictions:
-    """Verify every exemplar of a set.
-
-    Args:
-        verifier: the verifier; each of its parts keeps its training or evaluation mode.
-        exemplars: the set.
-        features: ``(P, C)`` features of the pool, if known; otherwise the instances in use are embedded.
-        progress: reports the progress of embedding and verifying.
-    """
+    """Verify every exemplar of a set; each part of the verifier keeps its training or evaluation mode."""
     steps, own = exemplars.pool.image_steps, None if verifier.instances is None else verifier.instances.steps
     if steps is not None and own is not None and steps != own:
         made, learned = ", ".join(steps) or "no steps", ", ".join(own) or "no steps"

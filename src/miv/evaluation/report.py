@@ -1,11 +1,12 @@
 """``miv report``: the page of a report, and its parts that need no script."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from html import escape
+from os import PathLike
 from pathlib import Path
 from string import Template
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from miv.evaluation.page import (
     QUIET,
     badge,
     figure_of,
-    legend,
     letter,
     line_styles,
     page_part,
@@ -27,36 +27,57 @@ from miv.evaluation.page import (
     table,
     whole_page,
 )
-from miv.evaluation.report_data import ReportModel, ReportSource, gallery
+from miv.evaluation.report_data import ReportModel, ReportSource, gallery, open_runs
 from miv.evaluation.runs import recipe_rows
 from miv.evaluation.witnesses import WITNESS_METRICS
-from miv.files.atomic import whole_file
+from miv.files.atomic import refuse_existing, whole_file
+from miv.runtime import RichProgress, SilentProgress
 from miv.verifier.display import check_page
 
 MOST_EXEMPLARS = 20_000
+StrPath = str | PathLike[str]
+
+
+def report(
+    runs: StrPath | Sequence[StrPath],
+    out: StrPath = "report.html",
+    *,
+    split: str = "test",
+    data: StrPath | None = None,
+    exemplars: int = 2000,
+    title: str = "",
+    cache: StrPath | None = None,
+    overwrite: bool = False,
+    verbose: bool = False,
+) -> Path:
+    """Write the results of runs as one self-contained HTML page, and return its path.
+
+    Args:
+        runs: folders of runs that were evaluated on the same data.
+        out: the HTML file.
+        split: the split to show.
+        data: folder of splits; by default the data recorded in the first run.
+        exemplars: maximum number of exemplars to show, the most confident errors first.
+        title: title of the page; by default the data and the split.
+        overwrite: whether to replace an existing file; otherwise it is an error.
+        cache: as in ``miv.evaluate``.
+        verbose: whether to show progress on standard error.
+    """
+    _check(Path(out), exemplars)  # before the work
+    refuse_existing(Path(out), overwrite=overwrite)
+    paths = [Path(run) for run in ([runs] if isinstance(runs, str | PathLike) else runs)]
+    options = {name: None if given is None else Path(given) for name, given in (("data", data), ("cache", cache))}
+    source = open_runs(paths, split=split, **options, progress=RichProgress() if verbose else SilentProgress())
+    write_report(source, Path(out), exemplars=exemplars, title=title)
+    return Path(out)
 
 
 def write_report(source: ReportSource, out: Path | str, *, exemplars: int = 2000, title: str = "") -> None:
     """Write the report of ``open_runs`` as one HTML file, atomically; the arguments are those of ``miv.report``."""
-    out = Path(out)
-    check_report(out, exemplars)
-    page = render(source, exemplars, title or f"{source.data}, {source.split}")
-    with whole_file(out) as temporary:
-        temporary.write_text(page, encoding="utf-8", errors="replace")
-
-
-def check_report(out: Path, exemplars: int) -> None:
-    """Raise an error before the work starts if the page cannot be written."""
-    if not 1 <= exemplars <= MOST_EXEMPLARS:
-        raise MIVError(f"exemplars is {exemplars}. Expected 1 to {MOST_EXEMPLARS:,}.")
-    check_page(out)
-
-
-def render(source: ReportSource, exemplars: int, title: str) -> str:
-    """Return the whole page as text."""
+    _check(Path(out), exemplars)
     data, models, total = gallery(source, exemplars), source.models, len(source.exemplars)
-    shown = len(data["exemplar"])
-    several = f"{len(models)} models"
+    shown, several = len(data["exemplar"]), f"{len(models)} models"
+    title = title or f"{source.data}, {source.split}"
     body = Template(page_part("report.html")).substitute(
         title=escape(title),
         answers="Each model’s answer" if len(models) > 1 else "The model’s answer",
@@ -67,14 +88,18 @@ def render(source: ReportSource, exemplars: int, title: str) -> str:
         calibration=calibration(source),
         recipes=recipes(source),
     )
-    data_part = f'<script type="application/json" id="data">{_embedded(data)}</script>'
-    return whole_page(f"{title}: miv report", body, page_part("report.css"), page_part("report.js"), data_part)
-
-
-def _embedded(data: dict[str, Any]) -> str:
-    """JSON that is safe inside a script element: every < is escaped."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")  # safe in a script element
+    data_part = f'<script type="application/json" id="data">{text}</script>'
+    page = whole_page(f"{title}: miv report", body, page_part("report.css"), page_part("report.js"), data_part)
+    with whole_file(Path(out)) as temporary:
+        temporary.write_text(page, encoding="utf-8", errors="replace")
+
+
+def _check(out: Path, exemplars: int) -> None:
+    if not 1 <= exemplars <= MOST_EXEMPLARS:
+        raise MIVError(f"exemplars is {exemplars}. Expected 1 to {MOST_EXEMPLARS:,}.")
+    check_page(out)
 
 
 # The metrics of every model.
@@ -170,42 +195,32 @@ _COLOURS = (
 
 
 def curves(source: ReportSource) -> str:
-    """ROC, precision-recall and reliability, with a dot at each model's threshold."""
+    """ROC and reliability, with a dot at each model's threshold."""
     from sklearn.calibration import calibration_curve
-    from sklearn.metrics import precision_recall_curve, roc_curve
+    from sklearn.metrics import roc_curve
 
     label, models = source.exemplars.label, source.models
     if not 0 < label.sum() < len(label):
         return '<p class="note">The labels are all the same, so there is no curve to draw.</p>'
     size, charts = (4.6, 4.4), []
-    with (
-        figure_of(1, size) as (first, [roc]),
-        figure_of(1, size) as (second, [ranked]),
-        figure_of(1, size) as (third, [reliable]),
-    ):
+    with figure_of(1, size) as (first, [roc]), figure_of(1, size) as (second, [reliable]):
         for number, (model, look) in enumerate(zip(models, line_styles(len(models), _COLOURS), strict=True)):
-            recall_there, dot = model.verdict[label == 1].mean(), {"color": look["color"], "marker": "o", "zorder": 5}
             false_share, true_share, _ = roc_curve(label, model.answers.logit)
             roc.plot(false_share, true_share, **look, label=letter(number))
-            roc.plot([model.verdict[label == 0].mean()], [recall_there], **dot)
-            precision, recall, _ = precision_recall_curve(label, model.answers.logit, drop_intermediate=True)
-            ranked.plot(recall[:-1], precision[:-1], **look, drawstyle="steps-post", label=letter(number))
-            if model.verdict.any():
-                ranked.plot([recall_there], [label[model.verdict].mean()], **dot)
+            shares = [[model.verdict[label == value].mean()] for value in (0, 1)]
+            roc.plot(*shares, color=look["color"], marker="o", zorder=5)
             share, mean = calibration_curve(label, model.probability, n_bins=10, strategy="quantile")
             reliable.plot(mean, share, **look, marker="o", markersize=4, label=letter(number))
-        for axes in (roc, reliable):
-            axes.plot([0, 1], [0, 1], color=QUIET, linewidth=1, linestyle=":")
-        ranked.axhline(label.mean(), color=QUIET, linewidth=1, linestyle=":")
         roc.set(title="ROC", xlabel="negatives answered yes", ylabel="positives answered yes")
-        ranked.set(title="Precision and recall", xlabel="positives answered yes", ylabel="yes answers that are right")
         reliable.set(title="Reliability", xlabel="probability", ylabel="share of positives")
-        for axes, figure in ((roc, first), (ranked, second), (reliable, third)):
+        for axes, figure in ((roc, first), (reliable, second)):
+            axes.plot([0, 1], [0, 1], color=QUIET, linewidth=1, linestyle=":")
             axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
             axes.legend()
             charts.append(svg_part(figure, f"{axes.get_title('left')}: {axes.get_ylabel()} by {axes.get_xlabel()}."))
     words = "Large dots: thresholds. Dotted lines: chance, and probabilities that are right as often as they say."
-    return f'{legend(m.name for m in models)}<div class="charts">{"".join(charts)}</div><p class="note">{words}</p>'
+    names = "".join(f"<li>{badge(number, model.name)}</li>" for number, model in enumerate(models))
+    return f'<ul class="legend">{names}</ul><div class="charts">{"".join(charts)}</div><p class="note">{words}</p>'
 
 
 def recipes(source: ReportSource) -> str:

@@ -111,11 +111,7 @@ def open_runs(
     cache: Path | None = None,
     progress: Progress | None = None,
 ) -> ReportSource:
-    """Open runs of ``miv train`` evaluated on the same split.
-
-    ``data`` is the folder of splits, by default the data recorded in the first run. ``cache`` has the built sets of
-    tasks, and features, which a verifier with an out-of-distribution check needs again.
-    """
+    """Open runs of ``miv train`` evaluated on the same split; ``data`` is by default what the first run recorded."""
     progress = progress or SilentProgress()
     runs = [RunFolder(path) for path in paths]
     for run in runs:
@@ -208,10 +204,9 @@ def telling_exemplar(source: ReportSource) -> int:
 
 
 def shown_members(source: ReportSource, exemplar: int) -> Integers:
-    """The shown places in an exemplar's bag, in increasing order.
+    """The shown places in an exemplar's bag: where each model looks most, then witnesses, then other places.
 
-    For a long bag, these are first the place where each model looks most (on ties, a place without a witness, so that
-    the page can show why a reason is wrong), then witnesses, then the places where any model looks most.
+    On ties, it is a place without a witness, so that the page can show why a reason is wrong.
     """
     start, end = source.exemplars.bag_ptr[exemplar : exemplar + 2]
     size = int(end - start)

@@ -32,13 +32,15 @@ def compare_runs(paths: list[Path], split: str) -> list[Summary]:
     parts = [_influences(path, row, split) for path, row in zip(paths, rows, strict=True)]
     tests = [RunFolder(path).read()["data"]["fingerprints"].get(split) for path in paths]
     for row, part in zip(rows, parts, strict=True):
-        row["intervals"] = {name: _interval(row[name], part[name]) for name in part}
+        reach = {name: _Z * float(np.linalg.norm(influences)) for name, influences in part.items()}
+        row["intervals"] = {name: [row[name] - half, row[name] + half] for name, half in reach.items()}
         row["against_first"] = {}
     for name in parts[0]:
         others = [n for n in range(1, len(rows)) if name in parts[n] and tests[n] is not None and tests[n] == tests[0]]
         gaps = [rows[n][name] - rows[0][name] for n in others]
         errors = [float(np.linalg.norm(parts[n][name] - parts[0][name])) for n in others]
-        tails = [_p(gap, error) for gap, error in zip(gaps, errors, strict=True)]
+        pairs = zip(gaps, errors, strict=True)
+        tails = [float(2 * ndtr(-abs(gap) / error)) if error > 0 else float(gap == 0) for gap, error in pairs]
         for n, gap, error, p in zip(others, gaps, errors, holm(tails), strict=True):
             low, high = gap - _Z * error, gap + _Z * error
             rows[n]["against_first"][name] = {"difference": gap, "low": low, "high": high, "p_holm": p}
@@ -53,15 +55,6 @@ def _influences(path: Path, row: Summary, split: str) -> dict[str, Floats]:
     answers = Predictions.load(file)
     known = [name for name in METRICS if name in RANKED_METRICS or not name.startswith("i_")]
     return {name: influence(answers, name) for name in known if row[name] is not None}
-
-
-def _interval(value: float, part: Floats) -> list[float]:
-    reach = _Z * float(np.linalg.norm(part))
-    return [value - reach, value + reach]
-
-
-def _p(gap: float, error: float) -> float:
-    return float(2 * ndtr(-abs(gap) / error)) if error > 0 else float(gap == 0)
 
 
 def comparison_text(rows: list[Summary]) -> str:

@@ -181,10 +181,8 @@ class RunFolder:
         was = "without --from" if before is None else f"with --from {before['name']}"
         other = ", with other weights" if before and now and before["name"] == now["name"] else ""
         is_now = "--from is not given" if now is None else f"--from is {now['name']}{other}"
-        raise MIVError(
-            f"{self.path} was started {was}, but now {is_now}. Resume from the same start, or choose another folder "
-            "for --out."
-        )
+        words = f"{self.path} was started {was}, but now {is_now}."
+        raise MIVError(f"{words} Resume from the same start, or choose another folder for --out.")
 
     def read(self) -> dict[str, Any]:
         """The content of ``run.json``."""

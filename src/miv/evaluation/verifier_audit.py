@@ -1,11 +1,13 @@
 """Is a verifier right for the right reason? Its answers for exemplars, and for the same exemplars changed."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from miv.backbones.cache import embed_exemplars
 from miv.data import ExemplarSet, csr
@@ -13,11 +15,17 @@ from miv.errors import MIVError
 from miv.evaluation.clusters import rate_interval
 from miv.evaluation.plain_methods import score_controls, warn_of_leaks
 from miv.evaluation.predicting import Predictions, explain, predict
+from miv.evaluation.runs import refuse_unfinished, short_names
 from miv.files.arrays import Floats, Integers, Mask
-from miv.runtime import Progress, SilentProgress, table_of
+from miv.files.cache import feature_folder
+from miv.files.weights import hash_of_weights
+from miv.runtime import Progress, RichProgress, SilentProgress, table_of
+from miv.tasks.opening import Exemplars, open_one
+from miv.verifier.explain import check_method
 from miv.verifier.network import Verifier
 
 Document = dict[str, Any]
+StrPath = str | PathLike[str]
 Random = np.random.Generator
 
 # Change exemplars so that the right answer is known: remove members, or swap the query.
@@ -45,8 +53,9 @@ def swap_queries(exemplars: ExemplarSet, chosen: Integers, random: Random) -> Ex
     If classes are unknown, use any other query of the group that is not in the bag. A query of several references is
     swapped as a whole. Exemplars without such a query are dropped; ``None`` if none is left.
     """
-    group, identity = _groups(exemplars), _identities(exemplars)
-    receivers, donors = [], []
+    classes, receivers, donors = exemplars.pool.classes, [], []
+    group = np.full(len(exemplars), "", object) if exemplars.group is None else exemplars.group
+    identity = np.arange(len(exemplars.pool)) if classes is None else classes.astype(str)  # what may not come twice
     for exemplar in chosen.tolist():
         others = np.flatnonzero(group == group[exemplar])
         others = others[np.unique(exemplars.query[others], return_index=True)[1]]  # one exemplar per query
@@ -60,16 +69,6 @@ def swap_queries(exemplars: ExemplarSet, chosen: Integers, random: Random) -> Ex
     bags = exemplars.subset(np.array(receivers))
     changes: Document = {"bag_ptr": bags.bag_ptr, "bag_index": bags.bag_index, "witness": None, "group": bags.group}
     return replace(exemplars.subset(np.array(donors)), label=np.zeros(len(receivers), np.int8), **changes)
-
-
-def _identities(exemplars: ExemplarSet) -> NDArray[Any]:
-    """What may not come twice, ``(P,)``: the class of each instance, or itself if classes are unknown."""
-    classes = exemplars.pool.classes
-    return np.arange(len(exemplars.pool)) if classes is None else np.unique(classes.astype(str), return_inverse=True)[1]
-
-
-def _groups(exemplars: ExemplarSet) -> NDArray[np.object_]:
-    return np.full(len(exemplars), "", object) if exemplars.group is None else exemplars.group
 
 
 # Where did it look? Whether the verdict is right, and whether the instance with the highest score is a witness.
@@ -116,7 +115,7 @@ def _share(hits: Mask) -> Document | None:
     return {"share": float(hits.mean()), "count": int(hits.sum()), "of": len(hits), "low": low, "high": high}
 
 
-def audit(
+def audit_verifier(
     verifier: Verifier,
     exemplars: ExemplarSet,
     *,
@@ -126,13 +125,11 @@ def audit(
     cache: Path | None = None,
     progress: Progress | None = None,
 ) -> Document:
-    """Audit one verifier on exemplars with known witnesses; the arguments are those of ``miv.audit``.
-
-    Returns plain values for JSON: ``controls``, ``reasons``, ``delete_witnesses``, ``delete_others`` and
-    ``swap_query``. A part that the exemplars do not support is ``None``.
-    """
+    """Audit one verifier; the arguments are those of ``audit``. A part without enough exemplars is ``None``."""
     if exemplars.witness is None:
         raise MIVError("The witnesses of these exemplars are unknown. An audit needs a set with known witnesses.")
+    method = witnesses or ("attention" if verifier.pooling.has_attention else "leave_one_out")
+    check_method(verifier.pooling, method)  # before the work
     progress = progress or SilentProgress()
     random = np.random.default_rng(seed)
     if most is not None and len(exemplars) > most:
@@ -146,7 +143,6 @@ def audit(
         answers, point = predict(verifier, some, features), verifier.operating_point
         return answers, point.verdict(point.probability(answers.logit))
 
-    method = witnesses or ("attention" if verifier.pooling.has_attention else "leave_one_out")
     scores = explain(verifier, exemplars, method, features=features, progress=progress)
     answers, yes = answered(exemplars)
     own = verifier.backbone.paired(exemplars)  # each query, and each target of a bag, as it is embedded
@@ -208,9 +204,8 @@ class AuditReport:
         query = "with a query of another class" if known else "with another query (whose class is not known)"
         why = (
             "Positives by verdict (yes is right) and by whether the instance with the highest score is a witness. The "
-            "right reason is the share of yeses that look at a witness, which should be far above chance, the share of "
-            "witnesses in those bags. Query alone and bag alone: the AUROC of a logistic regression that sees nothing "
-            "else, on the features of the model; above 0.5, the label leaks."
+            "right reason: the share of yeses that look at a witness; by chance, the share of witnesses in those bags. "
+            "Query alone and bag alone: the AUROC of a logistic regression on nothing else; above 0.5, the label leaks."
         )
         follows = (
             "Share of the true positives that become a no, with a 95% interval, and the mean change of the logit. "
@@ -255,3 +250,47 @@ def _follow_row(model: Document) -> Document:
 
 def _percent(share: Document | None) -> str:
     return "–" if share is None else f"{share['share']:.0%}"
+
+
+def audit(
+    models: StrPath | Sequence[StrPath] | Mapping[str, Verifier],
+    exemplars: Exemplars,
+    *,
+    split: str = "test",
+    witnesses: str | None = None,
+    most: int | None = 5000,
+    seed: int = 0,
+    cache: StrPath | None = None,
+    verbose: bool = False,
+) -> AuditReport:
+    """Check whether verifiers are right for the right reason; several are compared in the same tables.
+
+    Args:
+        models: runs, verifier folders or names on the hub, or verifiers by name.
+        exemplars: exemplars with known witnesses: an ``ExemplarSet``, a dict of them by split, a folder of splits, or
+            the folder of one set.
+        split: the split to use if there are several.
+        witnesses: how to rank witnesses: ``attention``, ``alone`` or ``leave_one_out``. By
+            default attention, or leave-one-out if the pooling has no attention.
+        most: maximum number of exemplars; larger splits are sampled.
+        seed: random seed.
+        cache: as in ``miv.evaluate``.
+        verbose: whether to show progress on standard error.
+    """
+    chosen = open_one(exemplars, split)
+    if not isinstance(models, Mapping):
+        paths = [str(models)] if isinstance(models, str | PathLike) else list(map(str, models))
+        for path in paths:
+            refuse_unfinished(Path(path))
+        models = dict(zip(short_names(paths), map(Verifier.from_pretrained, paths), strict=True))
+    progress = RichProgress() if verbose else SilentProgress()
+    cache, documents = feature_folder(None if cache is None else Path(cache)), {}
+    for name, verifier in models.items():
+        point = verifier.operating_point
+        about = {"pooling": verifier.configuration["pooling"], "goal": point.goal, "threshold": point.threshold}
+        about["weights"] = hash_of_weights(verifier.state_dict())
+        options: dict[str, Any] = {"witnesses": witnesses, "most": most, "seed": seed, "cache": cache}
+        documents[name] = about | audit_verifier(verifier, chosen, **options, progress=progress)
+    where = str(exemplars) if isinstance(exemplars, str | PathLike) else "exemplars in memory"
+    about = {"data": where, "split": split, "fingerprint": chosen.fingerprint, "seed": seed}
+    return AuditReport(about, documents)

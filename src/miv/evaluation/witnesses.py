@@ -102,16 +102,10 @@ def witness_scores(ptr: ArrayLike, witness: ArrayLike, attention: ArrayLike) -> 
 def witness_metrics(ptr: ArrayLike, witness: ArrayLike, attention: ArrayLike, label: ArrayLike) -> dict[str, float]:
     """Return the means over the positive exemplars that have a witness and another instance, as in the paper.
 
-    Args:
-        ptr: ``(E + 1,)``, the borders between the bags.
-        witness: ``(T,)`` bool.
-        attention: ``(T,)``; only the order within a bag matters.
-        label: ``(E,)``, 0 or 1; negative exemplars are ignored.
-
-    Returns:
-        ``i_auroc``, ``i_ap`` and ``i_top1``, NaN if no exemplar is left; ``i_ap_chance`` and ``i_top1_chance``, what a
-        random order gives in the mean (its i-AUROC is 0.5); the numbers of ``exemplars`` and of ``undefined`` ones,
-        with no witness or only witnesses.
+    ``ptr`` ``(E + 1,)`` are the borders between the bags, ``witness`` is ``(T,)`` bool, ``label`` ``(E,)``, and of
+    ``attention`` ``(T,)`` only the order within a bag matters. The figures are ``i_auroc``, ``i_ap`` and ``i_top1``,
+    NaN if no exemplar is left; ``i_ap_chance`` and ``i_top1_chance``, the means of a random order; and the numbers of
+    ``exemplars`` and of ``undefined`` ones, with no witness or only witnesses.
 
     >>> witness_metrics([0, 3], [True, False, False], [0.5, 0.3, 0.2], label=[1])["i_ap"]
     1.0
@@ -130,12 +124,7 @@ def witness_metrics(ptr: ArrayLike, witness: ArrayLike, attention: ArrayLike, la
 
 # What ranks a bag's instances: attention as in the paper, a score of each instance, or the first choice alone.
 
-# How instances are ranked, and what a table calls it.
-RANKED_BY: Mapping[str, str] = {
-    "attention": "attention, as in the paper",
-    "score": "its own score",
-    "one_hot": "first choice only (one-hot)",
-}
+RANKED_BY = ("attention", "score", "one_hot")
 # The metrics of the experiments by name: how instances are ranked, and the witness metric.
 RANKED_METRICS: Mapping[str, tuple[str, str]] = {
     "i_auroc": ("attention", "i_auroc"),

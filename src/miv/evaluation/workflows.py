@@ -1,7 +1,7 @@
-"""The functions behind commands: ``miv.evaluate``, ``miv.calibrate``, ``miv.audit`` and ``miv.report``."""
+"""``miv.evaluate`` and ``miv.calibrate``: from a verifier and exemplars to metrics and an operating point."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 from miv.backbones.cache import embed_exemplars
 from miv.data import ExemplarSet, load_split
 from miv.data.folder import is_set
-from miv.errors import MIVError, unknown_name, warn
+from miv.errors import MIVError, warn
 from miv.evaluation.calibration import Calibration, check_point_card, trade_text, write_point_card
 from miv.evaluation.calibration import calibrate as fit_operating_point
 from miv.evaluation.clusters import CONFIDENCE, ClusterBy
@@ -21,19 +21,15 @@ from miv.evaluation.evaluation import evaluate as evaluate_predictions
 from miv.evaluation.goals import parse_goal
 from miv.evaluation.out_of_distribution import fit_check
 from miv.evaluation.predicting import explain, predict, withheld, witness_shares
-from miv.evaluation.report import check_report, write_report
-from miv.evaluation.report_data import open_runs
-from miv.evaluation.runs import RunFolder, refuse_unfinished, short_names
-from miv.evaluation.verifier_audit import AuditReport
-from miv.evaluation.verifier_audit import audit as audit_verifier
+from miv.evaluation.runs import RunFolder, refuse_unfinished
 from miv.files.atomic import refuse_existing
-from miv.files.cache import cache_folder, feature_folder
+from miv.files.cache import feature_folder
 from miv.files.instances import is_folder
-from miv.files.weights import find_verifier, hash_of_weights
+from miv.files.weights import find_verifier
 from miv.runtime import Progress, RichProgress, SilentProgress
 from miv.tasks.opening import Exemplars, open_one
-from miv.verifier.decisions import OPERATING_POINT_NAME, OperatingPoint, WitnessesBy
-from miv.verifier.explain import METHODS, check_method
+from miv.verifier.decisions import OPERATING_POINT_NAME, WitnessesBy
+from miv.verifier.explain import check_method
 from miv.verifier.network import Verifier
 from miv.verifier.out_of_distribution import OutOfDistributionLimit
 from miv.verifier.saving import save_decisions
@@ -65,8 +61,6 @@ def evaluate(
         overwrite: whether to replace an existing file of predictions; otherwise it is an error.
         verbose: whether to show progress on standard error.
     """
-    if witnesses is not None and witnesses not in METHODS:
-        raise unknown_name("method of explaining", witnesses, METHODS)
     if predictions is not None:
         refuse_existing(Path(predictions), overwrite=overwrite)
     chosen = open_one(exemplars, split)
@@ -75,7 +69,10 @@ def evaluate(
     else:
         refuse_unfinished(Path(model))
         verifier = Verifier.from_pretrained(fspath(model))
-    progress, chosen = _progress(verbose), verifier.backbone.paired(chosen)
+    if witnesses is not None:
+        check_method(verifier.pooling, witnesses)  # before the work
+    progress = RichProgress() if verbose else SilentProgress()
+    chosen = verifier.backbone.paired(chosen)
     folder = feature_folder(None if cache is None else Path(cache))
     features = embed_exemplars(verifier.backbone, chosen, folder, progress)
     answers = predict(verifier, chosen, features, progress)
@@ -121,8 +118,8 @@ def calibrate(
         witnesses: how to rank witnesses; by default attention if the pooling has it, else ``leave_one_out``.
         cluster_by: which exemplars may depend on each other: those whose queries share a ``class``, a ``query_id``, a
             ``query`` or a ``group``. By default the first of these that is known, except groups.
-        out_of_distribution: false-alarm rate of the out-of-distribution check, which is fitted on the train split; 0
-            removes the check. By default 0.01, or the lowest rate that the data can promise.
+        out_of_distribution: false-alarm rate of the out-of-distribution check, fitted on the train split; 0 removes it.
+            By default 0.01, or the lowest rate that the data can promise.
         confidence: with which the rates of the goal are promised.
         overwrite: whether to replace an operating point; otherwise it is an error.
         cache: as in ``miv.evaluate``.
@@ -135,7 +132,9 @@ def calibrate(
             "first: Verifier.from_pretrained(...).save_pretrained(FOLDER)."
         )
     parsed_goal = parse_goal(goal)
-    name = _name_of(exemplars, split)
+    name = split
+    if isinstance(exemplars, str | PathLike) and is_set(Path(exemplars)):
+        name = Path(exemplars).resolve().name
     if name in _NOT_FOR_CALIBRATION:
         raise MIVError(f"Cannot calibrate on {name}: {_NOT_FOR_CALIBRATION[name]}. Use validation data.")
     refuse_unfinished(model)
@@ -146,15 +145,19 @@ def calibrate(
     before = verifier.operating_point
     if not before.is_default and not overwrite:
         raise MIVError(
-            f"{folder / OPERATING_POINT_NAME} already exists ({_describe(before)}). Use --overwrite to replace it. To "
-            "keep it, copy the file or the folder of the verifier first."
+            f"{folder / OPERATING_POINT_NAME} already exists ({before.goal}, threshold {before.threshold:.4f}). Use "
+            "--overwrite to replace it. To keep it, copy the file or the folder of the verifier first."
         )
     check_point_card(folder)
 
     chosen = open_one(exemplars, split)
     _refuse_seen(model, chosen)
-    data = {"name": name, "path": _where(exemplars), "fingerprint": chosen.fingerprint, **_sizes(chosen)}
-    progress, features_in = _progress(verbose), feature_folder(None if cache is None else Path(cache))
+    # Rates hold for exemplars with as many instances and references as these.
+    counts = {"bag_sizes": chosen.bag_sizes, "references": np.diff(chosen.all_references[0])}
+    sizes = {name: [int(numbers.min()), int(numbers.max())] for name, numbers in counts.items()}
+    data = {"name": name, "path": _where(exemplars), "fingerprint": chosen.fingerprint, **sizes}
+    progress = RichProgress() if verbose else SilentProgress()
+    features_in = feature_folder(None if cache is None else Path(cache))
     chosen = verifier.backbone.paired(chosen)
     features = embed_exemplars(verifier.backbone, chosen, features_in, progress)
     answers, shares = predict(verifier, chosen, features, progress), None
@@ -170,8 +173,6 @@ def calibrate(
     save_decisions(folder, result.point, limit)
     write_point_card(folder, result.point)
     notes.append(f"Saved the operating point in {folder} and on its model card; miv verify uses it.")
-    if not before.is_default:
-        notes.append(f"It replaces the operating point for {_describe(before)}.")
     witness_sets = result.point.measured["witnesses"]
     if witness_sets is not None and witness_sets["too_few"] is not None:
         notes.append(f"Witnesses follow the default rule, without a guarantee: {witness_sets['too_few']}")
@@ -191,109 +192,8 @@ def _refuse_seen(model: Path, exemplars: ExemplarSet) -> None:
             raise MIVError(f"This is the {split} split of {model}: {why}.")
 
 
-def _describe(point: OperatingPoint) -> str:
-    """The goal, the threshold and the data of an operating point, where known."""
-    data = point.measured.get("data", {})
-    where = f" on {data.get('path', 'other data')}, {data['name']}" if "name" in data else ""
-    return f"{point.goal}, threshold {point.threshold:.4f}{where}"
-
-
-def _sizes(exemplars: ExemplarSet) -> dict[str, list[int]]:
-    """The least and greatest bag, and number of references of a query: rates hold for exemplars like these."""
-    counts = {"bag_sizes": exemplars.bag_sizes, "references": np.diff(exemplars.all_references[0])}
-    return {name: [int(sizes.min()), int(sizes.max())] for name, sizes in counts.items()}
-
-
-def audit(
-    models: StrPath | Sequence[StrPath] | Mapping[str, Verifier],
-    exemplars: Exemplars,
-    *,
-    split: str = "test",
-    witnesses: str | None = None,
-    most: int | None = 5000,
-    seed: int = 0,
-    cache: StrPath | None = None,
-    verbose: bool = False,
-) -> AuditReport:
-    """Check whether verifiers are right for the right reason; several are compared in the same tables.
-
-    Args:
-        models: runs, verifier folders or names on the hub, or verifiers by name.
-        exemplars: exemplars with known witnesses: an ``ExemplarSet``, a dict of them by split, a folder of splits, or
-            the folder of one set.
-        split: the split to use if there are several.
-        witnesses: how to rank witnesses: ``attention``, ``alone`` or ``leave_one_out``. By
-            default attention, or leave-one-out if the pooling has no attention.
-        most: maximum number of exemplars; larger splits are sampled.
-        seed: random seed.
-        cache: as in ``miv.evaluate``.
-        verbose: whether to show progress on standard error.
-    """
-    if witnesses is not None and witnesses not in METHODS:
-        raise unknown_name("method of explaining", witnesses, METHODS)
-    chosen = open_one(exemplars, split)
-    if not isinstance(models, Mapping):
-        paths = [str(models)] if isinstance(models, str | PathLike) else list(map(str, models))
-        for path in paths:
-            refuse_unfinished(Path(path))
-        models = dict(zip(short_names(paths), map(Verifier.from_pretrained, paths), strict=True))
-    cache, documents = feature_folder(None if cache is None else Path(cache)), {}
-    for name, verifier in models.items():
-        point = verifier.operating_point
-        about = {"pooling": verifier.configuration["pooling"], "goal": point.goal, "threshold": point.threshold}
-        about["weights"] = hash_of_weights(verifier.state_dict())
-        options: dict[str, Any] = {"witnesses": witnesses, "most": most, "seed": seed, "cache": cache}
-        documents[name] = about | audit_verifier(verifier, chosen, **options, progress=_progress(verbose))
-    about = {"data": _where(exemplars), "split": split, "fingerprint": chosen.fingerprint, "seed": seed}
-    return AuditReport(about, documents)
-
-
-def report(
-    runs: StrPath | Sequence[StrPath],
-    out: StrPath = "report.html",
-    *,
-    split: str = "test",
-    data: StrPath | None = None,
-    exemplars: int = 2000,
-    title: str = "",
-    cache: StrPath | None = None,
-    overwrite: bool = False,
-    verbose: bool = False,
-) -> Path:
-    """Write the results of runs as one self-contained HTML page, and return its path.
-
-    Args:
-        runs: folders of runs that were evaluated on the same data.
-        out: the HTML file.
-        split: the split to show.
-        data: folder of splits; by default the data recorded in the first run.
-        exemplars: maximum number of exemplars to show, the most confident errors first.
-        title: title of the page; by default the data and the split.
-        overwrite: whether to replace an existing file; otherwise it is an error.
-        cache: as in ``miv.evaluate``.
-        verbose: whether to show progress on standard error.
-    """
-    out = Path(out)
-    check_report(out, exemplars)
-    refuse_existing(out, overwrite=overwrite)
-    source = open_runs(
-        [Path(run) for run in ([runs] if isinstance(runs, str | PathLike) else runs)],
-        split=split,
-        data=None if data is None else Path(data),
-        cache=cache_folder() if cache is None else Path(cache),
-        progress=_progress(verbose),
-    )
-    write_report(source, out, exemplars=exemplars, title=title)
-    return out
-
-
 def _where(exemplars: Exemplars) -> str:
     return str(exemplars) if isinstance(exemplars, str | PathLike) else "exemplars in memory"
-
-
-def _name_of(exemplars: Exemplars, split: str) -> str:
-    single = isinstance(exemplars, str | PathLike) and is_set(Path(exemplars))
-    return Path(exemplars).resolve().name if single else split  # type: ignore[arg-type]
 
 
 def _limit_of(
@@ -315,7 +215,3 @@ def _limit_of(
             raise
         before = "no check" if verifier.unlike is None else "its previous check"
         return verifier.unlike, [f"The verifier has {before} for out-of-distribution inputs: {error}"]
-
-
-def _progress(verbose: bool) -> Progress:
-    return RichProgress() if verbose else SilentProgress()

@@ -17,7 +17,7 @@ from miv.poolings import POOLINGS
 from miv.poolings.cap import CrossAttentionPooling
 from miv.runtime import Progress
 from miv.training.config import AUTO, TrainingConfig
-from miv.training.forms import is_expressible
+from miv.training.recipes import is_expressible
 
 # Handwritten digits from scratch: a small network that keeps positions, first trained by contrast.
 CONTRAST_START: dict[str, Any] = {"backbone": "compact_cnn", "augmentation": "affine", "weight_decay": 0.02}
@@ -180,7 +180,10 @@ def choose(
     # Smaller batches if there are few steps, and fewer epochs if each has many steps.
     by_size = {"batch_size": 32 if len(train) < 1_000 else 64, "max_epochs": 12 if len(train) < 5_000 else 8}
     of_kind, words = _for_kind(sets, given, is_trained, cache, progress)
-    settings = HEAD | by_size | {"recipe": _recipe(given)} | of_kind
+    # Epochs are trained only if a setting asks for them, or no recipe expresses it; otherwise recipes are compared.
+    asks_for_epochs = given.get("start") == "paper" or any(given.get(name) not in (None, False) for name in OF_EPOCHS)
+    recipe = given.get("recipe") or ("epochs" if asks_for_epochs else "select")
+    settings = HEAD | by_size | {"recipe": str(recipe)} | of_kind
     if settings["recipe"] == "paper":
         settings["start"] = "paper"
     elif not (is_trained or "pooling" in settings or given.get("pooling_options") or given.get("start") == "paper"):
@@ -198,11 +201,7 @@ def choose(
 
 
 def _for_kind(
-    sets: dict[str, ExemplarSet],
-    given: dict[str, Any],
-    is_trained: bool,
-    cache: Path | None,
-    progress: Progress | None,
+    sets: dict[str, ExemplarSet], given: dict[str, Any], is_trained: bool, cache: Path | None, progress: Progress | None
 ) -> tuple[dict[str, Any], str]:
     """The backbone and what belongs to it, and words for the reason."""
     train, backbone = sets["train"], given.get("backbone")
@@ -240,14 +239,6 @@ def _for_kind(
     elif name == WITHOUT_ENCODER and aurocs:
         words = f"texts by runs of three characters, which match better{compared}"
     return dict(candidates[name]), words
-
-
-def _recipe(given: dict[str, Any]) -> str:
-    """Epochs are trained only if a setting asks for them, or no recipe expresses it; otherwise recipes are compared."""
-    if given.get("recipe"):
-        return str(given["recipe"])
-    asks_for_epochs = given.get("start") == "paper" or any(given.get(name) not in (None, False) for name in OF_EPOCHS)
-    return "epochs" if asks_for_epochs else "select"
 
 
 def _contrast(train: ExemplarSet) -> dict[str, Any]:

@@ -1,6 +1,5 @@
-"""The progress of a stage, its checkpoint, its metrics as CSV, and requests to stop."""
+"""The progress of a stage, its checkpoint, and requests to stop."""
 
-import csv
 import signal
 import threading
 from collections.abc import Iterator
@@ -13,7 +12,6 @@ from typing import Any
 import torch
 
 from miv.errors import MIVError
-from miv.files.atomic import whole_file
 from miv.files.json import NUMBER, check_shape
 from miv.runtime import CTRL_C, TERMINATED
 
@@ -21,12 +19,9 @@ EpochMetrics = dict[str, float]
 
 LAST, BEST = "last.ckpt", "best"
 START = -1  # stands for the start among the epochs of a stage
-# AUROC less a standard error of its difference to the start, which an epoch must exceed to be kept.
-CLEAR_AUROC = "validation_clear_auroc"
-_SAVED = ("history", "step", "loss_sum", "seconds", "start", "start_logit")
+_SAVED = ("history", "step", "loss_sum", "seconds", "start")
 _METRICS = {"*": NUMBER}
-_SHAPE = {"history": [_METRICS], "step": int, "loss_sum": NUMBER, "seconds": NUMBER}
-_SHAPE |= {"start?": _METRICS, "start_logit?": [NUMBER]}
+_SHAPE = {"history": [_METRICS], "step": int, "loss_sum": NUMBER, "seconds": NUMBER, "start?": _METRICS}
 
 
 @dataclass
@@ -38,7 +33,6 @@ class StageState:
     loss_sum: float = 0.0  # sum of the exemplar losses in these steps
     seconds: float = 0.0  # time spent so far
     start: EpochMetrics | None = None  # before the first epoch, if the start is a candidate for the best
-    start_logit: list[float] | None = None  # (E,) of validation then, if epochs are compared with it per exemplar
     criterion: str = "validation_accuracy"  # selects the best epoch; derived from the settings, so not in a checkpoint
     keeps_last: bool = False  # whether the last epoch is kept because there is nothing to choose by; likewise derived
 
@@ -118,26 +112,15 @@ class StopRequests:
             return
         before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            signal.signal(signal.SIGINT, self._interrupt)
-            signal.signal(signal.SIGTERM, self._terminate)
+            for number in before:
+                signal.signal(number, self._stop)
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        if self.exit_code == CTRL_C:
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT and self.exit_code == CTRL_C:
             raise KeyboardInterrupt
-        self.exit_code = self.exit_code or CTRL_C
-
-    def _terminate(self, number: int, frame: FrameType | None) -> None:
-        self.exit_code = TERMINATED  # a second one changes nothing: `timeout` sends two, and SIGKILL follows anyway
-
-
-def write_metrics(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Write the metrics of all epochs as CSV, atomically."""
-    with whole_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        names = dict.fromkeys(name for row in rows for name in row)  # those of a damaged checkpoint may differ
-        writer = csv.DictWriter(file, list(names))
-        writer.writeheader()
-        writer.writerows(rows)
+        # A second SIGTERM changes nothing: `timeout` sends two, and SIGKILL follows anyway.
+        self.exit_code = TERMINATED if number == signal.SIGTERM else self.exit_code or CTRL_C

@@ -26,8 +26,8 @@ class TrainingConfig:
     Args:
         pooling: pooling name, see `miv poolings`.
         pooling_options: options of the pooling, such as --pooling-options heads=4,norm=post.
-        start: similar (normalised features and a similarity that starts as a cosine, fitted to the train bags; the
-            start is a candidate for the best epoch), or paper (the authors' LayerNorm and weights with random signs).
+        start: similar (a cosine of normalised features, fitted to train and a candidate for the best epoch), or
+            paper (the authors' LayerNorm and weights with random signs).
         recipe: how the verifier is fitted to frozen features: select (the best of the recipes on held-out bags), epochs
             (gradient descent, from the selected recipe with the start similar), paper (the same from the start paper),
             or the name of one recipe.
@@ -40,30 +40,26 @@ class TrainingConfig:
         batch_size: number of exemplars per step.
         optimiser: rmsprop (as in Keras), or adamw.
         weight_decay: weight decay of adamw, for matrices and convolutions.
-        pull: how strongly adamw pulls weights toward their starting values, for 1,000 exemplars that share no
-            instance. Half as many exemplars make the pull four times as strong.
+        pull: how strongly adamw pulls weights toward their start, for 1,000 exemplars that share no instance; half as
+            many make it four times as strong.
         learning_rates: one rate, or pairs of first epoch and rate, such as --learning-rates 0:1e-4,5:5e-5.
         frozen_learning_rates: learning rates of the frozen stage, if different.
-        backbone_learning_rate: highest learning rate of the backbone, in the stages contrast and all; it follows the
-            same schedule as the rest. "same" uses one rate for everything; "auto" uses 2e-5 for a pretrained encoder
-            (hf:) and one rate for everything otherwise.
+        backbone_learning_rate: highest learning rate of the backbone, in the stages contrast and all. "same" uses one
+            rate for everything; "auto" uses 2e-5 for a pretrained encoder (hf:) and one rate otherwise.
         trainable_layers: number of last layers of a transformer encoder (hf:) to train; default: all.
-        schedule: steps (the rates in learning_rates), or one_cycle (up to the first rate and down to 0 over
-            max_epochs).
+        schedule: steps (the rates in learning_rates), or one_cycle (up to the first rate and down to 0).
         max_epochs: maximum number of epochs per stage.
-        select_by: keep the epoch with the best validation accuracy (as in the paper) or the best auroc, which
-            does not depend on how well a threshold of 0.5 fits before `miv calibrate`.
+        select_by: keep the epoch with the best validation accuracy (as in the paper), or the best auroc.
         patience: number of epochs without improvement after which a stage ends.
         frozen_stage: whether to train everything but the backbone first.
         frozen_patience: patience of the frozen stage.
         frozen_max_epochs: maximum number of epochs of the frozen stage, if different from max_epochs.
-        contrast_epochs: number of epochs of an earlier stage that trains the backbone to tell a query's bag from other
-            bags, see miv.training.stages; 0 skips it.
+        contrast_epochs: number of epochs of an earlier stage in which the backbone learns to find a query's bag among
+            others; 0 skips it.
         contrast_batch_size: number of positive exemplars per step of the contrast stage.
         contrast_learning_rates: learning rates of the contrast stage, if different.
         full_stage: whether to train everything in a last stage.
-        augmentation: none, or affine: small random translations, rotations and scalings of images while the backbone
-            learns.
+        augmentation: none, or affine: small random shifts, turns and scalings of images while the backbone learns.
         seed: random seed.
     """
 
@@ -140,11 +136,6 @@ class TrainingConfig:
         """The settings that differ from their defaults."""
         default = vars(TrainingConfig())
         return {name: value for name, value in vars(self).items() if value != default[name]}
-
-    @property
-    def criterion(self) -> str:
-        """The metric that selects the best epoch."""
-        return f"validation_{self.select_by}"
 
     def document(self) -> dict[str, Any]:
         """The settings as plain JSON values."""

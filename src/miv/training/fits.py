@@ -22,33 +22,19 @@ from miv.files.arrays import Floats, Integers, Labels, Mask, Vectors
 
 @dataclass(frozen=True, eq=False)
 class BagData:
-    """``R`` queries (each reference counts as one) and their bags with ``T`` targets, over ``U`` distinct instances.
+    """``R`` queries (each reference counts as one) and their bags with ``T`` targets, over ``U`` distinct instances."""
 
-    Args:
-        units: ``(U, C)`` features scaled to length 1.
-        query: ``(R,)`` rows of the queries.
-        target: ``(T,)`` rows of the targets.
-        ptr: ``(R + 1,)`` the borders between the bags.
-        label: ``(R,)``.
-        weight: ``(R,)``, 1 on average over exemplars; the references of a query share its weight.
-        group: ``(R,)`` what must not be on two sides of a fold.
-        exemplar: ``(R,)`` number of the exemplar that a reference belongs to.
-        match: ``(T,)`` similarity of the tokens of texts, or zeros.
-        witness: ``(T,)`` whether a target is a witness, if that is known.
-        whole: the bags that these were taken from.
-    """
-
-    units: Vectors
-    query: Integers
-    target: Integers
-    ptr: Integers
-    label: Labels
-    weight: Floats
-    group: Integers
-    exemplar: Integers
-    match: Floats
-    witness: Mask | None = None
-    whole: "BagData | None" = None
+    units: Vectors  # (U, C) features scaled to length 1
+    query: Integers  # (R,) rows of the queries
+    target: Integers  # (T,) rows of the targets
+    ptr: Integers  # (R + 1,) the borders between the bags
+    label: Labels  # (R,)
+    weight: Floats  # (R,) 1 on average over exemplars; the references of a query share its weight
+    group: Integers  # (R,) what must not be on two sides of a fold
+    exemplar: Integers  # (R,) number of the exemplar that a reference belongs to
+    match: Floats  # (T,) similarity of the tokens of texts, or zeros
+    witness: Mask | None = None  # (T,) whether a target is a witness, if that is known
+    whole: "BagData | None" = None  # the bags that these were taken from
 
     @classmethod
     def of(cls, exemplars: ExemplarSet, features: Vectors, channels: int | None = None) -> "BagData":

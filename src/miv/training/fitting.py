@@ -25,12 +25,10 @@ from miv.runtime import Progress, evaluating
 from miv.training.checkpoint import LAST, StageState
 from miv.training.config import TrainingConfig
 from miv.training.fits import BagData, logistic
-from miv.training.forms import is_expressible, set_form
-from miv.training.machine import Machine
 from miv.training.new_verifier import create_verifier
-from miv.training.recipes import RECIPES
+from miv.training.recipes import RECIPES, is_expressible, set_form
 from miv.training.selection import Selection, select
-from miv.training.stages import CONTRAST, FROZEN, Sets, SplitFeatures, Stage, run_stage
+from miv.training.stages import CONTRAST, FROZEN, Machine, Sets, SplitFeatures, Stage, run_stage
 from miv.verifier.network import Verifier
 
 MODES = ("select", "epochs", "paper")  # of the setting `recipe`, besides names
@@ -184,9 +182,7 @@ def stages_of(config: TrainingConfig, verifier: Verifier) -> list[Stage]:
     if not trains_by_epochs(config):
         return first
     if not learns or not config.full_stage:
-        # The best of many epochs is often better than the start by chance alone.
-        must_be_clear = verifier.pooling.starts_as_nearest and config.start == "similar" and config.select_by == "auroc"
-        return [*first, Stage(FROZEN, 0, True, config.patience, fits_start=True, must_be_clear=must_be_clear)]
+        return [*first, Stage(FROZEN, 0, True, config.patience, fits_start=True)]
     frozen = [Stage(FROZEN, 0, True, config.frozen_patience, fits_start=True)] if config.frozen_stage else []
     return [*first, *frozen, Stage("all", 1, False, config.patience, fits_start=not frozen)]
 

@@ -55,14 +55,6 @@ class EarlierVerifier:
         verifier.operating_point, verifier.unlike = OperatingPoint.default(), None  # they were those of other weights
         return cls(name, verifier, hash_of_weights(verifier.state_dict()))
 
-    def copy(self) -> Verifier:
-        """Return a verifier with the same weights, ready to train."""
-        return deepcopy(self.verifier).train()
-
-    def document(self) -> dict[str, str]:
-        """What ``run.json`` records about it."""
-        return {"name": self.name, "weights": self.weights}
-
     def adopted(self, config: TrainingConfig, given: Mapping[str, Any] | None = None) -> TrainingConfig:
         """Return the settings with the pooling, backbone and options of this verifier, to be trained by epochs."""
         own, default = self.verifier.configuration, TrainingConfig()

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-from miv.data import ExemplarSet
 from miv.training.config import TrainingConfig
 
 
@@ -150,8 +149,3 @@ def learning_rate(config: TrainingConfig, epoch: int, done: float) -> float:
 
 WIDTH = 128  # matrices with at most this many inputs learn at the full rate
 _RISING = 0.2  # share of one cycle in which the rate rises
-
-
-def effective_size(exemplars: ExemplarSet) -> float:
-    """Number of exemplars the instances allow without reuse: the effective sample size."""
-    return min(len(exemplars), len(exemplars.used) / (1 + float(exemplars.bag_sizes.mean())))

@@ -2,41 +2,33 @@
 
 import time
 from contextlib import ExitStack, nullcontext
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from miv.backbones.cache import count_missing, embed_pool, warn_of_cut_texts
+from miv.backbones.cache import embed_pool, warn_of_cut_texts
 from miv.backbones.descriptors import Features
 from miv.data import ExemplarSet, csr
-from miv.data.kinds import KINDS
 from miv.errors import MIVError, StoppedByUser, warn
-from miv.evaluation import Evaluation, Predictions, evaluate
+from miv.evaluation import Evaluation, evaluate
 from miv.evaluation.calibration_fits import fit_reference_rule
 from miv.evaluation.metrics import auroc_within_chance
-from miv.evaluation.out_of_distribution import add_check
+from miv.evaluation.out_of_distribution import fit_check, limit_text
 from miv.evaluation.predicting import predict
-from miv.evaluation.runs import RunFolder, locked, recipe_rows, refuse_if_locked
+from miv.evaluation.runs import RunFolder, locked, recipe_rows
 from miv.files import parquet as parquet  # predictions need it: a missing library is an error before the work
 from miv.files.arrays import Floats, Labels, Vectors
 from miv.files.atomic import whole_folder
 from miv.files.json import write_json
 from miv.poolings.similar import ScaledProduct
 from miv.runtime import Progress, SilentProgress, aligned_table
-from miv.training.checkpoint import BEST, START, StageState, write_metrics
+from miv.training.checkpoint import BEST, START
 from miv.training.config import TrainingConfig
-from miv.training.fitting import (
-    VERIFIER_STAGES,
-    fit_recipe,
-    fit_temperature,
-    recipes_for,
-    run_stages,
-    stages_of,
-)
-from miv.training.machine import Machine
+from miv.training.fitting import VERIFIER_STAGES, fit_recipe, fit_temperature, recipes_for, run_stages, stages_of
 from miv.training.new_verifier import EarlierVerifier, create_verifier, resolve
-from miv.training.stages import FROZEN, Sets
+from miv.training.stages import FROZEN, Machine, Sets
 from miv.verifier.decisions import OperatingPoint
 from miv.verifier.network import Verifier
 from miv.verifier.scalings import Temperature
@@ -85,12 +77,12 @@ def run_training(
         start = EarlierVerifier.of(start_from) if isinstance(start_from, str | Path) else start_from
         config = resolve(config, sets["train"].pool, start)
         recipes_for(config)  # settings that leave no recipe must leave no files behind
-        started = None if start is None else start.document()
+        started = None if start is None else {"name": start.name, "weights": start.weights}
         run = RunFolder(out)
         settings = config.document()
-        refuse_if_locked(run.path)
         run.check(settings, sets, data, started, resume=resume)
-        verifier = (create_verifier(config, sets["train"].pool) if start is None else start.copy()).to(device)
+        verifier = create_verifier(config, sets["train"].pool) if start is None else deepcopy(start.verifier).train()
+        verifier = verifier.to(device)
         if start is None and isinstance(verifier.backbone, Features) and verifier.backbone.standardise:
             verifier.backbone.fit(sets["train"].pool.values[sets["train"].used])
         verifier.backbone.train_only_last(config.trainable_layers)
@@ -108,33 +100,39 @@ def run_training(
             cache = None if (run.read().get("best") or {}).get("stage") == "all" else machine.cache
             return _evaluate(Verifier.from_pretrained(run.verifier).to(device), sets, run, progress, cache)
         stages = stages_of(config, verifier)
-        if all(stage.frozen for stage in stages):
-            _embed_first(verifier, sets, machine, progress)
         states = run_stages(stages, verifier, config, sets, run, machine, progress, is_new=start is None)
         by_epochs = [name for name in states if name in VERIFIER_STAGES]
         seconds = {name: state.seconds for name, state in states.items()}
         if by_epochs:  # ties go to the earlier stage
             best = max(by_epochs, key=lambda name: states[name].best_value)
             verifier = Verifier.from_pretrained(run.checkpoints(best) / BEST).to(device)
-            outcome: dict[str, Any] = {"best": {"stage": best, "epoch": _best_epoch(states, best)}}
+            before = sum(states[name].epoch for name in list(states)[: list(states).index(best)])
+            epoch = states[best].best  # from 0 in its stage; the outcome counts from 1 over all, 0 being the start
+            epoch = 0 if epoch is None or epoch == START else before + epoch + 1
+            outcome: dict[str, Any] = {"best": {"stage": best, "epoch": epoch}}
             # The cache may already have the features of the first stage's backbone, from another run.
             cache = machine.cache if best == FROZEN else None
             _calibrate_on_validation(verifier, sets, cache, machine, progress)
         else:
             began, cache = time.monotonic(), machine.cache
-            verifier, outcome = _fit_recipe(verifier, sets, config, machine, progress)
+            verifier, selection = fit_recipe(verifier, sets, config, cache, progress)
+            _set_temperature(verifier, selection.logit, selection.label, selection.weight, machine)
+            outcome = {"best": {"stage": selection.recipe, "epoch": 0}, "recipes": selection.document()}
+            if selection.rows:
+                headings, rows, note = recipe_rows(outcome["recipes"])
+                machine.say(f"{aligned_table(headings, rows)}\n{note}")
             seconds["recipes"] = time.monotonic() - began
         exemplars = sets["validation"] if sets["validation"].has_references else sets["train"]
         if exemplars.has_references:
             fit_reference_rule(verifier, exemplars, _known(verifier, exemplars, cache, progress), progress)
         evaluations = _evaluate(verifier, sets, run, progress, cache)
-        add_check(verifier, sets["train"], sets["validation"], cache, progress, quiet=machine.quiet)
+        try:
+            verifier.unlike = fit_check(verifier, sets["train"], sets["validation"], None, cache, progress)
+            machine.say(limit_text(verifier.unlike))
+        except MIVError as error:  # hardly any instances
+            machine.say(f"Only inputs without content are unsure. No out-of-distribution check: {error}")
         with whole_folder(run.verifier) as temporary:
             verifier.save_pretrained(temporary)
-        answers = Predictions.load(run.predictions("validation"))
-        if not by_epochs:
-            recipe, weight = outcome["best"]["stage"], sets["validation"].weight
-            _write_metrics(run, recipe, evaluations["validation"], answers, weight)
         run.finish(seconds, outcome)
         area, trained = evaluations["validation"].metrics["auroc"], any(states[name].history for name in by_epochs)
         warn_of_run(area, sets["validation"], by_epochs=trained)
@@ -151,31 +149,6 @@ def _check(sets: Sets, config: TrainingConfig) -> None:
                 f"All {len(label):,} exemplars of {split} have the label {int(label[0])}. Training needs bags that "
                 "contain something of the query's class, and bags that do not."
             )
-
-
-def _embed_first(verifier: Verifier, sets: Sets, machine: Machine, progress: Progress) -> None:
-    """Announce the embedding of all splits, and begin with those that only the evaluation needs."""
-    pools = {id(exemplars.pool): exemplars.pool for exemplars in sets.values()}.values()
-    missing = sum(count_missing(verifier.backbone, pool, machine.cache) for pool in pools)
-    if missing:
-        *others, last = sets
-        kind = KINDS[verifier.backbone.kind].words
-        machine.say(f"Embedding {missing:,} {kind}{'s' * (missing > 1)} of {', '.join(others)} and {last}.")
-    for split in sets.keys() - {"train", "validation"}:
-        embed_pool(verifier.backbone, sets[split].pool, machine.cache, progress)
-
-
-def _fit_recipe(
-    verifier: Verifier, sets: Sets, config: TrainingConfig, machine: Machine, progress: Progress
-) -> tuple[Verifier, dict[str, Any]]:
-    """The verifier of the selected recipe, and what ``run.json`` records of the selection."""
-    verifier, selection = fit_recipe(verifier, sets, config, machine.cache, progress)
-    _set_temperature(verifier, selection.logit, selection.label, selection.weight, machine)
-    document = selection.document()
-    if selection.rows:
-        headings, rows, note = recipe_rows(document)
-        machine.say(f"{aligned_table(headings, rows)}\n{note}")
-    return verifier, {"best": {"stage": selection.recipe, "epoch": 0}, "recipes": document}
 
 
 def _calibrate_on_validation(
@@ -196,18 +169,8 @@ def _set_temperature(verifier: Verifier, logit: Floats, label: Labels, weight: F
     temperature = fit_temperature(logit, label, weight)
     if temperature is not None:
         verifier.operating_point = OperatingPoint(Temperature(temperature))
-        divided = f"logits are divided by {temperature:.2f}. Verdicts do not change."
-        machine.say(f"The verifier was overconfident on held-out bags; {divided}")
-
-
-def _write_metrics(
-    run: RunFolder, recipe: str, evaluation: Evaluation, answers: Predictions, weight: Floats | None
-) -> None:
-    """One line for a recipe, which has no epochs."""
-    loss = np.average(np.logaddexp(0, (1 - 2.0 * answers.label) * answers.logit), weights=weight)
-    figures = {"loss": float(loss), **{name: evaluation.metrics[name] for name in ("accuracy", "auroc")}}
-    row = {"stage": recipe, "epoch": 0, "learning_rate": "", "train_loss": ""}
-    write_metrics(run.metrics, [row | {f"validation_{name}": value for name, value in figures.items()}])
+        words = f"overconfident on held-out bags; logits are divided by {temperature:.2f}"
+        machine.say(f"The verifier was {words}. Verdicts do not change.")
 
 
 def _evaluate(
@@ -226,10 +189,3 @@ def _evaluate(
 def _known(verifier: Verifier, exemplars: ExemplarSet, cache: Path | None, progress: Progress) -> Vectors | None:
     """The features of the pool, from the cache; ``None`` without a cache, for a backbone that has just learned."""
     return None if cache is None else embed_pool(verifier.backbone, exemplars.pool, cache, progress)
-
-
-def _best_epoch(states: dict[str, StageState], stage: str) -> int:
-    """The best epoch of a stage, counted from 1 over all stages; 0 is the start of the stage."""
-    before = sum(states[name].epoch for name in list(states)[: list(states).index(stage)])
-    best = states[stage].best
-    return 0 if best is None or best == START else before + best + 1

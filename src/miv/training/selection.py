@@ -14,8 +14,7 @@ from miv.evaluation import witness_metrics
 from miv.evaluation.metrics import auroc_influence, weighted_auroc
 from miv.files.arrays import Floats, Integers, Labels
 from miv.training.fits import BagData, logistic
-from miv.training.forms import Form
-from miv.training.recipes import RECIPES
+from miv.training.recipes import RECIPES, Form
 
 FOLDS = 3
 ENOUGH = 1_000  # exemplars of validation that decide alone

@@ -1,5 +1,7 @@
 """Stages: each trains a part of the verifier by gradient descent, and resumes where it stopped."""
 
+import csv
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,29 +17,26 @@ from miv.backbones.cache import embed_instances
 from miv.bags import Bags
 from miv.data import ExemplarSet
 from miv.data.batches import Batch, embedded, make_batch
-from miv.errors import StoppedByUser
+from miv.errors import MIVError, StoppedByUser, unknown_name
 from miv.evaluation import Predictions
 from miv.evaluation.baselines import cosines
-from miv.evaluation.metrics import auroc_error, weighted_auroc
+from miv.evaluation.metrics import weighted_auroc
 from miv.evaluation.predicting import predict
 from miv.evaluation.runs import RunFolder
 from miv.files.arrays import Vectors
 from miv.files.atomic import whole_file
-from miv.runtime import CTRL_C
+from miv.runtime import CTRL_C, free_memory
 from miv.training.checkpoint import (
     BEST,
-    CLEAR_AUROC,
     LAST,
     EpochMetrics,
     StageState,
     StopRequests,
     read_checkpoint,
     reading_checkpoint,
-    write_metrics,
 )
 from miv.training.config import TrainingConfig
-from miv.training.machine import Machine
-from miv.training.optimisers import check_state, create_optimiser, effective_size, learning_rate, set_rates
+from miv.training.optimisers import check_state, create_optimiser, learning_rate, set_rates
 from miv.training.steps import DRAWS, Batches, StepEmbedding, affine, draw_batches, draw_positives, one_number
 from miv.verifier.network import Verifier
 
@@ -55,6 +54,37 @@ SAVE_SECONDS = 300.0  # interval between saves within a long epoch
 
 
 @dataclass(frozen=True)
+class Machine:
+    """Hardware for training: device and memory. It does not affect what is learned."""
+
+    cache: Path  # folder of the feature cache
+    accelerator: str = "cpu"  # cpu, gpu, or auto
+    quiet: bool = False  # print nothing on standard error
+
+    def say(self, text: str) -> None:
+        """Print on standard error, unless the machine is quiet."""
+        if not self.quiet:
+            print(text, file=sys.stderr, flush=True)
+
+    def step_memory(self, device: torch.device) -> int:
+        """Bytes that may be used to embed a step while the backbone learns: half of what is free."""
+        return (torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else free_memory()) // 2
+
+    def find_device(self) -> torch.device:
+        """The device to train on; an error if it is not available."""
+        if self.accelerator not in ("auto", "cpu", "gpu"):
+            raise unknown_name("accelerator", self.accelerator, ("auto", "cpu", "gpu"))
+        if self.accelerator != "cpu":
+            if torch.cuda.is_available():
+                return torch.device("cuda", 0)
+            if torch.backends.mps.is_available():
+                return torch.device("mps", 0)
+        if self.accelerator == "gpu":
+            raise MIVError("The accelerator is 'gpu', and PyTorch finds none on this machine. Try --accelerator cpu.")
+        return torch.device("cpu")
+
+
+@dataclass(frozen=True)
 class Stage:
     """``contrast`` trains the backbone, ``frozen`` all but the backbone, and ``all`` everything."""
 
@@ -63,7 +93,6 @@ class Stage:
     frozen: bool  # whether the backbone is frozen
     patience: int  # number of epochs without improvement after which the stage ends
     fits_start: bool = False  # whether a recipe is first fitted to the train bags
-    must_be_clear: bool = False  # whether an epoch must beat the start by a standard error of the AUROC to be kept
 
     @property
     def keeps_last(self) -> bool:
@@ -72,8 +101,7 @@ class Stage:
 
     def new_state(self, config: TrainingConfig) -> StageState:
         """The state before the first epoch."""
-        criterion = CLEAR_AUROC if self.must_be_clear else config.criterion
-        return StageState(criterion=criterion, keeps_last=self.keeps_last)
+        return StageState(criterion=f"validation_{config.select_by}", keeps_last=self.keeps_last)
 
 
 class StageTraining:
@@ -96,7 +124,9 @@ class StageTraining:
         self.stage, self.verifier, self.config, self.sets, self.features = stage, verifier, config, sets, features
         self.state = state or stage.new_state(config)
         self.embedding = StepEmbedding(verifier.backbone, memory)
-        self.optimiser = create_optimiser(config, verifier, effective_size(sets["train"]))
+        train = sets["train"]  # as many exemplars as its instances allow without reuse
+        effective_size = min(len(train), len(train.used) / (1 + float(train.bag_sizes.mean())))
+        self.optimiser = create_optimiser(config, verifier, effective_size)
         self.stops = StopRequests()
         self._began = self._saved = time.monotonic()
 
@@ -198,11 +228,6 @@ class StageTraining:
         row = {"validation_loss": float(np.average(losses, weights=weight))}
         row["validation_accuracy"] = float(np.average(right, weights=weight))
         row["validation_auroc"] = weighted_auroc(answers.label, answers.logit, weight)
-        if self.state.criterion == CLEAR_AUROC:
-            if self.state.start_logit is None:
-                self.state.start_logit = answers.logit.tolist()
-            error = auroc_error(answers.label, answers.logit, np.array(self.state.start_logit))
-            row[CLEAR_AUROC] = row["validation_auroc"] - error
         return row
 
     def measure_start(self) -> bool:
@@ -267,27 +292,17 @@ class ContrastTraining(StageTraining):
         return Predictions.of(exemplars, (nearest - np.median(nearest)) / TEMPERATURE, None)
 
 
-class EpochLines:
-    """One line per epoch on standard error, counted over the whole run; ``*`` marks the best of the stage so far."""
-
-    def __init__(self, stage: Stage, epochs_before: int, say: Callable[[str], None]) -> None:
-        self._name, self._epochs_before, self._say = stage.name, epochs_before, say
-        self._began = time.monotonic()
-        say(f"Stage {stage.name}: {WORDS[stage.name]}.{'' if stage.keeps_last else ' * marks the best so far.'}")
-
-    def report(self, state: StageState) -> None:
-        """Print the last epoch, or the start before the first."""
-        row, seconds, self._began = state.history[-1:], time.monotonic() - self._began, time.monotonic()
-        figures = row[0] if row else state.start
-        if figures is None or (state.step and not row):
-            return
-        said = [f"{self._name:<6} start     "]
-        if row:
-            said = [f"{self._name:<6} epoch {self._epochs_before + state.epoch:>3}", f"loss {row[0]['train_loss']:.4f}"]
-        said += [f"validation {'nearest ' * state.keeps_last}loss {figures['validation_loss']:.4f}"]
-        said += [f"{name} {figures[f'validation_{name.lower()}']:.4f}" for name in ("accuracy", "AUROC")]
-        is_best = not state.keeps_last and state.best == state.epoch - 1  # -1 is the start
-        self._say("  ".join([*said, *([f"{seconds:5.1f} s"] if row else [])]) + " *" * is_best)
+def _line(stage: Stage, state: StageState, epochs_before: int, seconds: float) -> str:
+    """The last epoch, or the start before the first; ``*`` marks the best of the stage so far."""
+    row = state.history[-1] if state.history else None
+    figures = row or state.start or {}
+    said = [f"{stage.name:<6} start     "]
+    if row:
+        said = [f"{stage.name:<6} epoch {epochs_before + state.epoch:>3}", f"loss {row['train_loss']:.4f}"]
+    said += [f"validation {'nearest ' * stage.keeps_last}loss {figures['validation_loss']:.4f}"]
+    said += [f"{name} {figures[f'validation_{name.lower()}']:.4f}" for name in ("accuracy", "AUROC")]
+    is_best = not stage.keeps_last and state.best == state.epoch - 1  # -1 is the start
+    return "  ".join([*said, *([f"{seconds:5.1f} s"] if row else [])]) + " *" * is_best
 
 
 def run_stage(
@@ -319,36 +334,38 @@ def run_stage(
             with reading_checkpoint(folder / LAST):
                 training.restore(saved)
         epochs_before = sum(one.epoch for one in before.values())
-        lines = EpochLines(stage, epochs_before, machine.say)
+        machine.say(
+            f"Stage {stage.name}: {WORDS[stage.name]}.{'' if stage.keeps_last else ' * marks the best so far.'}"
+        )
+        began = time.monotonic()
 
         def record(state: StageState) -> None:
+            nonlocal began
             if state.history:
                 record_metrics(run, {**before, stage.name: state})
-            lines.report(state)
+            if state.history or (state.start is not None and not state.step):
+                machine.say(_line(stage, state, epochs_before, time.monotonic() - began))
+            began = time.monotonic()
 
         try:
             training.run(folder, record)
         except (StoppedByUser, KeyboardInterrupt) as stopped:
-            lost = "; steps since the last save will be repeated"
-            saved_words, code = (
-                (str(stopped), stopped.exit_code) if isinstance(stopped, StoppedByUser) else (lost, CTRL_C)
-            )
-            place = f"stage {stage.name!r}, epoch {epochs_before + state.epoch + 1}"
-            words = f"Stopped in {place}{saved_words}. Resume with the same command and --resume."
-            raise StoppedByUser(words, code) from None
+            saved_words, code = "; steps since the last save will be repeated", CTRL_C
+            if isinstance(stopped, StoppedByUser):
+                saved_words, code = str(stopped), stopped.exit_code
+            words = f"Stopped in stage {stage.name!r}, epoch {epochs_before + state.epoch + 1}{saved_words}."
+            raise StoppedByUser(f"{words} Resume with the same command and --resume.", code) from None
     record_metrics(run, {**before, stage.name: state})  # the process may have been killed between checkpoint and this
     verifier.load_state_dict(Verifier.from_pretrained(folder / BEST).state_dict())
     return state
 
 
 def record_metrics(run: RunFolder, states: dict[str, StageState]) -> None:
-    """Write the metrics of all epochs, counted from 1 over all stages; those of the start if nothing was trained."""
-    rows: list[dict[str, Any]] = [{"stage": name, **row} for name, state in states.items() for row in state.history]
-    first = 1 if rows else 0
-    before = {"learning_rate": "", "train_loss": ""}
-    rows = rows or [{"stage": name, **before, **one.start} for name, one in states.items() if one.start is not None]
-    for number, row in enumerate(rows, first):
-        row.pop(CLEAR_AUROC, None)
-        rows[number - first] = {"stage": row.pop("stage"), "epoch": number, **row}
-    if rows:
-        write_metrics(run.metrics, rows)
+    """Write the metrics of all epochs as CSV, atomically, counted from 1 over all stages."""
+    epochs = ((name, row) for name, state in states.items() for row in state.history)
+    rows = [{"stage": name, "epoch": number, **row} for number, (name, row) in enumerate(epochs, 1)]
+    with whole_file(run.metrics) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        names = dict.fromkeys(name for row in rows for name in row)  # those of a damaged checkpoint may differ
+        writer = csv.DictWriter(file, list(names))
+        writer.writeheader()
+        writer.writerows(rows)

@@ -7,8 +7,8 @@ import tempfile
 import weakref
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields
-from functools import cached_property, partial
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ from miv.data.samples import save_samples
 from miv.errors import MIVError, StoppedByUser
 from miv.evaluation import Evaluation, Predictions
 from miv.evaluation.baselines import Baselines
-from miv.evaluation.model_card import advice, check_card, no_better_than_majority, write_card
-from miv.evaluation.plain_methods import baselines_of_run
+from miv.evaluation.model_card import advice, check_card, write_card
+from miv.evaluation.plain_methods import score_baselines
 from miv.evaluation.runs import RunFolder, refuse_if_locked
 from miv.files.cache import cache_folder
 from miv.files.instances import check_name
@@ -39,28 +39,19 @@ from miv.verifier.network import Verifier
 class TrainingRun:
     """A finished training run.
 
-    Args:
-        folder: the folder of the run. ``miv report``, ``miv runs`` and ``Verifier.from_pretrained`` take it. Without
-            ``out``, it is temporary and removed together with this object.
-        config: all settings, including those chosen by ``auto``.
-        evaluations: the metrics on ``validation`` and ``test``, by split.
-        reference: scores of plain methods on the same features; ``None`` if they were not scored.
-        reason: what the preset ``auto`` chose and why, or that all settings were given; empty with another preset.
+    ``miv report``, ``miv runs`` and ``Verifier.from_pretrained`` take it like its folder.
     """
 
-    folder: Path
-    config: TrainingConfig
-    evaluations: Mapping[str, Evaluation]
-    reference: Baselines | None = field(repr=False)
-    reason: str = field(default="", repr=False)
+    folder: Path  # without ``out``, it is temporary and removed together with this object
+    config: TrainingConfig  # all settings, including those chosen by ``auto``
+    evaluations: Mapping[str, Evaluation]  # the metrics on ``validation`` and ``test``, by split
+    reference: Baselines | None  # scores of plain methods on the same features, if they were scored
+    reason: str = ""  # what the preset ``auto`` chose and why, or that all settings were given
 
     def __repr__(self) -> str:
         aurocs = {split: found.classification["auroc"] for split, found in self.evaluations.items()}
         measured = ", ".join(f"{split} AUROC {auroc:.3f}" for split, auroc in aurocs.items())
         return f"TrainingRun({str(self.folder)!r}, pooling {_pooling_of(RunFolder(self.folder))}, {measured})"
-
-    def __str__(self) -> str:
-        return self.text()
 
     def __fspath__(self) -> str:
         """The folder, so that a run can be passed wherever a path to one can."""
@@ -77,9 +68,8 @@ class TrainingRun:
 
     @property
     def advice(self) -> str:
-        """What to do if all answers are the same, or below the baselines or guessing; empty if all is well."""
-        below = "" if self.reference is None else advice(self.evaluations, self.reference, RunFolder(self.folder))
-        return no_better_than_majority(self.evaluations) + below
+        """What to do if the verifier is below the baselines; empty if all is well."""
+        return "" if self.reference is None else advice(self.evaluations, self.reference, RunFolder(self.folder))
 
     def document(self) -> dict[str, Any]:
         """Folder, metrics and reference as plain values, for JSON."""
@@ -91,6 +81,8 @@ class TrainingRun:
     def text(self) -> str:
         """The metrics as readable tables."""
         return "\n\n".join(f"{split}: {found.text()}" for split, found in self.evaluations.items())
+
+    __str__ = text
 
 
 def train(
@@ -119,31 +111,23 @@ def train(
         out: folder of the run. By default a temporary folder, which is removed together with the returned object.
         preset: settings to start from: ``auto`` (chosen for the data), ``best``, ``qmnist``, ``signature``, ``fever``.
         config: settings that override the preset: a dict, a ``.toml`` file, or the ``config.json`` of a run. A
-            ``TrainingConfig`` is complete, so it replaces the preset: fields that you did not set keep the defaults of
-            ``TrainingConfig``, and nothing is chosen for the data.
+            ``TrainingConfig`` is complete, so it replaces the preset, and nothing is chosen for the data.
         start_from: start from the weights of this verifier, and keep its pooling and backbone: a ``Verifier``, a run,
             the folder of a verifier, a name on the hub, or ``miv/digits``.
         task_options: options of the task, such as ``{"raw": "data/qmnist"}``.
-        validation_fraction: share of a single ``ExemplarSet`` that is held out as ``validation``. All exemplars of one
-            query, or of one class of queries, stay together.
+        validation_fraction: share of a single ``ExemplarSet`` that is held out as ``validation``, by class or query.
         resume: continue the run in ``out``, or begin it if there is none.
         accelerator: ``cpu``, ``gpu`` or ``auto``.
         threads: number of threads; 0 leaves the choice to PyTorch.
         cache: folder of features and built sets, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
         baselines: whether to also score plain methods on the same features.
-        samples: whether to store two exemplars of ``test``, or else ``validation``, in the run, to try it with in the
-            page of ``miv serve``.
+        samples: whether to store two exemplars in the run, to try it with in the page of ``miv serve``.
         verbose: whether to show progress on standard error.
-        settings: any field of ``TrainingConfig``, such as ``pooling="cap_vema"`` or ``max_epochs=5``; they override
-            ``config``.
-
-    Returns:
-        The run: its ``verifier``, ``evaluations``, ``reference``, ``config`` and ``folder``.
+        settings: fields of ``TrainingConfig``, such as ``pooling="cap_vema"``; they override ``config``.
     """
     # Not before a training: they need the libraries of miv[train], and `from miv import *` does not.
     from miv.training.fitting import trains_by_epochs
-    from miv.training.machine import Machine
-    from miv.training.run import run_training
+    from miv.training.run import Machine, run_training
 
     from_file, where = _as_settings(config)
     is_complete = from_file.keys() == {one.name for one in fields(TrainingConfig)}
@@ -152,9 +136,7 @@ def train(
     given = from_file | settings
     if isinstance(config, TrainingConfig):
         if preset != AUTO:
-            raise MIVError(
-                f"preset is {preset!r}, and config is a TrainingConfig, which replaces it. Pass only one of them."
-            )
+            raise MIVError(f"preset is {preset!r}, and config, a TrainingConfig, replaces it. Pass only one of them.")
         given = config.changes() | settings
     first = TrainingConfig().changed(HEAD) if preset == AUTO else settings_of_preset(preset)
     settled = first.changed(from_file, where).changed(settings)  # what is wrong is refused before the data are read
@@ -200,17 +182,18 @@ def train(
         torch.set_num_threads(threads)
     machine = Machine(kept / "features", accelerator, quiet=not verbose)
     folder = Path(tempfile.mkdtemp(prefix="miv-train-")) if out is None else Path(out)
-    held = ExitStack()  # another process must not begin to resume before all files are written
-    try:
+    held, run, plain = ExitStack(), RunFolder(folder), None
+    try:  # another process must not begin to resume before all files are written
         if resume:  # a new run has no card yet
-            check_card(RunFolder(folder).verifier)
+            check_card(run.verifier)
         data = "" if isinstance(exemplars, ExemplarSet | Mapping) else os.fspath(exemplars)
-        go = partial(run_training, data=data, data_options=options, start_from=start, resume=resume)
-        evaluations = go(sets, chosen, folder, machine, progress=progress, held=held)
-        run = RunFolder(folder)
-        plain = None
+        where_from: dict[str, Any] = {"data": data, "data_options": options, "start_from": start, "resume": resume}
+        evaluations = run_training(sets, chosen, folder, machine, progress=progress, held=held, **where_from)
         if baselines:
-            plain = baselines_of_run(run, sets, machine.cache, machine.find_device(), progress)
+            backbone = Verifier.from_pretrained(folder).to(machine.find_device()).backbone
+            plain = score_baselines(sets, backbone, cache=machine.cache, progress=progress)
+            plain = replace(plain, backbone=run.read_config().get("backbone"))
+            plain.save(run.reference)
         if samples:
             split = next(name for name in ("test", "validation", "train") if name in sets)
             save_samples(sets[split], split, folder)
