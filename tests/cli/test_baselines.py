@@ -54,7 +54,7 @@ def test_texts_have_bm25_also_where_no_encoder_is_installed(monkeypatch: pytest.
         (["vectros"], "no folder or task 'vectros'. Did you mean 'vectors'"),
         (["digits-twn"], "no folder or task 'digits-twn'. Did you mean 'digits-twin'"),
         (["vectors", "--split", "tset"], "Did you mean 'test'"),
-        (["vectors", "--split", "train"], "which the logistic regression is fitted on"),
+        (["vectors", "--split", "train"], "no split 'train'"),
         (["vectors", "--backbone", "hog"], "The instances are feature vectors, but the backbone takes images"),
         (["vectors", "--raw", "x"], "takes no option"),
     ],

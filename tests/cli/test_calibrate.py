@@ -4,10 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from miv import Verifier
-from miv.cli.app import app
 from miv.data import load_split, save_splits
 from miv.errors import MIVError
 from miv.evaluation.predicting import predict
@@ -107,14 +105,11 @@ def test_the_data_of_a_run_are_known_under_any_name(folder: Path) -> None:
 
 
 def test_an_operating_point_is_replaced_only_when_asked(folder: Path) -> None:
-    """What is there is named, and the new one says what it replaced."""
     run("model", "data", "--goal", "frr=0.3")
     path = folder / "model" / OPERATING_POINT_NAME
     before = path.read_text()
-    threshold = Verifier.from_pretrained("model").operating_point.threshold
     with pytest.raises(MIVError, match=rf"{path.name} already exists \(false-reject rate <= 0.3, .*Use --overwrite"):
         run("model", "data")
     assert path.read_text() == before
-    done = CliRunner().invoke(app, ["calibrate", "model", "data", "--overwrite"])
-    assert f"It replaces the operating point for false-reject rate <= 0.3, threshold {threshold:.4f}" in done.stderr
+    run("model", "data", "--overwrite")
     assert Verifier.from_pretrained("model").operating_point.goal == "equal error rate"

@@ -117,7 +117,7 @@ def test_a_whole_configuration_leaves_nothing_to_choose(
         told = capsys.readouterr().err
         assert re.fullmatch(f"All settings come from {where}. Nothing is chosen for the data.\n", told)
     assert settled == [own, own]
-    with pytest.raises(MIVError, match=r"preset is 'best', and config is a TrainingConfig.* Pass only one of them"):
+    with pytest.raises(MIVError, match=r"preset is 'best', and config, a TrainingConfig.* Pass only one of them"):
         miv.train(tiny_sets("features"), config=own, preset="best")
 
 
