@@ -54,6 +54,12 @@ def test_the_stated_rule_is_on_attention_times_the_size_of_the_bag() -> None:
     assert inside.tolist() == [True, True, False, False, False, False, False]
 
 
+def test_an_accepted_bag_has_its_best_instance_where_a_conformal_threshold_is_out_of_reach() -> None:
+    point = OperatingPoint(witness_rule=ConformalRule(threshold=2.1, epsilon=0.1))
+    marked = point.witnesses([0.99, 0.2, 0.9], attention=[0.0, 1.0, 0.0, 1.0, 0.8, 0.1, 0.1], ptr=[0, 2, 4, 7])
+    assert marked.tolist() == [False, True, False, False, True, False, False]
+
+
 def test_the_conformal_rule_falls_with_the_probability_of_the_bag() -> None:
     rule = ConformalRule(threshold=0.6, epsilon=0.1)
     attention = [0.6, 0.3, 0.1] * 2

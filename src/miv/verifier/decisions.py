@@ -265,8 +265,16 @@ class OperatingPoint:
         return decisions_of(self.verdict(probability), self.rejected(probability))
 
     def witnesses(self, probability: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> NDArray[np.bool_]:
-        """Return ``(T,)`` bool: which instances of the bags with borders ``ptr`` ``(B + 1,)`` are witnesses."""
-        return self.witness_rule.witnesses(probability, ~self.rejected(probability), attention, ptr)
+        """Return ``(T,)`` bool: which instances of the bags with borders ``ptr`` ``(B + 1,)`` are witnesses.
+
+        A conformal threshold may be out of reach in a small bag; an accepted one then has its best instance.
+        """
+        shares, borders = np.asarray(attention), np.asarray(ptr)
+        marked = self.witness_rule.witnesses(probability, ~self.rejected(probability), shares, borders)
+        if isinstance(self.witness_rule, ConformalRule):
+            best = np.lexsort((-shares, csr.owners(borders)))[borders[:-1]]
+            marked[best] |= self.verdict(probability) & ~csr.bag_any(marked, borders)
+        return marked
 
     def warnings(self, bag: int, references: int = 1) -> tuple[str, ...]:
         """Why the probability and the rates may not hold for a bag of this size and so many references.

@@ -68,11 +68,17 @@ class EmbeddedExemplars:
             pooled = csr.borders(np.diff(self.ptr) * (1 + np.diff(self.reference_ptr)))
         return csr.batches(pooled, _TOGETHER)
 
+    def _rows(self, places: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The features at some places; without a copy of a large bag if they follow one another."""
+        if len(places) and (np.diff(places) == 1).all():
+            return self.features[places[0] : places[-1] + 1]
+        return self.features[places]
+
     def batch(self, first: int, last: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor | Bags, Bags]:
         """Queries ``(B, C)`` or references ``(R, C)``, and bags ``(T, C)``, in the form that a verifier takes."""
         part = self.part(first, last)
         query, targets = (
-            torch.from_numpy(np.require(self.features[rows], requirements=["C", "W"])).to(device, dtype)
+            torch.from_numpy(np.require(self._rows(rows), requirements=["C", "W"])).to(device, dtype)
             for rows in (part.query, part.bag)
         )
         bags = Bags(targets, torch.from_numpy(part.ptr).to(device))

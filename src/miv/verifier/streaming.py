@@ -278,6 +278,8 @@ class StreamingPass:
         places, shares = self._leading(query)
         leading = tuple(Witness(int(place), float(share)) for place, share in zip(places, shares, strict=True))
         marked = point.witness_rule.chosen(probability, not point.rejected(probability), shares, self.size)
+        if point.witnesses_by is not None and point.verdict(probability) and not marked.any():
+            marked[:1] = True  # as in ``OperatingPoint.witnesses``
         reason = reason_of(int(self._query_flags[query]), self._least_flag)
         verdict = Verdict(
             verdict=bool(point.verdict(probability)) and reason is None,
