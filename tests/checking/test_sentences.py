@@ -4,8 +4,7 @@ import pytest
 
 pytest.importorskip("sentencex", reason="needs sentencex, of the extra text")
 
-from hypothesis import given as drawn
-from hypothesis import strategies as st
+from hypothesis import given as drawn, strategies as st
 
 from miv.checking import split_sentences
 

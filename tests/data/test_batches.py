@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from miv import ExemplarSet, InstancePool, MIVError
 from miv.backbones import Backbone, create_backbone

@@ -1,8 +1,7 @@
 """Ragged arithmetic against a loop over the bags."""
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from miv.data import csr
 

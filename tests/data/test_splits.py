@@ -4,8 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from miv import ExemplarSet, InstancePool
 from miv.data import csr

@@ -12,8 +12,7 @@ from miv import Verifier
 from miv.data import ExemplarSet, InstancePool, save_splits
 from miv.errors import MIVError, collect_warnings
 from miv.evaluation import Predictions
-from miv.evaluation.verifier_audit import audit_verifier as audit
-from miv.evaluation.verifier_audit import reasons
+from miv.evaluation.verifier_audit import audit_verifier as audit, reasons
 from miv.files.weights import hash_of_weights
 from miv.verifier.decisions import OperatingPoint
 from tests.cli.running import run_command

@@ -21,8 +21,7 @@ from miv import Gallery, Verifier
 from miv.gallery import GalleryManifest, Snapshot, store
 from miv.service import Limits
 from miv.service.galleries import bytes_below
-from tests.service.serving import ready_client
-from tests.service.serving import vector_lists as vectors
+from tests.service.serving import ready_client, vector_lists as vectors
 
 
 @pytest.fixture(scope="module")

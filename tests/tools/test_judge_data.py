@@ -2,8 +2,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from tools import judge_data as data
-from tools import judge_rules as rules
+from tools import judge_data as data, judge_rules as rules
 
 from miv.tasks.claims import ClaimBag, ClaimSentence
 

@@ -1,6 +1,5 @@
 import torch
-from tools import judge_shipping as shipping
-from tools import judge_training as training
+from tools import judge_shipping as shipping, judge_training as training
 from torch.nn import functional
 
 from miv.backbones.pairs import _unpacked

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from miv.errors import MIVError
 from miv.verifier.decisions import OPERATING_POINT_NAME, ConformalRule, OperatingPoint, StatedRule, WitnessRule

@@ -5,11 +5,8 @@ from typing import TYPE_CHECKING
 from miv.registry import lazy_exports
 
 if TYPE_CHECKING:
-    from miv.data.exemplars import Exemplar as Exemplar
-    from miv.data.exemplars import ExemplarSet as ExemplarSet
-    from miv.data.folder import load_split as load_split
-    from miv.data.folder import load_splits as load_splits
-    from miv.data.folder import save_splits as save_splits
+    from miv.data.exemplars import Exemplar as Exemplar, ExemplarSet as ExemplarSet
+    from miv.data.folder import load_split as load_split, load_splits as load_splits, save_splits as save_splits
     from miv.data.pool import InstancePool as InstancePool
     from miv.data.splits import SPLITS as SPLITS
     from miv.files.instances import InstanceKind as InstanceKind

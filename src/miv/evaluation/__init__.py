@@ -5,33 +5,32 @@ from typing import TYPE_CHECKING
 from miv.registry import lazy_exports
 
 if TYPE_CHECKING:
-    from miv.evaluation.baselines import Baselines as Baselines
-    from miv.evaluation.baselines import Figures as Figures
-    from miv.evaluation.calibration import Calibration as Calibration
-    from miv.evaluation.calibration import calibrate as calibrate
+    from miv.evaluation.baselines import Baselines as Baselines, Figures as Figures
+    from miv.evaluation.calibration import Calibration as Calibration, calibrate as calibrate
     from miv.evaluation.calibration_fits import expected_calibration_error as expected_calibration_error
-    from miv.evaluation.evaluation import Evaluation as Evaluation
-    from miv.evaluation.evaluation import evaluate as evaluate
+    from miv.evaluation.evaluation import Evaluation as Evaluation, evaluate as evaluate
     from miv.evaluation.goals import parse_goal as parse_goal
-    from miv.evaluation.metrics import auroc as auroc
-    from miv.evaluation.metrics import classification_metrics as classification_metrics
-    from miv.evaluation.metrics import group_table as group_table
-    from miv.evaluation.plain_methods import METHODS as METHODS
-    from miv.evaluation.plain_methods import score_baselines as score_baselines
-    from miv.evaluation.predicting import Predictions as Predictions
-    from miv.evaluation.predicting import explain as explain
-    from miv.evaluation.predicting import predict as predict
+    from miv.evaluation.metrics import (
+        auroc as auroc,
+        classification_metrics as classification_metrics,
+        group_table as group_table,
+    )
+    from miv.evaluation.plain_methods import METHODS as METHODS, score_baselines as score_baselines
+    from miv.evaluation.predicting import Predictions as Predictions, explain as explain, predict as predict
     from miv.evaluation.report import write_report as write_report
-    from miv.evaluation.report_data import ReportModel as ReportModel
-    from miv.evaluation.report_data import ReportSource as ReportSource
-    from miv.evaluation.report_data import open_runs as open_runs
+    from miv.evaluation.report_data import (
+        ReportModel as ReportModel,
+        ReportSource as ReportSource,
+        open_runs as open_runs,
+    )
     from miv.evaluation.runs import RunFolder as RunFolder
-    from miv.evaluation.verifier_audit import AuditReport as AuditReport
-    from miv.evaluation.verifier_audit import audit as audit
-    from miv.evaluation.witnesses import rank_instances as rank_instances
-    from miv.evaluation.witnesses import witness_metrics as witness_metrics
-    from miv.evaluation.witnesses import witness_rankings as witness_rankings
-    from miv.evaluation.witnesses import witness_scores as witness_scores
+    from miv.evaluation.verifier_audit import AuditReport as AuditReport, audit as audit
+    from miv.evaluation.witnesses import (
+        rank_instances as rank_instances,
+        witness_metrics as witness_metrics,
+        witness_rankings as witness_rankings,
+        witness_scores as witness_scores,
+    )
 
 _NAMES = {
     "baselines": "Baselines Figures",

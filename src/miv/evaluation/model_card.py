@@ -7,9 +7,7 @@ from typing import Any
 
 from miv.evaluation import Evaluation
 from miv.evaluation.baselines import CHOSEN_ON, COLUMNS, Baselines, Figures, marked
-from miv.evaluation.calibration import BEGIN as POINT_BEGIN
-from miv.evaluation.calibration import END as POINT_END
-from miv.evaluation.calibration import check_point_card
+from miv.evaluation.calibration import BEGIN as POINT_BEGIN, END as POINT_END, check_point_card
 from miv.evaluation.evaluation import TITLES
 from miv.evaluation.plain_methods import DESCRIPTORS, METHODS
 from miv.evaluation.runs import RunFolder, recipe_rows

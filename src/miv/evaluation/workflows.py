@@ -13,11 +13,15 @@ from miv.backbones.cache import embed_exemplars
 from miv.data import ExemplarSet, load_split
 from miv.data.folder import is_set
 from miv.errors import MIVError, warn
-from miv.evaluation.calibration import Calibration, check_point_card, trade_text, write_point_card
-from miv.evaluation.calibration import calibrate as fit_operating_point
+from miv.evaluation.calibration import (
+    Calibration,
+    calibrate as fit_operating_point,
+    check_point_card,
+    trade_text,
+    write_point_card,
+)
 from miv.evaluation.clusters import CONFIDENCE, ClusterBy
-from miv.evaluation.evaluation import Evaluation
-from miv.evaluation.evaluation import evaluate as evaluate_predictions
+from miv.evaluation.evaluation import Evaluation, evaluate as evaluate_predictions
 from miv.evaluation.goals import parse_goal
 from miv.evaluation.out_of_distribution import fit_check
 from miv.evaluation.predicting import explain, predict, withheld, witness_shares

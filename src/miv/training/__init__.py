@@ -6,8 +6,7 @@ from miv.registry import lazy_exports
 
 if TYPE_CHECKING:
     from miv.training.config import TrainingConfig as TrainingConfig
-    from miv.training.recipes import RECIPES as RECIPES
-    from miv.training.recipes import Recipe as Recipe
+    from miv.training.recipes import RECIPES as RECIPES, Recipe as Recipe
     from miv.training.train import TrainingRun as TrainingRun
 
 _HOMES = {

@@ -28,8 +28,7 @@ from miv.files.instances import check_name
 from miv.files.weights import CONFIG_NAME, read_config
 from miv.runtime import RichProgress, SilentProgress, interruption_of
 from miv.tasks.opening import Exemplars, open_splits
-from miv.training.auto import HEAD, OF_EPOCHS, choose
-from miv.training.auto import preset as settings_of_preset
+from miv.training.auto import HEAD, OF_EPOCHS, choose, preset as settings_of_preset
 from miv.training.config import AUTO, TrainingConfig, read_settings
 from miv.training.new_verifier import EarlierVerifier
 from miv.verifier.network import Verifier

@@ -6,12 +6,9 @@ from miv.registry import lazy_exports
 
 if TYPE_CHECKING:
     from miv.verifier.decisions import OperatingPoint as OperatingPoint
-    from miv.verifier.network import Verification as Verification
-    from miv.verifier.network import Verifier as Verifier
+    from miv.verifier.network import Verification as Verification, Verifier as Verifier
     from miv.verifier.references import ReferenceRule as ReferenceRule
-    from miv.verifier.verdict import Verdict as Verdict
-    from miv.verifier.verdict import Verdicts as Verdicts
-    from miv.verifier.verdict import Witness as Witness
+    from miv.verifier.verdict import Verdict as Verdict, Verdicts as Verdicts, Witness as Witness
 
 _HOMES = {
     "OperatingPoint": "miv.verifier.decisions",
