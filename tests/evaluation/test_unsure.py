@@ -55,8 +55,6 @@ def test_what_is_between_the_thresholds_is_counted_and_said() -> None:
     assert measured["false_accept_rate"]["value"] == (decision[LABEL == 0] == "yes").mean()
     assert measured["false_reject_rate"]["value"] == (decision[LABEL == 1] == "no").mean()
     assert measured["false_reject_rate"]["at_most"] <= 0.1
-    right = np.where(LABEL == 1, decision == "yes", decision == "no")
-    assert measured["accuracy_of_decided"] == pytest.approx(right[decision != "unsure"].mean())
     assert f"unsure     {measured['unsure']['value']:.1%} of the exemplars" in found.text()
 
 

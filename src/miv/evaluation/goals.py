@@ -45,23 +45,21 @@ class ErrorCurve:
     ) -> "ErrorCurve":
         """Count the errors of every threshold that separates two of the probabilities ``(E,)``.
 
-        ``cluster`` ``(E,)`` is the same number for exemplars that depend on each other; without it, all are
-        independent. ``words`` names the clusters. The model of few clusters uses ``logit``, or the probabilities.
+        ``cluster`` ``(E,)`` is the same number for exemplars that depend on each other; ``words`` names the clusters.
         """
         if not 0 < (label == 1).sum() < len(label):
             raise MIVError(f"All {len(label)} labels are the same. A threshold needs positives and negatives.")
         cluster = np.arange(len(label)) if cluster is None else cluster
-        negative = label == 0
+        negative, logit = label == 0, probability if logit is None else logit
         levels, place = np.unique(probability, return_inverse=True)
-        logit = probability if logit is None else logit
         below, above = np.full(len(levels) + 1, -np.inf), np.full(len(levels) + 1, np.inf)
         np.maximum.at(below, place + 1, logit)
         np.minimum.at(above, place, logit)
-        below_cut = [csr.borders(np.bincount(place[label == value], minlength=len(levels))) for value in (0, 1)]  # (J,)
+        counts = [csr.borders(np.bincount(place[label == value], minlength=len(levels))) for value in (0, 1)]  # (J,)
         return cls(
             _cuts(levels),
-            below_cut[0][-1] - below_cut[0],
-            below_cut[1],
+            counts[0][-1] - counts[0],
+            counts[1],
             ErrorEvidence.of(logit[negative], cluster[negative], words),
             ErrorEvidence.of(-logit[~negative], cluster[~negative], words),
             below,
@@ -325,10 +323,8 @@ def parse_goal(text: str) -> Goal:
         bounds = {_KINDS[name]: Bound(_KINDS[name], float(rate)) for name, _, rate in parts}
         if len(bounds) == len(parts) and all(0 < bound.rate < 1 for bound in bounds.values()):
             return Goal(tuple(bounds[kind] for kind in _KINDS.values() if kind in bounds))
-    raise MIVError(
-        f"The goal is {text!r}. Expected eer, far=0.01, frr=0.05, or both as far=0.01,frr=0.05, with rates between 0 "
-        "and 1."
-    )
+    expected = "eer, far=0.01, frr=0.05, or both as far=0.01,frr=0.05, with rates between 0 and 1"
+    raise MIVError(f"The goal is {text!r}. Expected {expected}.")
 
 
 # The thresholds of a goal and the errors at them, each with its interval.
@@ -340,10 +336,8 @@ def point_rates(curve: ErrorCurve, goal: Goal, probability: Floats, label: Label
     yes, no = probability >= upper, probability < lower
     promised = {str(bound.kind): bound.rate for bound in goal.bounds}
     rates: dict[str, Any] = {}
-    for kind, wrong, of, evidence in (
-        ("accept", yes, label == 0, curve.of_negatives),
-        ("reject", no, label == 1, curve.of_positives),
-    ):
+    for kind, wrong, value, evidence in (("accept", yes, 0, curve.of_negatives), ("reject", no, 1, curve.of_positives)):
+        of = label == value
         errors = np.asarray(wrong[of].sum())
         rates[f"false_{kind}_rate"] = _with_interval(wrong[of], cluster[of], evidence.confidence) | {
             "errors": int(errors),
@@ -351,7 +345,6 @@ def point_rates(curve: ErrorCurve, goal: Goal, probability: Floats, label: Label
             "at_most": min(float(evidence.upper_bound(errors)), promised.get(kind, 1.0)),
         }
     rates["eer"] = {"value": equal_errors(curve)[1]}
-    rates["accuracy"] = float((yes == label).mean())
     if lower < upper:
         unsure = ~yes & ~no
         rates["unsure"] = _with_interval(unsure, cluster, curve.of_negatives.confidence) | {
@@ -359,8 +352,6 @@ def point_rates(curve: ErrorCurve, goal: Goal, probability: Floats, label: Label
             "of_negatives": float(unsure[label == 0].mean()),
             "of_positives": float(unsure[label == 1].mean()),
         }
-        right = np.where(label == 1, yes, no)[~unsure]
-        rates["accuracy_of_decided"] = float(right.mean()) if len(right) else None
     return rates
 
 
