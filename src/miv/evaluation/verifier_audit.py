@@ -209,8 +209,8 @@ class AuditReport:
         )
         follows = (
             "Share of the true positives that become a no, with a 95% interval, and the mean change of the logit. "
+            f"Without its witnesses, or {query}, a bag should get a no; without as many others, still a yes."
         )
-        follows += f"Without its witnesses, or {query}, a bag should get a no; without others, still a yes."
         reason, follow = (
             table_of([{"model": name, **row(model)} for name, model in self.models.items()])
             for row in (_reason_row, _follow_row)
