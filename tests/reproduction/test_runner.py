@@ -13,12 +13,11 @@ import pytest
 from filelock import FileLock
 
 from miv.errors import StoppedByUser
-from miv.reproduction import cells, runner
-from miv.reproduction.cells import source_commit
+from miv.reproduction import cells
+from miv.reproduction.cells import run_jobs, source_commit
 from miv.reproduction.grids import EXPERIMENTS, Cell, Setup
 from miv.reproduction.jobs import Job, JobFolders
 from miv.reproduction.results import find_result
-from miv.reproduction.runner import run_jobs
 from tests.reproduction.examples import answers_of, document_of, finish, job_of
 
 ANSWERS = answers_of([1.0, -1.0, 1.0, -1.0], [1, 0, 0, 1], [True, False, True, False])
@@ -43,8 +42,8 @@ def pretend(job: Job, places: JobFolders, folder: Path, monkeypatch: pytest.Monk
         note = f"open({str(started)!r}, 'a').write({job.cell.setup.name + ' '!r})"
         return [sys.executable, "-c", f"{note}\n{code}"]
 
-    monkeypatch.setattr(runner, "command", command)
-    monkeypatch.setattr(runner, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(cells, "command", command)
+    monkeypatch.setattr(cells, "_LOOK_SECONDS", 0.01)
     return started
 
 

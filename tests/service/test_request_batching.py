@@ -14,6 +14,7 @@ from miv.errors import MIVError
 from miv.runtime import pause
 from miv.service import Limits
 from miv.service.batching import ReadExemplar, ReadRequest, RequestBatcher, verify_batch
+from miv.service.bodies import VerifyRequest
 from miv.service.errors import RefusedRequest
 from miv.service.reading import read_exemplars
 from miv.verifier.network import Verifier
@@ -147,10 +148,11 @@ def test_together_means_the_same_as_alone() -> None:
     verifier = Verifier("cap_dba_l2", channels=CHANNELS, pooling_options={"heads": 2}).eval()
     requests = []
     for seed, options in enumerate([{}, {"heads": True}, {"witnesses": "none"}, {"witnesses": "leave_one_out"}] * 2):
-        exemplars = [(one["query"], one["bag"]) for one in vector_exemplars(2, size=3 + seed, seed=seed)]
+        exemplars = vector_exemplars(2, size=3 + seed, seed=seed)
         if seed > 3:
-            exemplars[0] = ([exemplars[0][0], exemplars[1][0]], exemplars[0][1])  # references
-        requests.append(read_exemplars(verifier, Limits(), exemplars, **options))  # type: ignore[arg-type]
+            exemplars[0] = {**exemplars[0], "query": [one["query"] for one in exemplars]}  # references
+        body = VerifyRequest.model_validate({"exemplars": exemplars, **options})
+        requests.append(read_exemplars(verifier, Limits(), body))
     together = verify_batch(verifier, requests)
     for answers, request in zip(together, requests, strict=True):
         alone = verify_batch(verifier, [request])[0]

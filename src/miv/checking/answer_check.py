@@ -14,6 +14,7 @@ from miv.checking.sentences import Sentence
 from miv.checking.sources import MOST_PAIRS, MOST_SENTENCES, Sources, Text, read_answer, read_sources
 from miv.data.kinds import KINDS
 from miv.errors import MIVError
+from miv.files.json import finite_number
 from miv.runtime import Progress
 from miv.verifier.network import Verifier
 
@@ -57,9 +58,8 @@ def check(
     """
     if isinstance(citations, bool) or not isinstance(citations, int) or citations < 1:
         raise MIVError(f"citations is {citations!r}. Expected a whole number of at least 1.")
-    is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
-    if threshold is not None and not (is_number and 0 <= threshold <= 1):
-        raise MIVError(f"threshold is {threshold!r}. Expected a number from 0 to 1, such as 0.5.")
+    if threshold is not None:
+        threshold = finite_number("threshold", threshold, low=0.0, high=1.0)
     is_reply = question is not None
     sentences = answer if isinstance(answer, list) else read_answer(answer, refuse_names=True, is_reply=is_reply)
     documents = read_sources(sources, refuse_names=True)
@@ -88,7 +88,7 @@ def check(
         settings = JudgeSettings.of(backbone.folder, backbone.weights_sha256)
         goal, upper, lower = settings.goal, settings.thresholds["supported"], None
     if threshold is not None:
-        goal, upper = f"custom threshold {threshold:g} (stated error rates do not apply)", float(threshold)
+        goal, upper = f"custom threshold {threshold:g} (stated error rates do not apply)", threshold
         lower = upper
     claims = cut_claims(claims, backbone)
     if not (places and claims):

@@ -233,12 +233,11 @@ def as_text(checked: CheckedAnswer) -> str:
     width = max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size((_WIDEST, 24)).columns))
     lines = [_filled(MEANING[checked.is_judged], width), "", *_answer(checked, width), ""]
     most = max(checked.cited, default=0)  # evidence comes first
-    for heading, some in (
-        ("Citations:", checked.citations[:most]),
-        ("Nearest to the others:", checked.citations[most:]),
-    ):
+    cited, near = checked.citations[:most], checked.citations[most:]
+    for heading, some in (("Citations:", cited), ("Nearest to the others:", near)):
+        listed = [(f"{citation.place}: {citation.text}", checked.mark(citation.number)) for citation in some]
         if some:
-            lines += [_filled(heading, width), *(_listed(citation, checked, width) for citation in some), ""]
+            lines += [heading, *(_filled(printable(text), width, f"{mark:<5}") for text, mark in listed), ""]
     total = len(checked.sentences) - checked.count("not checked")
     first, *others = checked.outcomes
     counts = [f"{checked.count(first)} of {total} sentences: {first}"]
@@ -280,10 +279,6 @@ def _quoted(what: str, details: Sequence[Detail]) -> str:
     """Words of a sentence after what they are, or nothing."""
     quoted = dict.fromkeys(f'"{printable(detail.text)}"' for detail in details)
     return f"{what}: {', '.join(quoted)}" if quoted else ""
-
-
-def _listed(citation: Citation, checked: CheckedAnswer, width: int) -> str:
-    return _filled(printable(f"{citation.place}: {citation.text}"), width, f"{checked.mark(citation.number):<5}")
 
 
 def _filled(text: str, width: int, start: str = "") -> str:

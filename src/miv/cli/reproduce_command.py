@@ -132,8 +132,8 @@ def _choose(task: str | None, experiment: str | None, models: str | None) -> "li
 
 
 def _compute(jobs: "list[Job]", places: "JobFolders", parallel: int) -> None:
+    from miv.reproduction.cells import run_jobs, split_jobs
     from miv.reproduction.jobs import check_raw
-    from miv.reproduction.runner import run_jobs, split_jobs
 
     check_raw(split_jobs(jobs, places.results)[1], places.raw)  # before 27 cells fail one by one
     failures = run_jobs(jobs, places, parallel, say)

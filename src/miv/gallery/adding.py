@@ -27,10 +27,9 @@ from miv.verifier.network import Verifier
 from miv.verifier.reading import ErrorLocations, check_bags, with_folders
 from miv.verifier.verifying import Rows, bag_reader, embedded
 
-_PART_MEMBERS: dict[InstanceKind, int] = {"image": 1024, "text": 8192, "features": 1 << 16}
+_PART_MEMBERS: dict[InstanceKind, int] = {"image": 1024, "text": 1024, "features": 1 << 16}  # seconds of work
 _LONGEST_NAME = 1000
 _LONGEST_TEXT = 200  # characters of a text that serve as its name
-_TOGETHER = 1024  # instances embedded between two commits: seconds of work
 _BAGS_COPIED = 4096
 _ROWS_TOGETHER = 4096  # temporaries of this size stay in the cache
 
@@ -53,7 +52,6 @@ class ReadBags:
     instance_names: list[list[str]]
     foreign: Mask  # whether the statistics of each instance are out of distribution
     features: Callable[[Integers], Rows]  # of the instances at some rows
-    is_embedded: bool  # whether the features need no work
 
 
 def in_parts(bags: Iterator[GivenBag], kind: InstanceKind) -> Iterator[list[GivenBag]]:
@@ -88,7 +86,7 @@ def read_bags(verifier: Verifier, bags: list[GivenBag], resize: Fit | None) -> R
         return embedded(backbone, pool.take(rows))
 
     foreign, bag_names = foreign_of(verifier, pool), [bag.name for bag in bags]
-    return ReadBags(bag_names, pool.digests(), members, names, foreign, features, backbone.is_identity)
+    return ReadBags(bag_names, pool.digests(), members, names, foreign, features)
 
 
 def check_bag_name(name: object) -> str:
@@ -118,7 +116,7 @@ def _member_names(bag: GivenBag, kind: InstanceKind) -> list[str]:
 
 
 class Adding:
-    """Adds bags piece by piece, so that a kill loses little; without ``replace``, another bag of a name is an error."""
+    """Adds bags part by part, so that a kill loses little; without ``replace``, another bag of a name is an error."""
 
     def __init__(
         self,
@@ -157,25 +155,21 @@ class Adding:
                         instance_names=[source.instance_names(int(bag)) for bag in part],
                         foreign=source.foreign.take(used)[:, 0] > 0,
                         features=lambda rows, used=used: source.features.take(used[rows]),  # type: ignore[misc]
-                        is_embedded=True,
                     )
                 )
                 advance(len(part))
 
     def _add_part(self, read: ReadBags) -> int:
         digests, snapshot = read.digests, self.store.snapshot
-        unknown = np.flatnonzero(snapshot.numbers(digests) < 0)
+        known = snapshot.numbers(digests)
+        unknown = np.flatnonzero(known < 0)
         new = np.array(sorted({digests[place]: place for place in unknown[::-1]}.values()), np.int64)
-        pieces = [new] if read.is_embedded else np.split(new, np.arange(_TOGETHER, len(new), _TOGETHER))
-        for piece in pieces[:-1]:
-            self._commit(read, piece, [], [])
-        next_numbers = {digests[row]: len(self.store.snapshot.features) + n for n, row in enumerate(pieces[-1])}
-        known = zip(digests, self.store.snapshot.numbers(digests), strict=True)
-        numbers = np.array([next_numbers.get(digest, number) for digest, number in known], np.int64)
+        new_numbers = {digests[row]: len(snapshot.features) + n for n, row in enumerate(new)}
+        numbers = np.array([new_numbers.get(*pair) for pair in zip(digests, known, strict=True)], np.int64)
         members = [numbers[places] for places in read.members]
         chosen = self._chosen(read.names, members, read.instance_names)
-        if len(pieces[-1]) or chosen:
-            self._commit(read, pieces[-1], chosen, [members[bag] for bag in chosen])
+        if len(new) or chosen:
+            self._commit(read, new, chosen, [members[bag] for bag in chosen])
             merge_if_possible(self.store)
         return len(chosen)
 

@@ -121,7 +121,6 @@ class SegmentEntry:
         return self.instances + self.members
 
     def shapes(self, manifest: "GalleryManifest") -> dict[str, tuple[int, ...]]:
-        """The shape of each array."""
         counts = {"instance": self.instances, "bag": self.bags, "member": self.members, "byte": self.bytes}
         counts["stored"] = counts[manifest.per]
         widths = {"features": manifest.channels, "stored": manifest.width, "hashes": 1, "foreign": 1}

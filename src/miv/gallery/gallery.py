@@ -1,6 +1,7 @@
-"""The public gallery: create, open, add, remove, replace, search."""
+"""The public gallery: create, open, add, remove, replace, search; and a check, which reads what is left of it."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -8,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from miv.data import csr
 from miv.errors import MIVError
+from miv.files.arrays import Integers, Mask
 from miv.files.atomic import readable_disk_errors, whole_folder
 from miv.files.images import Fit
 from miv.gallery.adding import Adding, GivenBag, check_bag_name
-from miv.gallery.checking import GalleryCheck, Remains
-from miv.gallery.files import GalleryManifest
+from miv.gallery.files import DAMAGED, GalleryManifest, SegmentEntry
 from miv.gallery.search import Hits, search
-from miv.gallery.snapshot import Snapshot
+from miv.gallery.snapshot import Segment, Snapshot
 from miv.gallery.store import OpenGallery, compact
 from miv.poolings import form_of
 from miv.runtime import Progress
@@ -28,6 +30,91 @@ from miv.verifier.verifying import query_features
 
 VERIFIER = "verifier"
 _MOST_TO_SUGGEST = 20_000  # bags; comparing a name with more takes seconds
+
+
+@dataclass(frozen=True)
+class GalleryCheck:
+    """What a check of a gallery found."""
+
+    bags: int  # that are whole
+    problems: tuple[str, ...]  # one sentence per damaged file
+    lost: tuple[str, ...]  # names of bags with damaged instances
+    nameless: int  # bags whose names are damaged, too
+
+    def __str__(self) -> str:
+        lines = [*self.problems, f"Whole bags: {self.bags:,}. Damaged bags: {len(self.lost) + self.nameless:,}."]
+        return "\n".join([*lines, f"Lost: {', '.join(self.lost)}"] if self.lost else lines)
+
+    def document(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return {**vars(self), "problems": list(self.problems), "lost": list(self.lost)}
+
+
+class _SegmentRemains(Segment):
+    """A segment that may be damaged or missing; what is missing is filled with zeros."""
+
+    def __init__(self, folder: Path, entry: SegmentEntry, manifest: GalleryManifest) -> None:
+        self.problem, self.views = "", {name: np.zeros(shape) for name, shape in entry.shapes(manifest).items()}
+        self.is_whole_bag = self.is_named = np.zeros(entry.bags, bool)
+        self.is_whole_instance = np.zeros(entry.instances, bool)
+        try:
+            super().__init__(folder, entry, manifest)
+        except (MIVError, FileNotFoundError) as error:
+            self.problem = _words(error)
+            self.sizes, self.members = np.ones(entry.bags, np.int64), np.zeros(entry.bags, np.int64)
+
+    def array(self, name: str) -> Any:
+        return self.views[name]
+
+    def read_bags(self) -> tuple[Integers, Integers]:
+        """Sizes and members of the bags, as far as they are whole."""
+        try:
+            self.file.verify(0, len(self.file.content))
+        except MIVError as error:
+            self.problem = _words(error)
+        features, hashes = self._intact("features"), self._intact("hashes")
+        self.is_whole_instance = features & hashes & self._intact("foreign")
+        if not (self._intact("sizes").all() and self._intact("text_sizes").all()):
+            raise MIVError(self.problem)  # which bag is which cannot be told
+        sizes, members = super().read_bags()
+        self.is_named = self._intact("texts", self.text_borders)
+        self.is_whole_bag = self.is_named & self._intact("members", csr.borders(sizes))
+        return sizes, np.where(np.repeat(self.is_whole_bag, sizes), members, 0)
+
+    def _intact(self, name: str, borders: Integers | None = None) -> Mask:
+        """Which rows of an array, or which runs of rows, are as they were written."""
+        (start, _), view = self.borders[name], self.views[name]
+        rows = np.arange(len(view) + 1) if borders is None else borders
+        return self.file.intact(start + rows * (view[:1].nbytes or 1))
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"{error.filename} is missing."
+    return str(error).removesuffix(DAMAGED).strip()
+
+
+class Remains(Snapshot):
+    """What is left of a gallery: its live bags are those that are whole."""
+
+    segment_type = _SegmentRemains
+
+    def __init__(self, folder: Path, manifest: GalleryManifest, known: Sequence[Segment] = ()) -> None:
+        self.problems: list[str] = []
+        super().__init__(folder, manifest)
+        none, was_live = np.zeros(0, bool), self.is_live
+        remains = [segment for segment in self.segments if isinstance(segment, _SegmentRemains)]  # all of them
+        self.problems += [segment.problem for segment in remains if segment.problem]
+        is_whole = np.concatenate([none, *(segment.is_whole_instance for segment in remains)])
+        is_whole_bag = np.concatenate([none, *(segment.is_whole_bag for segment in remains)])
+        self.is_named = np.concatenate([none, *(segment.is_named for segment in remains)])
+        self.is_live = was_live & is_whole_bag & ~csr.bag_any(~is_whole[self.members], self.ptr)
+        self.lost = was_live & ~self.is_live
+
+    def check(self) -> GalleryCheck:
+        lost = [self.name(int(bag)) for bag in np.flatnonzero(self.lost & self.is_named)]
+        nameless = int((self.lost & ~self.is_named).sum())
+        return GalleryCheck(int(self.is_live.sum()), tuple(self.problems), tuple(lost), nameless)
 
 
 class Gallery:
@@ -70,7 +157,6 @@ class Gallery:
 
     @classmethod
     def _created(cls, folder: Path, verifier: Verifier, source: Snapshot | None) -> "Gallery":
-        """Create a gallery with the bags of another."""
         form = form_of(verifier.pooling)
         manifest = GalleryManifest(
             fingerprint=verifier_fingerprint(verifier),
@@ -133,13 +219,14 @@ class Gallery:
         instance_names: Sequence[str] | None = None,
         resize: Fit | None = None,
         progress: Progress | None = None,
+        replace: bool = False,
     ) -> None:
         """Add a bag as ``Verifier.verify`` takes it, under a new name, which is not a path.
 
         Adding the same bag again changes nothing, so a killed command can be repeated. ``instance_names`` are shown for
-        witnesses; by default they are the files of images, and the texts.
+        witnesses; by default they are the files of images, and the texts. ``replace`` is for ``put``.
         """
-        self._write([GivenBag(name, instances, instance_names)], resize, progress, replace=False)
+        self._write([GivenBag(name, instances, instance_names)], resize, progress, replace=replace)
 
     def add_many(
         self,
@@ -161,17 +248,9 @@ class Gallery:
         self._number(name)
         self.put(name, instances, **options)
 
-    def put(
-        self,
-        name: str,
-        instances: Any,
-        *,
-        instance_names: Sequence[str] | None = None,
-        resize: Fit | None = None,
-        progress: Progress | None = None,
-    ) -> None:
+    def put(self, name: str, instances: Any, **options: Any) -> None:
         """Add a bag, or replace the bag of that name in one step; the arguments are those of ``add``."""
-        self._write([GivenBag(name, instances, instance_names)], resize, progress, replace=True)
+        self.add(name, instances, **options, replace=True)
 
     def remove(self, *names: str) -> None:
         """Remove bags: all of them, or none if a name is unknown. ``compact`` frees their space."""

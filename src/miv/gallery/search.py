@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,8 +31,6 @@ from miv.verifier.verdict import Verdict, WitnessMethod
 from miv.verifier.verifying import Rows
 
 _SHOWN = 8  # instances of a hit on a page
-
-
 _VAGUE = 0.5  # a bound above it says nothing
 
 
@@ -182,11 +180,7 @@ class Hits(Sequence[Hit]):
     def __len__(self) -> int:
         return len(self.hits)
 
-    @overload
-    def __getitem__(self, place: int) -> Hit: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[Hit]: ...
-    def __getitem__(self, place: int | slice) -> Hit | Sequence[Hit]:
+    def __getitem__(self, place: Any) -> Any:
         return self.hits[place]
 
     def __repr__(self) -> str:
@@ -195,10 +189,8 @@ class Hits(Sequence[Hit]):
     def __str__(self) -> str:
         width, lines = max((len(in_a_line(hit.name)) for hit in self), default=0), []
         for place, hit in enumerate(self, start=1):
-            lines.append(
-                f"{place:>3}  {in_a_line(hit.name):<{width}}  {headline(hit.answer)}{_witness_words(hit)}"
-                f" {self.warnings_of(hit)}".rstrip()
-            )
+            words = f"{headline(hit.answer)}{_witness_words(hit)} {self.warnings_of(hit)}"
+            lines.append(f"{place:>3}  {in_a_line(hit.name):<{width}}  {words}".rstrip())
         return "\n".join([*lines, *self.notes()])
 
     def pieces(self, query: Sequence[str]) -> list[str]:
@@ -207,14 +199,8 @@ class Hits(Sequence[Hit]):
         pieces = [f"<p>{asked}</p>", *(f"<p>{escape(note)}</p>" for note in self.notes())]
         for place, hit in enumerate(self, start=1):
             words = f"<b>{place}. {escape(hit.name)}</b> {escape(f'{headline(hit.answer)} {self.warnings_of(hit)}')}"
-            shown = hit.shown()
-            members = [
-                _shown(
-                    name or f"instance {index}",
-                    *((witness_word(hit.answer), "#d97706") if is_witness else ("", "transparent")),
-                )
-                for index, name, is_witness in shown
-            ]
+            frames = {True: (witness_word(hit.answer), "#d97706"), False: ("", "transparent")}
+            members = [_shown(name or f"instance {n}", *frames[is_witness]) for n, name, is_witness in hit.shown()]
             more = f"<small>and {hit.size - len(members)} more</small>" if hit.size > len(members) else ""
             pieces.append(f"<section><p>{words}</p>{' '.join(members)} {more}</section>")
         return pieces

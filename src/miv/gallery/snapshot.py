@@ -47,7 +47,6 @@ class Segment:
 
     @cached_property
     def text_borders(self) -> Integers:
-        """The borders between the texts of the bags."""
         return csr.borders(self.views["text_sizes"])
 
     def texts(self, bag: int) -> list[str]:
@@ -61,7 +60,6 @@ class Segment:
 
     @cached_property
     def names(self) -> list[str]:
-        """Names of the bags."""
         return [self.texts(bag)[0] for bag in range(len(self.sizes))]
 
 

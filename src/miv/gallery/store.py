@@ -12,15 +12,7 @@ from numpy.typing import NDArray
 
 from miv.errors import MIVError, warn
 from miv.files.atomic import PART, readable_disk_errors, remove_unfinished, siblings
-from miv.gallery.files import (
-    COLUMNS,
-    MANIFEST_NAME,
-    SEGMENTS,
-    Arrays,
-    GalleryManifest,
-    SegmentEntry,
-    write_segment,
-)
+from miv.gallery.files import COLUMNS, MANIFEST_NAME, SEGMENTS, Arrays, GalleryManifest, SegmentEntry, write_segment
 from miv.gallery.snapshot import Snapshot
 
 _LOCK_NAME = "gallery.lock"
@@ -60,7 +52,6 @@ class OpenGallery:
 
     @property
     def manifest(self) -> GalleryManifest:
-        """The manifest of the snapshot."""
         return self.snapshot.manifest
 
     def refresh(self) -> Snapshot:

@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -125,14 +124,11 @@ class CellEvidence:
     rounds: tuple[int, ...]
     results: Path
     encoder: str = MINILM
+    _read: dict[str, list[Result]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def tier(self) -> Tier:
         return find_tier(self.tier_name)
-
-    @cached_property
-    def _read(self) -> dict[str, list[Result]]:
-        return {}
 
     def of(self, setup: Setup, rounds: Collection[int] | None = None) -> list[Result]:
         """The available results of a setup, one per round; only the named rounds, if any are named."""

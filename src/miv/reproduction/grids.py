@@ -216,29 +216,6 @@ def find_experiments(task: str, name: str | None = None) -> list[Experiment]:
     return [experiment for experiment in known.values() if name in (None, experiment.name)]
 
 
-@cache
-def _compared(task: str) -> frozenset[frozenset[str]]:
-    """The pairs of setups of a task that a table or a claim compares."""
-    pairs = set()
-    for experiment in experiments_of(task).values():
-        references = ((row, experiment.reference_of(row)) for row in experiment.rows)
-        pairs |= {frozenset((row.setup.name, other.setup.name)) for row, other in references if other is not None}
-    pairs |= {frozenset((model, other)) for model in CAP for other in (*BENCHMARKS, UNTRAINED)}
-    return frozenset(pairs)
-
-
-def are_compared(task: str, setup: str, other: str) -> bool:
-    """Whether two setups are compared; one that is in no table, such as your own pooling, is with the baseline.
-
-    >>> are_compared("qmnist", "cap_vema", "pma"), are_compared("qmnist", "pma", "msa")
-    (True, False)
-    """
-    if frozenset((setup, other)) in _compared(task):
-        return True
-    known = {row.setup.name for experiment in experiments_of(task).values() for row in experiment.rows}
-    return setup != other and "baseline" in (setup, other) and not {setup, other} <= known
-
-
 def find_setup(task: str, name: str) -> Setup:
     """The setup of that name in the tables of a task, or a pooling of that name with its default options."""
     rows = [row for experiment in experiments_of(task).values() for row in experiment.rows]

@@ -326,13 +326,11 @@ def raw_folder(job: Job, chosen: Path | None) -> Path | None:
 
 def check_raw(missing: Sequence[Job], chosen: Path | None) -> None:
     """Raise an error if the raw files are missing; they are downloaded only to a named folder."""
-    if not missing:
+    raw = raw_folder(missing[0], chosen) if missing else None
+    if raw is None or raw.is_dir():
         return
-    task, raw = missing[0].tier.data(missing[0].cell)[0], raw_folder(missing[0], chosen)
-    if raw is None:
-        return
-    downloads = any(option.name == "download" for option in task_options(task))
-    if raw.is_dir() or (downloads and chosen is not None):
+    task = missing[0].tier.data(missing[0].cell)[0]
+    if chosen is not None and any(option.name == "download" for option in task_options(task)):
         return
     raise MIVError(
         f"{len(missing)} cells are missing, and there is no folder {raw} with the raw files of {task}. Pass it with "

@@ -1,7 +1,7 @@
 """Finished cells on disk: one JSON document each, with settings, figures and their errors.
 
 A document has no predictions and no weights, but the standard error of each figure over exemplars, and that of its
-difference to every model that a table compares it with. A cell is a line of ``<tier>/<task>.jsonl``.
+difference to every model that was there before it. A cell is a line of ``<tier>/<task>.jsonl``.
 """
 
 import json

@@ -13,14 +13,7 @@ import numpy as np
 from miv.evaluation.evaluation import TITLES
 from miv.evaluation.page import QUIET, line_styles, picture
 from miv.reproduction.claims import Verdict, claims_of, judge, judge_claims
-from miv.reproduction.comparison import (
-    CellEvidence,
-    Comparison,
-    Estimate,
-    PairedTest,
-    compare_figures,
-    paired_tests,
-)
+from miv.reproduction.comparison import CellEvidence, Comparison, Estimate, PairedTest, compare_figures, paired_tests
 from miv.reproduction.grids import FOUR, SIZES, STANDS_IN, WITNESSES, Experiment, Row, published_digit, published_step
 from miv.reproduction.results import Result
 
@@ -288,10 +281,8 @@ def _paired_document(test: PairedTest) -> dict[str, Any]:
 
 def _finite(document: dict[str, Any]) -> dict[str, Any]:
     """The document with ``None`` for what is not a number."""
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in document.items()
-    }
+    odd = {name for name, value in document.items() if isinstance(value, float) and not math.isfinite(value)}
+    return document | dict.fromkeys(odd)
 
 
 def markdown(sections: Sequence[Section], plots: Mapping[str, Sequence[Path]], folder: Path) -> str:

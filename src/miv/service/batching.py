@@ -54,7 +54,6 @@ class ReadRequest:
 
     @property
     def bytes(self) -> int:
-        """Approximate size in memory."""
         return bytes_of(self.pool) + sum(exemplar.bag.nbytes for exemplar in self.exemplars)
 
 
@@ -220,7 +219,7 @@ class RequestBatcher:
 
         def between_steps() -> None:
             if all(job.future.cancelled() for job in batch):
-                raise _NobodyWaits
+                raise NobodyWaits
             if is_long:
                 self._answer(self._next_batch(self._short))
 
@@ -229,7 +228,7 @@ class RequestBatcher:
             work = batch[0].work
             with pausing(between_steps):
                 answers = [work()] if callable(work) else self._verify(requests)
-        except _NobodyWaits:
+        except NobodyWaits:
             return
         except Exception as error:
             if len(batch) > 1:
@@ -241,5 +240,5 @@ class RequestBatcher:
             job.finish(answer)
 
 
-class _NobodyWaits(Exception):  # noqa: N818 - named after what happened
-    """All clients of a batch have left."""
+class NobodyWaits(Exception):  # noqa: N818 - named after what happened
+    """All clients that work was done for have left."""

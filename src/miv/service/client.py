@@ -214,20 +214,12 @@ class Client:
         self._models = self.request("GET", "/v1/models")["models"]
         return self._models
 
-    def verify(
-        self,
-        query: Any,
-        bag: Any,
-        *,
-        model: str | None = None,
-        resize: Fit | None = None,
-        witnesses: WitnessMethod | None = None,
-    ) -> Verdict:
+    def verify(self, query: Any, bag: Any, **options: Any) -> Verdict:
         """Does the bag hold something of the query's class, and which of its instances show it?
 
-        The arguments are those of ``Verifier.verify``. ``model`` is not needed if the service has one.
+        The arguments are those of ``Verifier.verify`` and ``verify_many``.
         """
-        return self.verify_many([query], [bag], model=model, resize=resize, witnesses=witnesses)[0]
+        return self.verify_many([query], [bag], **options)[0]
 
     def verify_many(
         self,
@@ -238,7 +230,10 @@ class Client:
         resize: Fit | None = None,
         witnesses: WitnessMethod | None = None,
     ) -> list[Verdict]:
-        """Verify many exemplars with one request; ``queries`` and ``bags`` have the same length."""
+        """Verify many exemplars with one request; ``queries`` and ``bags`` have the same length.
+
+        ``model`` is not needed if the service has one.
+        """
         if len(queries) != len(bags):
             raise MIVError(f"There are {len(queries)} queries and {len(bags)} bags. Expected one query per bag.")
         name, kind = self._model(model)

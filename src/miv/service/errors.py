@@ -1,9 +1,6 @@
 """Errors of the service: a status and a message in one form, ``{"error": {"status", "message"}}``."""
 
-import logging
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -14,7 +11,6 @@ from starlette.exceptions import HTTPException
 from miv.errors import MIVError
 from miv.verifier.reading import USE_RESIZE
 
-logger = logging.getLogger(__name__)
 _HEADERS = {
     401: {"WWW-Authenticate": "Bearer"},
     413: {"Connection": "close"},  # the rest of the body is not read
@@ -63,17 +59,3 @@ def first_problem(problems: list[Any]) -> str:
     # Branches of unions mean nothing to a reader; they are named after types.
     parts = [str(part) for part in first["loc"] if not re.search(r"^[A-Z]|\[|^(str|body)$", str(part))]
     return f"{'.'.join(parts) or 'The body'}: {first['msg']}. See /openapi.json for what is expected."
-
-
-@contextmanager
-def storage_errors(what: str, done: str) -> Iterator[None]:
-    """Refuse the request with 503 if the system fails to read or write in this block; the log says which file."""
-    try:
-        yield
-    except (MIVError, OSError) as error:
-        cause = error if isinstance(error, OSError) else error.__cause__
-        if isinstance(error, RefusedRequest) or not isinstance(cause, OSError):
-            raise
-        logger.error("%s could not be %s: %s", what, done, error)
-        reason = cause.strerror or type(cause).__name__
-        raise RefusedRequest(503, f"{what} could not be {done} on the server: {reason}. Try again later.") from error

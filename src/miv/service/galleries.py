@@ -18,7 +18,7 @@ from filelock import FileLock
 from miv.errors import MIVError
 from miv.files.atomic import readable_disk_errors
 from miv.gallery import MANIFEST_NAME, Gallery, GalleryBusy, GalleryManifest, GalleryReplaced, Hits, TooManyPooled
-from miv.service.errors import RefusedRequest, storage_errors
+from miv.service.errors import RefusedRequest
 from miv.service.models import LoadedModel
 
 logger = logging.getLogger(__name__)
@@ -42,8 +42,7 @@ class GalleryRegistry:
         self._open: dict[tuple[str, str], Gallery] = {}  # by name and fingerprint
 
     def names(self) -> list[str]:
-        """Names of all galleries."""
-        with storage_errors("The galleries", "read"):
+        with self._guarded("read"):
             return sorted(path.name for path in self.folder.iterdir() if self._is_gallery(path))
 
     def all_listed(self, models: Mapping[str, LoadedModel]) -> list[dict[str, Any]]:
@@ -68,7 +67,7 @@ class GalleryRegistry:
 
     def model_of(self, name: str, models: Mapping[str, LoadedModel]) -> tuple[LoadedModel, GalleryManifest]:
         """The served model that made a gallery, and its manifest; any other model would misread what it stores."""
-        with self._guarded(name, "read"):
+        with self._guarded("read", name):
             manifest = self._manifest(name)
         model = models.get(manifest.fingerprint)
         if model is None:
@@ -81,7 +80,7 @@ class GalleryRegistry:
             expected = "Expected 1 to 100 letters from a to z, digits, -, _ or ., with a letter or digit first"
             raise RefusedRequest(422, f"The name of a gallery is {name[:80]!r}. {expected}.")
         lock = FileLock(self.folder / ".miv-galleries.lock", timeout=_LOCK_SECONDS)
-        with storage_errors("The gallery", "created"), lock:
+        with self._guarded("created"), lock:
             # Gallery.create replaces an empty folder; under the lock, nobody else makes one of this name.
             if (self.folder / name).exists():
                 raise RefusedRequest(409, f"There is a gallery or file {name} already. Choose another name.")
@@ -99,7 +98,6 @@ class GalleryRegistry:
             return self._after_change(name, gallery)
 
     def remove(self, name: str, bag: str, model: LoadedModel) -> None:
-        """Remove a bag."""
         with self._writing(name, model) as gallery:
             if bag not in gallery:
                 raise RefusedRequest(404, f"There is no bag {bag[:80]!r} in the gallery {name}.")
@@ -107,16 +105,14 @@ class GalleryRegistry:
             self._after_change(name, gallery)
 
     def search(self, name: str, query: Any, model: LoadedModel, **options: Any) -> Hits:
-        """Search a gallery."""
-        with self._guarded(name, "read"):
+        with self._guarded("read", name):
             try:
                 return self._gallery(name, model).search(query, **options)
             except TooManyPooled as error:
                 raise RefusedRequest(413, str(error)) from error
 
     def described(self, name: str, model: LoadedModel) -> dict[str, Any]:
-        """Counts and sizes, and the names of the first bags."""
-        with self._guarded(name, "read"):
+        with self._guarded("read", name):
             gallery = self._gallery(name, model)
             about = {**gallery.info(), "name": name, "model": model.name, "problem": None}
             del about["folder"]
@@ -124,7 +120,7 @@ class GalleryRegistry:
 
     @contextmanager
     def _writing(self, name: str, model: LoadedModel) -> Iterator[Gallery]:
-        with self._guarded(name, "written"):
+        with self._guarded("written", name):
             try:
                 yield self._gallery(name, model)
             except GalleryBusy:
@@ -134,23 +130,28 @@ class GalleryRegistry:
                 raise RefusedRequest(409, message) from None
 
     @contextmanager
-    def _guarded(self, name: str, done: str) -> Iterator[None]:
-        """Answer trouble with the files of a gallery without naming them; other errors are the request's."""
-        with storage_errors("The gallery", done):
-            try:
-                yield
-            except RefusedRequest:
-                raise
-            except (MIVError, OSError) as error:
+    def _guarded(self, done: str, name: str = "") -> Iterator[None]:
+        """Answer trouble with the files of galleries without naming them; other errors are the request's."""
+        try:
+            yield
+        except RefusedRequest:
+            raise
+        except (MIVError, OSError) as error:
+            if name:
                 self._require(name)  # it may have been removed meanwhile, which is no damage
-                cause = error if isinstance(error, OSError) else error.__cause__
-                is_trouble = isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError)
-                if is_trouble or f"{self.folder}{os.sep}" not in str(error):
-                    raise
-                # Only its type: its words may hold the name of a bag.
-                logger.error("The gallery %s is damaged: %s", name, type(error.__cause__ or error).__name__)
-                message = f"The gallery {name} is damaged. Restore it from a copy, or create it again."
-                raise RefusedRequest(409, message) from error
+            cause = error if isinstance(error, OSError) else error.__cause__
+            is_damage = bool(name) and f"{self.folder}{os.sep}" in str(error)
+            if isinstance(cause, OSError) and not (is_damage and isinstance(cause, FileNotFoundError)):
+                logger.error("The gallery %s could not be %s: %s", name, done, error)
+                reason = cause.strerror or type(cause).__name__
+                message = f"The gallery could not be {done} on the server: {reason}. Try again later."
+                raise RefusedRequest(503, message) from error
+            if not is_damage:
+                raise
+            # Only its type: its words may hold the name of a bag.
+            logger.error("The gallery %s is damaged: %s", name, type(error.__cause__ or error).__name__)
+            message = f"The gallery {name} is damaged. Restore it from a copy, or create it again."
+            raise RefusedRequest(409, message) from error
 
     def _gallery(self, name: str, model: LoadedModel) -> Gallery:
         """An open gallery, kept by this process; it sees what others change."""
@@ -164,14 +165,17 @@ class GalleryRegistry:
     def _after_change(self, name: str, gallery: Gallery) -> int:
         """Free the space of removed bags when they are the larger part, or the disk is nearly full; return the bags."""
         manifest = self._manifest(name)
-        if manifest.removed:
-            is_much = len(manifest.removed) > max(manifest.live_bags, _FEW_REMOVED)
-            if is_much or disk_usage(self.folder).free < manifest.bytes:
-                try:
-                    gallery.compact()
-                except MIVError as error:  # the change is made; a later one compacts
-                    logger.warning("The gallery %s could not be compacted: %s", name, type(error).__name__)
+        is_much = len(manifest.removed) > max(manifest.live_bags, _FEW_REMOVED)
+        if is_much or disk_usage(self.folder).free < manifest.bytes:
+            self._compact(name, gallery)
         return manifest.live_bags
+
+    def _compact(self, name: str, gallery: Gallery | None = None) -> None:
+        try:
+            if self._manifest(name).removed:
+                (gallery or Gallery.open(self.folder / name)).compact()
+        except MIVError as error:  # busy, damaged or gone: it keeps its size, and a later change compacts
+            logger.warning("The gallery %s could not be compacted: %s", name, type(error).__name__)
 
     def _check_room(self, needed: int) -> None:
         """Refuse what does not fit, after clearing away removed bags; each worker can exceed the limit by one bag.
@@ -181,11 +185,7 @@ class GalleryRegistry:
         if self._bytes() + needed <= self._most_bytes and self._fits_on_disk(needed):
             return
         for name in self.names():
-            try:
-                if self._manifest(name).removed:
-                    Gallery.open(self.folder / name).compact()
-            except MIVError as error:  # busy, damaged or gone: it keeps its size
-                logger.warning("The gallery %s could not be compacted: %s", name, type(error).__name__)
+            self._compact(name)
         total = self._bytes()
         if total + needed > self._most_bytes:
             message = f"The galleries have {total:,} bytes and need {needed:,} more. Expected at most"

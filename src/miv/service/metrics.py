@@ -28,20 +28,15 @@ class ServiceMetrics:
         self._registry = registry = CollectorRegistry()
         if not self._is_shared:
             ProcessCollector(registry=registry)
-        per_route, per_model = ("route",), ("model",)
+        per_route: dict[str, Any] = {"labelnames": ("route",), "registry": registry}
+        per_model: dict[str, Any] = {"labelnames": ("model",), "registry": registry}
         batches = (1, 2, 4, 8, 16, 32, 64, 128)
         self.requests = Counter("miv_requests", "Answered requests.", ("method", "route", "status"), registry=registry)
-        self.seconds = Histogram(
-            "miv_request_seconds", "Time per request.", per_route, buckets=_SECONDS, registry=registry
-        )
-        self.received = Counter("miv_received_bytes", "Bytes of requests.", per_route, registry=registry)
-        self.exemplars = Counter("miv_exemplars", "Verified exemplars.", per_model, registry=registry)
-        self.batches = Histogram(
-            "miv_batch_requests", "Requests verified together.", per_model, buckets=batches, registry=registry
-        )
-        self.waiting = Gauge(
-            "miv_waiting_requests", "Waiting requests.", per_model, multiprocess_mode="livesum", registry=registry
-        )
+        self.seconds = Histogram("miv_request_seconds", "Time per request.", buckets=_SECONDS, **per_route)
+        self.received = Counter("miv_received_bytes", "Bytes of requests.", **per_route)
+        self.exemplars = Counter("miv_exemplars", "Verified exemplars.", **per_model)
+        self.batches = Histogram("miv_batch_requests", "Requests verified together.", buckets=batches, **per_model)
+        self.waiting = Gauge("miv_waiting_requests", "Waiting requests.", multiprocess_mode="livesum", **per_model)
         self.ready = Gauge("miv_models_ready", "Loaded models.", multiprocess_mode="livemin", registry=registry)
 
     def text(self) -> bytes:
@@ -60,7 +55,6 @@ class JsonLines(logging.Formatter):
     """Formats a record as one line of JSON; an exception as its type and the places in the code, without its words."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -79,7 +73,6 @@ class HumanLines(logging.Formatter):
     """Formats a record in words."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
         fields: dict[str, Any] = getattr(record, "fields", {})
         if record.levelno < logging.WARNING:
             return str(fields["words"])

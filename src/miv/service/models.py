@@ -34,7 +34,7 @@ def served_names(models: Sequence[str]) -> list[str]:
             shipped_folder(model)  # raises for one that the package should have, but has not
         name = Path(model).resolve().name if Path(model).is_dir() else model
         if name in named:
-            raise MIVError(f"Two models have the name {name}: {named[name]} and {model}. Rename one of the folders.")
+            raise MIVError(f"Two models have the name {name}: {named[name]} and {model}. Leave out or rename one.")
         named[name] = model
     return list(named)
 
@@ -92,7 +92,6 @@ class ServedModels:
 
     @property
     def are_ready(self) -> bool:
-        """Whether all models are loaded and warmed up."""
         return len(self._loaded) == len(self.names)
 
     def __iter__(self) -> Iterator[LoadedModel]:
@@ -122,7 +121,6 @@ class ServedModels:
         return model
 
     def load(self) -> None:
-        """Load and warm up all models."""
         for name, model in zip(self.names, self.settings.models, strict=True):
             refuse_unfinished(Path(model))
             verifier = Verifier.from_pretrained(model)

@@ -18,7 +18,7 @@ from miv.errors import MIVError
 from miv.files.images import Fit
 from miv.runtime import pause
 from miv.service.batching import ReadExemplar, ReadRequest, Rows
-from miv.service.bodies import ImageInstance, Instance, TextInstance
+from miv.service.bodies import ImageInstance, Instance, TextInstance, VerifyRequest
 from miv.service.errors import RefusedRequest, first_problem
 from miv.service.models import LoadedModel
 from miv.service.settings import Limits
@@ -27,7 +27,6 @@ from miv.service.uploads import FORMATS, image_of_bytes
 from miv.verifier.engine import witnesses_by
 from miv.verifier.explain import instances_pooled
 from miv.verifier.network import Verifier
-from miv.verifier.verdict import WitnessMethod
 from miv.verifier.verifying import bag_reader, paired
 
 _SPARE = 100_000  # parts that cost a few milliseconds, so that the parser explains what is wrong with them
@@ -64,18 +63,14 @@ async def read_json(request: Request, body: type[Body]) -> Body:
 
     def parsed() -> Body:
         check_json_size(content, service.limits)
-        return _validated(lambda: body.model_validate_json(content))
+        try:
+            return body.model_validate_json(content)
+        except ValidationError as error:
+            problems = error.errors(include_url=False, include_context=False, include_input=False)
+            status = 400 if problems[0]["type"] == "json_invalid" else 422
+            raise RefusedRequest(status, first_problem(list(problems))) from None
 
     return await service.in_thread(parsed, is_large=len(content) > _LARGE_BODY)
-
-
-def _validated(validate: Callable[[], Body]) -> Body:
-    try:
-        return validate()
-    except ValidationError as error:
-        problems = error.errors(include_url=False, include_context=False, include_input=False)
-        status = 400 if problems[0]["type"] == "json_invalid" else 422
-        raise RefusedRequest(status, first_problem(list(problems))) from None
 
 
 _LONGEST_NAME = 80  # characters of a name in an error
@@ -90,7 +85,7 @@ async def read_instances(
     most = service.limits.pixels  # of one image; the reader names a larger one
     is_image = model.kind == "image"
     pixels = await service.in_thread(lambda: sum(min(most, _pixels(one)) for one in given)) if is_image else 0
-    _check_pixels(pixels, service.limits)
+    _check_most(pixels, service.limits.pixels_in_all, "The request", "pixels in all images")
     return await service.in_thread(read, is_large=pixels > _LARGE_PIXELS)
 
 
@@ -103,10 +98,6 @@ def _pixels(one: Instance) -> int:
     return 0
 
 
-def _check_pixels(pixels: int, limits: Limits) -> None:
-    _check_most(pixels, limits.pixels_in_all, "The request", "pixels in all images")
-
-
 class InstanceReader:
     """Collects the instances of one request, each distinct image and text once."""
 
@@ -116,7 +107,7 @@ class InstanceReader:
         self._verifier, self._limits = verifier, limits
         self.kind = verifier.backbone.kind
         self._reader = bag_reader(verifier, resize, in_pairs=in_pairs)
-        self._count = self._pixels = 0
+        self._count = 0
 
     def rows(self, given: Sequence[Instance], place: str, most: int) -> Rows:
         """Read instances; return their rows in the pool. ``place`` names them in errors."""
@@ -128,7 +119,6 @@ class InstanceReader:
         return np.array([self._row(one, _named(one, place, n, len(given))) for n, one in enumerate(given)])
 
     def pool(self) -> InstancePool:
-        """The distinct instances of the request."""
         pool = self._reader.take_new()
         assert pool is not None  # noqa: S101 - bodies have at least one instance
         return pool
@@ -155,8 +145,6 @@ class InstanceReader:
             raise MIVError(f"{place} is empty (0 bytes). Expected the content of an image file.")
         with image_of_bytes(content, place, self._limits.pixels) as image:
             pause()
-            self._pixels += image.width * image.height
-            _check_pixels(self._pixels, self._limits)
             return self._reader.add(image, place)
 
     def _other_kind(self, one: Any, place: str) -> MIVError:
@@ -165,27 +153,21 @@ class InstanceReader:
         return MIVError(f"{place} is {given}. Expected what this model takes: {forms[self.kind]}.")
 
 
-def read_exemplars(
-    verifier: Verifier,
-    limits: Limits,
-    exemplars: Sequence[tuple[Any, Sequence[Instance]]],
-    *,
-    witnesses: WitnessMethod | None = None,
-    heads: bool = False,
-    resize: Fit | None = None,
-) -> ReadRequest:
-    """Convert exemplars; each query is an instance or a list of references."""
-    _check_most(len(exemplars), limits.exemplars, "The request", "exemplars")
-    by = witnesses_by(verifier, witnesses)
-    reader, converted = InstanceReader(verifier, limits, resize, in_pairs=True), []
-    for number, (query, bag) in enumerate(exemplars):
-        of = "" if len(exemplars) == 1 else f"Exemplar {number}: "
+def read_exemplars(verifier: Verifier, limits: Limits, asked: VerifyRequest) -> ReadRequest:
+    """Convert the exemplars of a request; each query is an instance or a list of references."""
+    _check_most(len(asked.exemplars), limits.exemplars, "The request", "exemplars")
+    by = witnesses_by(verifier, asked.witnesses)
+    reader, converted = InstanceReader(verifier, limits, asked.resize, in_pairs=True), []
+    for number, exemplar in enumerate(asked.exemplars):
+        of = "" if len(asked.exemplars) == 1 else f"Exemplar {number}: "
+        query: Any = exemplar.query
+        bag: Any = exemplar.bag
         several = is_several(query)
         if verifier.backbone.reads_pairs:
             several, (query, bag) = False, _paired(verifier, limits, query, bag, of)
-        asked = reader.rows(query if several else [query], f"{of}the query".capitalize(), limits.references)
+        rows = reader.rows(query if several else [query], f"{of}the query".capitalize(), limits.references)
         members = reader.rows(bag, f"{of}the bag".capitalize(), limits.instances)
-        converted.append(ReadExemplar(asked, several, members))
+        converted.append(ReadExemplar(rows, several, members))
     pooled = sum(instances_pooled(by, len(one.bag), len(one.query)) for one in converted)
     if pooled > limits.pooled:
         remedy = "choose attention or none, or send smaller bags or fewer exemplars."
@@ -193,7 +175,7 @@ def read_exemplars(
         raise RefusedRequest(413, f"Witnesses by {by} would pool {pooled:,} instances. {most}")
     pool = reader.pool()
     is_long_to_embed = len(pool) > _SHORT_EMBEDDED and not verifier.backbone.is_identity
-    return ReadRequest(pool, converted, by, heads, is_long_to_pool(pooled) or is_long_to_embed)
+    return ReadRequest(pool, converted, by, asked.heads, is_long_to_pool(pooled) or is_long_to_embed)
 
 
 def is_long_to_pool(instances: int) -> bool:

@@ -48,7 +48,6 @@ class AccessRules:
         self._token = None if settings.token is None else settings.token.encode()
 
     def check(self, method: str, path: str, headers: Headers) -> None:
-        """Refuse a request that is not allowed."""
         hosts = headers.getlist("host")
         name = host_name(hosts[0]) if len(hosts) == 1 else ""
         # An address needs no DNS, so nobody can rebind it.
@@ -119,7 +118,6 @@ class LimitedBody:
             raise self._too_large()
 
     async def receive(self) -> Message:
-        """The next part of the body."""
         if self._watcher is not None:  # a second reader would take the message away from the watcher
             await self._watcher
             return {"type": "http.disconnect"}
@@ -170,7 +168,6 @@ class RequestGuard:
         self._arriving = ByteBudget(settings.limits.bytes_in_all)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request, whatever happens."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

@@ -61,8 +61,6 @@ class ServiceSettings:
     def __post_init__(self) -> None:
         if not self.models:
             raise MIVError("There are no models. Expected at least one, such as miv/digits.")
-        if len(set(self.models)) != len(self.models):
-            raise MIVError(f"A model is given twice: {', '.join(self.models)}. Expected each one once.")
         if not 1 <= self.workers <= 256 or not 0 <= self.threads <= 1024 or not 0 <= self.port <= 65535:
             numbers = f"workers is {self.workers}, threads {self.threads} and port {self.port}"
             raise MIVError(f"{numbers}. Expected 1 to 256 workers, up to 1024 threads, and a port up to 65535.")

@@ -4,12 +4,12 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import TypeVar
 
 from fastapi import Request
 
 from miv.runtime import available_cores, pausing
+from miv.service.batching import NobodyWaits
 from miv.service.galleries import GalleryRegistry
 from miv.service.metrics import ServiceMetrics
 from miv.service.models import LoadedModel, ServedModels
@@ -18,23 +18,21 @@ from miv.service.settings import ServiceSettings
 Result = TypeVar("Result")
 
 
-class RequestEnded(Exception):  # noqa: N818 - named after what happened
-    """Nobody waits for the work of a request any more."""
-
-
 class RunningService:
-    """The state of an app; functions in ``at_stop`` are called when it stops."""
+    """The state of an app."""
 
     def __init__(self, settings: ServiceSettings) -> None:
         self.settings, self.limits = settings, settings.limits
         self.metrics = ServiceMetrics()
         self.models = ServedModels(settings, self.metrics)
-        self.at_stop: list[Callable[[], None]] = [self.models.stop]
-        galleries, most = settings.galleries, settings.gallery_bytes
-        self.galleries = None if galleries is None else GalleryRegistry(galleries, most)
+        galleries = settings.galleries
+        self.galleries = None if galleries is None else GalleryRegistry(galleries, settings.gallery_bytes)
         # Large bodies and images are read apart, so that small ones never wait for them.
         self._large = ThreadPoolExecutor(max(1, available_cores() // 2), thread_name_prefix="large")
-        self.at_stop.append(partial(self._large.shutdown, wait=False, cancel_futures=True))
+
+    def stop(self) -> None:
+        self._large.shutdown(wait=False, cancel_futures=True)
+        self.models.stop()
 
     async def in_thread(self, function: Callable[[], Result], *, is_large: bool = False) -> Result:
         """Run a function in a thread; it ends at its next pause if the request ends before it."""
@@ -42,7 +40,7 @@ class RunningService:
 
         def check() -> None:
             if ended.is_set():
-                raise RequestEnded
+                raise NobodyWaits
 
         def run() -> Result:
             with pausing(check):

@@ -42,8 +42,7 @@ def create_app(
         asyncio.get_running_loop().set_default_executor(threads)
         service.models.load_in_background(failed, ready)
         yield
-        for stop in reversed(service.at_stop):
-            stop()
+        service.stop()
 
     # The documentation pages of FastAPI load scripts from another machine, so they are off.
     app = FastAPI(title="miv", docs_url=None, redoc_url=None, lifespan=lifespan, redirect_slashes=False)

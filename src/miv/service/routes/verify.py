@@ -2,6 +2,7 @@
 
 import asyncio
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -14,12 +15,7 @@ from miv.checking.sources import read_answer, read_sources
 from miv.errors import collect_warnings
 from miv.service.bodies import CheckAnswer, CheckRequest, VerifyAnswer, VerifyRequest, documented
 from miv.service.errors import RefusedRequest
-from miv.service.reading import (
-    is_several,
-    read_exemplars,
-    read_instances,
-    read_json,
-)
+from miv.service.reading import is_several, read_exemplars, read_instances, read_json
 from miv.service.settings import Limits
 from miv.service.state import model_of, service_of
 
@@ -37,10 +33,10 @@ async def verify(request: Request) -> JSONResponse:
     service = service_of(request)
     asked = await read_json(request, VerifyRequest)
     model = model_of(request, asked.model)
-    exemplars: list[Any] = [(one.query, one.bag) for one in asked.exemplars]
-    instances = [one for query, bag in exemplars for one in (*(query if is_several(query) else [query]), *bag)]
-    options = partial(read_exemplars, witnesses=asked.witnesses, heads=asked.heads, resize=asked.resize)
-    read = await read_instances(request, model, instances, partial(options, model.verifier, service.limits, exemplars))
+    queries: list[Any] = [one.query if is_several(one.query) else [one.query] for one in asked.exemplars]
+    instances = list(chain(*queries, *(one.bag for one in asked.exemplars)))
+    convert = partial(read_exemplars, model.verifier, service.limits, asked)
+    read = await read_instances(request, model, instances, convert)
     verdicts = await model.run(read, read.bytes)
     service.metrics.exemplars.labels(model.name).inc(len(verdicts))
     return JSONResponse({"model": model.name, "verdicts": verdicts})
@@ -57,14 +53,8 @@ async def check_answer(request: Request) -> JSONResponse:
     def checked() -> dict[str, Any]:
         with collect_warnings() as heard:
             try:
-                found = check(
-                    answer,
-                    sources,
-                    question=asked.question,
-                    verifier=model.verifier,
-                    citations=asked.citations,
-                    most_pairs=limits.pairs,
-                )
+                options: dict[str, Any] = {"question": asked.question, "citations": asked.citations}
+                found = check(answer, sources, verifier=model.verifier, most_pairs=limits.pairs, **options)
             except TooManyPairs as error:
                 raise RefusedRequest(413, str(error)) from error
         return {**found.document(), "verifier": model.name, "warnings": [*told, *heard]}
