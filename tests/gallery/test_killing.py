@@ -251,7 +251,7 @@ def test_merging_is_not_part_of_a_change(tmp_path: Path, monkeypatch: pytest.Mon
     def full(*_: object) -> None:
         raise MIVError("Could not write: No space left on device.") from OSError(28, "No space left on device")
 
-    monkeypatch.setattr("miv.gallery.store.merge_small", full)
+    monkeypatch.setattr("miv.gallery.store._count_to_merge", full)
     with pytest.warns(MIVWarning, match="could not be merged"):
         gallery.add("three", vectors(2, 3))
     assert "three" in Gallery.open(tmp_path / "gallery")

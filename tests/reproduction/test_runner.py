@@ -55,15 +55,15 @@ def test_a_crash_ends_no_other_cell_and_done_ones_are_not_run_again(
     started = pretend(jobs[0], places, tmp_path, monkeypatch, gabmil=code)
     said: list[str] = []
     failures = run_jobs(jobs, places, 2, said.append)
-    assert [(one.job, one.reason) for one in failures] == [(jobs[1], "Error: no memory")]
-    assert "no memory" in failures[0].log.read_text()
+    assert failures == {jobs[1]: "Error: no memory"}
+    assert "no memory" in jobs[1].log(places.work).read_text()
     assert sorted(started.read_text().split()) == ["baseline", "cap_vema", "gabmil"]
     assert said[0] == "0 of 3 cells are done; computing 3."
     assert any(line.startswith("Done    qmnist cap_vema round 0: auroc 0.500  i_auroc 0.500  in ") for line in said)
     pretend(jobs[0], places, tmp_path, monkeypatch)
-    assert run_jobs(jobs, places, 2, said.append) == []
+    assert run_jobs(jobs, places, 2, said.append) == {}
     assert started.read_text().split()[3:] == ["gabmil"]
-    assert run_jobs(jobs, places, 2, said.append) == []
+    assert run_jobs(jobs, places, 2, said.append) == {}
     assert len(started.read_text().split()) == 4
 
 
@@ -72,8 +72,7 @@ def test_a_process_that_is_killed_is_a_failure(
 ) -> None:
     job = job_of()
     pretend(job, places, tmp_path, monkeypatch, baseline="import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
-    [failure] = run_jobs([job], places, 1, print)
-    assert failure.reason == "ended by signal 9"
+    assert run_jobs([job], places, 1, print) == {job: "ended by signal 9"}
 
 
 @pytest.mark.parametrize("code", [130, 143])

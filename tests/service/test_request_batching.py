@@ -146,12 +146,12 @@ async def test_long_work_leaves_room_for_short_requests() -> None:
 def test_together_means_the_same_as_alone() -> None:
     torch.manual_seed(0)
     verifier = Verifier("cap_dba_l2", channels=CHANNELS, pooling_options={"heads": 2}).eval()
-    requests = []
-    for seed, options in enumerate([{}, {"heads": True}, {"witnesses": "none"}, {"witnesses": "leave_one_out"}] * 2):
+    requests, every = [], [("heads", False), ("heads", True), ("witnesses", "none"), ("witnesses", "leave_one_out")]
+    for seed, (option, value) in enumerate(every * 2):
         exemplars = vector_exemplars(2, size=3 + seed, seed=seed)
         if seed > 3:
             exemplars[0] = {**exemplars[0], "query": [one["query"] for one in exemplars]}  # references
-        body = VerifyRequest.model_validate({"exemplars": exemplars, **options})
+        body = VerifyRequest.model_validate({"exemplars": exemplars, option: value})
         requests.append(read_exemplars(verifier, Limits(), body))
     together = verify_batch(verifier, requests)
     for answers, request in zip(together, requests, strict=True):

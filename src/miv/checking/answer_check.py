@@ -139,10 +139,8 @@ def _cite(
     for one in sorted(judged.values(), key=lambda one: _ORDER[one.outcome]):
         for position in one.citations:
             numbers.setdefault(position, len(numbers) + 1)
-    cited = []
-    for position, number in numbers.items():
-        source, sentence = bag.places[position]
-        cited.append(Citation(number, source.name, sentence.number, sentence.text, sentence.line))
+    places = ((number, *bag.places[position]) for position, number in numbers.items())
+    cited = [Citation(number, source.name, one.number, one.text, one.line) for number, source, one in places]
     checked = []
     for sentence in sentences:
         result = CheckedSentence(sentence.text, sentence.paragraph, "not checked", None, item=sentence.mark)

@@ -227,21 +227,15 @@ def _key(word: str) -> str:
 
 def _runs(text: str) -> Iterator[tuple[list[re.Match[str]], bool]]:
     """The runs of capitalised words, such as Ludwig van Beethoven, and whether each begins a sentence."""
-    run: list[re.Match[str]] = []
+    runs: list[list[re.Match[str]]] = []
     for word in _WORD.finditer(text):
-        if not word[0][0].isupper() or _key(word[0]) in _NOT_NAMES:
-            continue
-        if run and not _IN_RUN.fullmatch(text, run[-1].end(), word.start()):
-            yield run, _begins(text, run)
-            run = []
-        run.append(word)
-    if run:
-        yield run, _begins(text, run)
-
-
-def _begins(text: str, run: list[re.Match[str]]) -> bool:
-    start = run[0].start()
-    return _BEGINS.search(text[max(0, start - _LOOKBACK) : start]) is not None
+        if word[0][0].isupper() and _key(word[0]) not in _NOT_NAMES:
+            if not runs or not _IN_RUN.fullmatch(text, runs[-1][-1].end(), word.start()):
+                runs.append([])
+            runs[-1].append(word)
+    for run in runs:
+        start = run[0].start()
+        yield run, _BEGINS.search(text[max(0, start - _LOOKBACK) : start]) is not None
 
 
 def _acronym(run: list[re.Match[str]]) -> str:
@@ -291,7 +285,6 @@ class SourceDetails:
 
     @cached_property
     def names(self) -> set[str]:
-        """The capitalised words inside its sentences."""
         return capitalised(self._sentences)
 
     @cached_property

@@ -163,7 +163,8 @@ def _blocks(lines: list[str], markdown: bool, indented_code: bool) -> Iterator[_
             table[-1][1].append(token.content)
         elif token.type == "inline":
             content = token.content.split("\n")
-            if heading and (heading[0] == "#" or (len(content) == 1 and not _is_sentence(content[0]))):
+            is_sentence = len(content) > 1 or content[0].rstrip(_AFTER_A_STOP).endswith(_STOPS)
+            if heading and (heading[0] == "#" or not is_sentence):  # some underline a sentence
                 level = {"=": 1, "-": 2}.get(heading[0], len(heading))
                 yield _Block(content, "heading", first, "#" * level + " ")
             else:
@@ -178,11 +179,6 @@ def _blocks(lines: list[str], markdown: bool, indented_code: bool) -> Iterator[_
             if text.lstrip().startswith("<!--"):
                 comment, _, text = text.partition("-->")
             yield _Block(text.split("\n"), "prose", first + comment.count("\n"), mark)
-
-
-def _is_sentence(line: str) -> bool:
-    """Whether a line ends as sentences do, and headings do not."""
-    return line.rstrip(_AFTER_A_STOP).endswith(_STOPS)
 
 
 def _table_blocks(table: list[tuple[int, list[str]]]) -> Iterator[_Block]:

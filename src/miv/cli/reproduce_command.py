@@ -138,7 +138,7 @@ def _compute(jobs: "list[Job]", places: "JobFolders", parallel: int) -> None:
     check_raw(split_jobs(jobs, places.results)[1], places.raw)  # before 27 cells fail one by one
     failures = run_jobs(jobs, places, parallel, say)
     if failures:
-        listing = "\n".join(f"  {failure.job}: {failure.reason}\n    log: {failure.log}" for failure in failures)
+        listing = "\n".join(f"  {job}: {why}\n    log: {job.log(places.work)}" for job, why in failures.items())
         raise MIVError(f"{len(failures)} of {len(jobs)} cells failed; the others are done.\n{listing}")
 
 

@@ -1,4 +1,4 @@
-"""Add bags: read them, embed what the gallery does not know yet, and commit it piece by piece."""
+"""Add bags: read them, embed what the gallery does not know yet, and commit it part by part."""
 
 import json
 from collections import Counter
@@ -19,7 +19,7 @@ from miv.files.images import Fit
 from miv.files.instances import InstanceKind
 from miv.gallery.files import HASH_BYTES
 from miv.gallery.snapshot import Snapshot
-from miv.gallery.store import OpenGallery, merge_if_possible
+from miv.gallery.store import OpenGallery, merge_small
 from miv.poolings import StoredForm
 from miv.runtime import Progress, SilentProgress, evaluating
 from miv.verifier.engine import foreign_of
@@ -170,7 +170,7 @@ class Adding:
         chosen = self._chosen(read.names, members, read.instance_names)
         if len(new) or chosen:
             self._commit(read, new, chosen, [members[bag] for bag in chosen])
-            merge_if_possible(self.store)
+            merge_small(self.store)
         return len(chosen)
 
     def _chosen(self, names: list[str], members: list[Integers], instance_names: list[list[str]]) -> list[int]:

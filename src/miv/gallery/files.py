@@ -71,21 +71,6 @@ def checksum(content: Any) -> str:
     return f"{zlib.crc32(content):08x}"
 
 
-def _write_arrays(path: Path, arrays: Arrays) -> tuple[dict[str, int], str]:
-    """Write arrays one after the other, whole or not at all; return the rows of each, and the checksums of all."""
-    rows = dict.fromkeys(COLUMNS, 0)
-    with whole_file(path) as temporary:
-        with temporary.open("wb") as file:
-            for name, (dtype, _) in COLUMNS.items():
-                for part in arrays.get(name, ()):
-                    pause()
-                    file.write(np.ascontiguousarray(part, dtype).data)
-                    rows[name] += len(part)
-        with temporary.open("rb") as file:
-            checksums = "".join(map(checksum, iter(lambda: file.read(BLOCK), b"")))
-    return rows, checksums
-
-
 # The arrays of a segment, and what each row belongs to. Larger numbers come first, so that all are aligned.
 COLUMNS = {
     "members": ("<i8", "member"),
@@ -115,11 +100,6 @@ class SegmentEntry:
     bytes: int  # of its texts
     checksums: str
 
-    @property
-    def size(self) -> int:
-        """Rows to rewrite when it is merged."""
-        return self.instances + self.members
-
     def shapes(self, manifest: "GalleryManifest") -> dict[str, tuple[int, ...]]:
         counts = {"instance": self.instances, "bag": self.bags, "member": self.members, "byte": self.bytes}
         counts["stored"] = counts[manifest.per]
@@ -129,9 +109,17 @@ class SegmentEntry:
 
 
 def write_segment(folder: Path, arrays: Arrays) -> SegmentEntry:
-    """Write a segment under a new name; it belongs to the gallery once the manifest lists it."""
-    name = f"segment-{secrets.token_hex(8)}"
-    rows, checksums = _write_arrays(folder / SEGMENTS / name, arrays)
+    """Write a segment under a new name, whole or not at all; it belongs to the gallery once the manifest lists it."""
+    name, rows = f"segment-{secrets.token_hex(8)}", dict.fromkeys(COLUMNS, 0)
+    with whole_file(folder / SEGMENTS / name) as temporary:
+        with temporary.open("wb") as file:
+            for column, (dtype, _) in COLUMNS.items():
+                for part in arrays.get(column, ()):
+                    pause()
+                    file.write(np.ascontiguousarray(part, dtype).data)
+                    rows[column] += len(part)
+        with temporary.open("rb") as file:
+            checksums = "".join(map(checksum, iter(lambda: file.read(BLOCK), b"")))
     return SegmentEntry(name, rows["hashes"], rows["sizes"], rows["members"], rows["texts"], checksums)
 
 
@@ -188,12 +176,6 @@ class GalleryManifest:
             raise MIVError(f"{path}: {error}. {DAMAGED}") from error
         manifest._check(path)
         return manifest
-
-    @classmethod
-    def require(cls, folder: Path) -> None:
-        """Raise an error if someone has removed the gallery, before a writer makes its folders again."""
-        if not (folder / MANIFEST_NAME).is_file():
-            cls.load(folder)  # says what is missing
 
     def _check(self, path: Path) -> None:
         if self.per not in ("instance", "member", "bag"):

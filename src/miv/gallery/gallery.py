@@ -100,11 +100,10 @@ class Remains(Snapshot):
     segment_type = _SegmentRemains
 
     def __init__(self, folder: Path, manifest: GalleryManifest, known: Sequence[Segment] = ()) -> None:
-        self.problems: list[str] = []
         super().__init__(folder, manifest)
         none, was_live = np.zeros(0, bool), self.is_live
         remains = [segment for segment in self.segments if isinstance(segment, _SegmentRemains)]  # all of them
-        self.problems += [segment.problem for segment in remains if segment.problem]
+        self.problems = [segment.problem for segment in remains if segment.problem]
         is_whole = np.concatenate([none, *(segment.is_whole_instance for segment in remains)])
         is_whole_bag = np.concatenate([none, *(segment.is_whole_bag for segment in remains)])
         self.is_named = np.concatenate([none, *(segment.is_named for segment in remains)])
@@ -135,7 +134,6 @@ class Gallery:
     """
 
     def __init__(self, folder: str | Path, verifier: Verifier | str | Path | None = None) -> None:
-        """Open a gallery, as ``Gallery.open`` does."""
         self.folder = Path(folder)
         self.verifier = self._verifier_for(GalleryManifest.load(self.folder), self.folder, verifier)
         self._form = form_of(self.verifier.pooling)

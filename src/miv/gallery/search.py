@@ -162,20 +162,10 @@ class Hits(Sequence[Hit]):
 
     hits: tuple[Hit, ...]
     bags: int  # in the gallery
-    point: OperatingPoint  # of the verifier
+    point: OperatingPoint  # of the verifier, with its thresholds
     references: int  # of the query
     by: WitnessMethod = "attention"  # how witnesses were to be chosen
     pooled: int = 0  # instances that this would have pooled, if it was too many
-
-    @property
-    def threshold(self) -> float:
-        """The verdict is yes if the probability is at least this."""
-        return self.point.threshold
-
-    @property
-    def lower_threshold(self) -> float | None:
-        """The decision is no below this, and unsure from here up to the threshold, if the verifier has two."""
-        return self.point.lower_threshold
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -231,8 +221,8 @@ class Hits(Sequence[Hit]):
         return {
             "bags": self.bags,
             "references": self.references,
-            "threshold": self.threshold,
-            "lower_threshold": self.lower_threshold,
+            "threshold": self.point.threshold,
+            "lower_threshold": self.point.lower_threshold,
             "notes": self.notes(),
             "hits": [hit.document() for hit in self],
         }

@@ -74,20 +74,13 @@ class RowStore:
     def __len__(self) -> int:
         return int(self._borders[-1])
 
-    def between(self, first: int, last: int) -> NDArray[Any]:
-        """Rows ``first`` to ``last - 1``; without a copy if they are in one segment."""
-        parts = [np.zeros((0, self._width), COLUMNS[self._name][0])]
-        number = int(np.searchsorted(self._borders, first, side="right")) - 1
-        while first < last:
-            start, end = int(self._borders[number]), min(last, int(self._borders[number + 1]))
-            parts.append(self._segments[number].array(self._name)[first - start : end - start])
-            first, number = end, number + 1
-        return parts[-1] if len(parts) <= 2 else np.concatenate(parts)
-
     def take(self, rows: Integers) -> NDArray[Any]:
         """The rows with these numbers, in this order; without a copy if they follow each other in one segment."""
-        if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
-            return self.between(int(rows[0]), int(rows[-1]) + 1)
+        if len(rows) and (np.diff(rows) == 1).all():
+            number, last = np.searchsorted(self._borders, rows[[0, -1]], side="right") - 1
+            if number == last:
+                start = int(rows[0] - self._borders[number])
+                return self._segments[number].array(self._name)[start : start + len(rows)]
         taken = np.empty((len(rows), self._width), COLUMNS[self._name][0])
         of_segment = np.searchsorted(self._borders, rows, side="right") - 1
         for number in np.unique(of_segment):
@@ -177,6 +170,6 @@ class Snapshot:
     def stored_between(self, first: int, last: int) -> Vectors:
         """Stored rows of the bags ``first`` to ``last - 1``."""
         if self.per == "bag":
-            return self.stored.between(first, last)
-        start, end = int(self.ptr[first]), int(self.ptr[last])
-        return self.stored.between(start, end) if self.per == "member" else self.stored.take(self.members[start:end])
+            return self.stored.take(np.arange(first, last))
+        places = slice(int(self.ptr[first]), int(self.ptr[last]))
+        return self.stored.take(np.arange(places.start, places.stop) if self.per == "member" else self.members[places])

@@ -68,7 +68,7 @@ class OpenGallery:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Be the only writer in this block, starting from the newest files; readers go on with what they opened."""
-        GalleryManifest.require(self.folder)
+        GalleryManifest.load(self.folder)  # an error if someone has removed it, before the lock makes its folder again
         path = self.folder / _LOCK_NAME
         with readable_disk_errors(path):
             try:
@@ -89,7 +89,7 @@ class OpenGallery:
         """Raise an error if the gallery is no longer the one that this writer locked: its lock protects no other."""
         if self._stamp_now() == self._stamp:
             return
-        GalleryManifest.require(self.folder)
+        GalleryManifest.load(self.folder)
         happened = "was removed while it was written to, and there is another one of that name, which is left as it is"
         raise GalleryReplaced(f"The gallery {self.folder} {happened}. Look at it before you repeat the change.")
 
@@ -115,22 +115,20 @@ class OpenGallery:
         return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def merge_if_possible(store: OpenGallery) -> None:
-    """Merge small segments; a failure, as on a full disk, is a warning: the change before it has been made."""
+def merge_small(store: OpenGallery) -> None:
+    """Merge the last segments if there are several of one size; bags and instances keep their numbers.
+
+    A failure, as on a full disk, is a warning: the change before it has been made.
+    """
     try:
-        merge_small(store)
+        while count := _count_to_merge([entry.instances + entry.members for entry in store.manifest.segments]):
+            merged = store.snapshot.segments[-count:]
+            entry = store.write_segment({name: [segment.array(name) for segment in merged] for name in COLUMNS})
+            store.commit(segments=(*store.manifest.segments[:-count], entry))
     except GalleryReplaced:
         raise
     except MIVError as error:
         warn(f"The bags are in the gallery, but its small files could not be merged: {error}")
-
-
-def merge_small(store: OpenGallery) -> None:
-    """Merge the last segments if there are several of one size; bags and instances keep their numbers."""
-    while count := _count_to_merge([entry.size for entry in store.manifest.segments]):
-        merged = store.snapshot.segments[-count:]
-        entry = store.write_segment({name: [segment.array(name) for segment in merged] for name in COLUMNS})
-        store.commit(segments=(*store.manifest.segments[:-count], entry))
 
 
 def _count_to_merge(sizes: list[int]) -> int:

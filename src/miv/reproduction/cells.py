@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -164,14 +164,6 @@ def command(job: Job, places: JobFolders, threads: int) -> list[str]:
     return [sys.executable, "-m", "miv.reproduction.cells", json.dumps(document)]
 
 
-class Failure(NamedTuple):
-    """A failed cell and its log."""
-
-    job: Job
-    reason: str
-    log: Path
-
-
 def split_jobs(jobs: Sequence[Job], results: Path) -> tuple[list[Result], list[Job]]:
     """The existing results, and the jobs that have none; a result with different settings is an error."""
     by_job = {job: find_result(job, results) for job in jobs}
@@ -180,19 +172,19 @@ def split_jobs(jobs: Sequence[Job], results: Path) -> tuple[list[Result], list[J
 
 
 @raising_on_terminate()
-def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -> list[Failure]:
-    """Compute the missing cells, ``parallel`` at a time, and return the failures.
+def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -> dict[Job, str]:
+    """Compute the missing cells, ``parallel`` at a time, and return those that failed, with the reason.
 
     With Ctrl-C or SIGTERM each training saves; the same call resumes, also after a kill.
     """
     done, waiting = split_jobs(jobs, places.results)
     if not waiting:
-        return []
+        return {}
     say(f"{len(done)} of {len(jobs)} cells are done; computing {len(waiting)}.")
     threads = threads_of_each(parallel)
     running: dict[Job, Process] = {}
     began: dict[Job, float] = {}
-    failures: list[Failure] = []
+    failures: dict[Job, str] = {}
     try:
         while waiting or running:
             while waiting and len(running) < parallel:
@@ -211,8 +203,8 @@ def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -
                 elif code in (TERMINATED, -signal.SIGTERM):
                     raise Terminated
                 else:
-                    failures.append(Failure(job, _last_words(job.log(places.work), code), job.log(places.work)))
-                    say(f"FAILED  {job}: {failures[-1].reason}")
+                    failures[job] = _last_words(job.log(places.work), code)
+                    say(f"FAILED  {job}: {failures[job]}")
     except (KeyboardInterrupt, Terminated) as stop:
         code = TERMINATED if isinstance(stop, Terminated) else CTRL_C
         raise StoppedByUser("Stopped; everything is saved. Run the same command to resume.", code) from None

@@ -272,10 +272,10 @@ def published(experiment: Experiment, row: Row, metric: str) -> Published | None
 def published_step(task: str, model: str, step: str, metric: str) -> float | None:
     """What a step of the ablation adds, as the paper prints it."""
     figure = read_published().get(("ablation", STANDS_IN.get(task, task), model, step, metric))
-    return None if figure is None else figure.mean
+    return figure.mean if figure else None
 
 
 def published_digit(digit: str, kind: str) -> float | None:
     """The share of ``tp``, ``tn``, ``fp`` or ``fn`` among the exemplars of a digit."""
     figure = read_published().get(("per_digit", "qmnist", "cap_vema", f"digit_{digit}", kind))
-    return None if figure is None else figure.mean
+    return figure.mean if figure else None

@@ -91,18 +91,13 @@ class Tier:
     """A compute budget for cells, by its name for `--tier`."""
 
     name: str
+    tasks: tuple[str, ...] = ()
     is_twin: bool = False  # runs on a synthetic twin, which says nothing about the paper
     is_frozen: bool = False  # trains only poolings, on the backbone of a verifier in the package
     is_fine_tuned: bool = False  # also trains the last layers of an encoder of texts
 
     def takes(self, task: str) -> bool:
-        return task in self._tasks if self.name != OWN else task not in OF_PAPER
-
-    @property
-    def _tasks(self) -> tuple[str, ...]:
-        if self.is_twin:
-            return OF_TWIN
-        return tuple(BACKBONE_OF if self.is_frozen else FINE_TUNED if self.is_fine_tuned else CPU)
+        return task in self.tasks if self.name != OWN else task not in OF_PAPER
 
     def backbone_of(self, task: str) -> str | None:
         """The verifier in the package whose backbone every cell takes; ``None`` if cells have their own."""
@@ -144,7 +139,7 @@ class Tier:
 
     def check(self, task: str) -> None:
         if not self.takes(task):
-            raise MIVError(f"The tier {self.name} has only {', '.join(self._tasks)}, not {task}. Use another --tier.")
+            raise MIVError(f"The tier {self.name} has only {', '.join(self.tasks)}, not {task}. Use another --tier.")
 
     def remarks(self, task: str) -> list[str]:
         """What a reader of this tier's figures must know."""
@@ -179,11 +174,11 @@ _REMARKS: dict[tuple[str, str], str] = {
 
 
 TIERS = {
-    "paper": Tier("paper"),
-    "cpu": Tier("cpu"),
-    "frozen": Tier("frozen", is_frozen=True),
-    "finetuned": Tier("finetuned", is_fine_tuned=True),
-    "smoke": Tier("smoke", is_twin=True),
+    "paper": Tier("paper", tuple(CPU)),
+    "cpu": Tier("cpu", tuple(CPU)),
+    "frozen": Tier("frozen", tuple(BACKBONE_OF), is_frozen=True),
+    "finetuned": Tier("finetuned", tuple(FINE_TUNED), is_fine_tuned=True),
+    "smoke": Tier("smoke", OF_TWIN, is_twin=True),
     OWN: Tier(OWN),
 }
 

@@ -287,11 +287,8 @@ def _finite(document: dict[str, Any]) -> dict[str, Any]:
 
 def markdown(sections: Sequence[Section], plots: Mapping[str, Sequence[Path]], folder: Path) -> str:
     """The report with links to its plots, relative to ``folder``."""
-
-    def link(path: Path) -> str:
-        return Path(os.path.relpath(path, folder)).as_posix()
-
-    return "\n".join(section.markdown(list(map(link, plots.get(section.key, ())))) for section in sections)
+    links = {key: [Path(os.path.relpath(path, folder)).as_posix() for path in paths] for key, paths in plots.items()}
+    return "\n".join(section.markdown(links.get(section.key, ())) for section in sections)
 
 
 # Our figures with their errors next to the paper's, as one picture per experiment: PNG and SVG.

@@ -298,7 +298,9 @@ def documented(
     options: dict[str, Any] = {"tags": [tag], "response_model": answer}
     if body is not None:
         statuses += (413, 415, 422, 503)
-        content = {"application/json": {"schema": _reference(body), "example": example}}
+        _BODIES[body.__name__] = body
+        reference = {"$ref": _REFERENCE.format(model=body.__name__)}
+        content = {"application/json": {"schema": reference, "example": example}}
         options["openapi_extra"] = {"requestBody": {"required": True, "content": content}}
     refusals = sorted({400, 401, 403, *statuses})  # the first three can always happen
     return {**options, "responses": {status: {"model": ErrorAnswer} for status in refusals}}
@@ -322,8 +324,3 @@ def add_api_document(app: FastAPI, *, token: bool) -> None:
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]  # as FastAPI's own documentation does it
-
-
-def _reference(body: type[BaseModel]) -> dict[str, str]:
-    _BODIES[body.__name__] = body
-    return {"$ref": _REFERENCE.format(model=body.__name__)}

@@ -74,7 +74,7 @@ async def read_json(request: Request, body: type[Body]) -> Body:
 
 
 _LONGEST_NAME = 80  # characters of a name in an error
-_SHORT_POOLED, _SHORT_EMBEDDED = 50_000, 64  # instances per short request
+SHORT_POOLED, _SHORT_EMBEDDED = 50_000, 64  # instances per short request: some tenths of a second
 
 
 async def read_instances(
@@ -175,12 +175,7 @@ def read_exemplars(verifier: Verifier, limits: Limits, asked: VerifyRequest) -> 
         raise RefusedRequest(413, f"Witnesses by {by} would pool {pooled:,} instances. {most}")
     pool = reader.pool()
     is_long_to_embed = len(pool) > _SHORT_EMBEDDED and not verifier.backbone.is_identity
-    return ReadRequest(pool, converted, by, asked.heads, is_long_to_pool(pooled) or is_long_to_embed)
-
-
-def is_long_to_pool(instances: int) -> bool:
-    """Whether pooling so many instances takes more than some tenths of a second."""
-    return instances > _SHORT_POOLED
+    return ReadRequest(pool, converted, by, asked.heads, pooled > SHORT_POOLED or is_long_to_embed)
 
 
 def _paired(verifier: Verifier, limits: Limits, query: Any, bag: Any, of: str) -> tuple[str, list[str]]:

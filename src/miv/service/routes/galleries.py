@@ -30,7 +30,7 @@ from miv.service.bodies import (
 from miv.service.errors import RefusedRequest
 from miv.service.galleries import GalleryRegistry
 from miv.service.models import LoadedModel
-from miv.service.reading import InstanceReader, is_long_to_pool, is_several, read_instances, read_json
+from miv.service.reading import SHORT_POOLED, InstanceReader, is_several, read_instances, read_json
 from miv.service.state import model_of, service_of
 from miv.service.uploads import thumbnail
 from miv.verifier.explain import instances_pooled
@@ -121,8 +121,8 @@ async def search(request: Request, gallery: str) -> JSONResponse:
     options = {"top": asked.top, "witnesses": asked.witnesses, "most_pooled": most}
     work = partial(registry.search, gallery, read if several else read[0], model, **options)
     by = asked.witnesses or model.verifier.operating_point.witnesses_by or "leave_one_out"
-    is_long = is_long_to_pool(instances_pooled(by, members, len(read)))  # at most that many
-    hits = await model.run(work, size, is_long=is_long)
+    pooled = instances_pooled(by, members, len(read))  # at most that many
+    hits = await model.run(work, size, is_long=pooled > SHORT_POOLED)
     answer = {"model": model.name, **hits.document()}
     service = service_of(request)
     if asked.pictures and service.settings.pictures is not None:
