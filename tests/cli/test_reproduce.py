@@ -7,7 +7,7 @@ from typer.testing import CliRunner, Result
 
 from miv.cli.app import app
 from miv.errors import MIVError
-from miv.reproduction import runner
+from miv.reproduction import cells
 from miv.reproduction.jobs import Job
 from tests.reproduction.examples import answers_of, finish, job_of
 
@@ -26,7 +26,7 @@ def computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
         jobs.extend(asked)
         return []
 
-    monkeypatch.setattr(runner, "run_jobs", run_jobs)
+    monkeypatch.setattr(cells, "run_jobs", run_jobs)
     return jobs
 
 
