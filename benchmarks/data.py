@@ -18,7 +18,6 @@ from pathlib import Path
 import numpy as np
 
 from miv.data import ExemplarSet, InstancePool, save_splits
-from miv.data.sheet import write_contact_sheet
 from miv.runtime import SilentProgress
 from miv.tasks import create_task
 
@@ -66,14 +65,9 @@ def measure_large(folder: Path) -> dict[str, float]:
     for _ in range(OPENINGS):  # each in a process of its own, as memory once had is kept
         done = subprocess.run([sys.executable, __file__, "--open", str(folder)], capture_output=True, check=True)
         runs.append(json.loads(done.stdout))
-    exemplars = ExemplarSet.load(folder)
-    start = time.perf_counter()
-    write_contact_sheet({"large": exemplars}, folder.parent / "sheet.html", exemplars=50)
-    sheet = time.perf_counter() - start
     return {
         "open_large_s": round(float(np.median([run["seconds"] for run in runs])), 3),
         "open_large_mb": round(max(run["megabytes"] for run in runs), 1),
-        "contact_sheet_s": round(sheet, 3),
     }
 
 

@@ -32,7 +32,7 @@ def tell(folder: Path) -> None:
     """Run the story in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     run(folder, "data", "build", "digits-twin", "--out", "data", *SMALL)
-    inspected = json.loads(run(folder, "data", "inspect", "data", "--sheet", "sheet.html", "--json"))
+    inspected = json.loads(run(folder, "data", "inspect", "data", "--json"))
     assert inspected, "nothing was inspected"
     run(folder, "train", "data", "--out", "runs/a", "--max-epochs", "1", "--contrast-epochs", "1")
     evaluated = json.loads(run(folder, "evaluate", "runs/a", "data", "--json"))

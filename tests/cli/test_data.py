@@ -29,9 +29,7 @@ def test_build_makes_what_inspect_reads(tmp_path: Path) -> None:
     code, out, err = run("data", "build", "coins", "--out", tmp_path / "c", "--tosses", 4, "--seed", 3)
     assert code == 0
     assert out == "train               1 exemplars          1 positive          2 instances  mean bag 4.0\n"
-    assert err.endswith(
-        f"Wrote {tmp_path / 'c'}. To look at it: miv data inspect {tmp_path / 'c'} --sheet sheet.html\n"
-    )
+    assert err.endswith(f"Wrote {tmp_path / 'c'}. To look at it: miv data inspect {tmp_path / 'c'}\n")
     assert load_splits(tmp_path / "c")["train"].bag_sizes.tolist() == [4]
     code, out, _ = run("data", "inspect", tmp_path / "c", "--json")
     document = json.loads(out)

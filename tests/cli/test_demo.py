@@ -23,7 +23,6 @@ def test_it_verifies_then_trains_and_ends_with_the_report(tmp_path: Path, monkey
     assert shown.exit_code == 0, shown.output
     before, after = shown.output.split("Two models trained just now")
     assert "miv/digits ships with the package" in before
-    assert (tmp_path / "demo" / "exemplars.html").is_file()
     assert "baseline" in after
     assert "cap_dba_l2" in after
     assert (tmp_path / "demo" / "report.html").read_text().startswith("<!doctype html>")

@@ -13,7 +13,6 @@ from tests.training.tiny import tiny_sets
 
 REPORT = ["reproduce", "qmnist", "per_digit", "--tier", "smoke", "--report-only", "--results", "results"]
 COMMANDS = {
-    "sheet.html": ["data", "inspect", "data/test", "--exemplars", "2", "--sheet", "sheet.html"],
     "answers.parquet": ["evaluate", "model", "data", "--predictions", "answers.parquet"],
     "report.md": [*REPORT, "--out", "report.md"],
 }

@@ -1,4 +1,4 @@
-"""Audits and sheets look at every reference of a query."""
+"""Audits look at every reference of a query."""
 
 import numpy as np
 import pytest
@@ -78,17 +78,7 @@ def test_finds_classes_and_instances_that_two_splits_share() -> None:
     }
 
 
-def test_finds_twins_in_different_splits() -> None:
-    def of(*names: str) -> ExemplarSet:
-        pool = InstancePool("text", np.array([f"text of {name}" for name in names], object), np.array(names, object))
-        return ExemplarSet.from_lists(pool, [0], [[1, 2]], [0])
-
-    parted = findings(train=of("001", "002", "002_forg"), test=of("001_forg", "003", "010"))
-    assert parted == {("twins_in_two_sets", "train, test"): (1, ["'001' (train) and '001_forg' (test)"])}
-    assert findings(train=of("001", "001_forg", "n_1"), test=of("002", "002_forg", "n_2")) == {}
-
-
-# Audits and sheets look at every reference of a query.
+# Audits look at every reference of a query.
 
 
 def referenced(references: list[list[int]]) -> ExemplarSet:

@@ -121,7 +121,7 @@ def _build_and_save(name: str, builder: Any, out: Path, *, overwrite: bool, json
         for split, counts in figures.items():
             listing = "  ".join(f"{count:>9,} {what}" for what, count in counts.items())
             print(f"{split:<10}  {listing}  mean bag {sets[split].bag_sizes.mean():.1f}")
-    say(f"Wrote {out}. To look at it: miv data inspect {out} --sheet sheet.html")
+    say(f"Wrote {out}. To look at it: miv data inspect {out}")
 
 
 def _figures(exemplars: "ExemplarSet") -> dict[str, int]:
@@ -148,28 +148,17 @@ def _build() -> None: ...
 @data_app.command("inspect")
 def inspect(
     folder: Annotated[Path, Argument(help="A saved set or a folder of splits.")],
-    sheet: Annotated[Path | None, Option(help="Also write a contact sheet to this .html file.")] = None,
-    exemplars: Annotated[int, Option(help="Number of exemplars on the contact sheet.")] = 50,
-    seed: Annotated[int, Option(help="Random seed for choosing the exemplars on the sheet.", min=0)] = 0,
-    overwrite: OverwriteOption = False,
     strict: Annotated[bool, Option("--strict", help="Exit with code 1 if the audit finds a leak.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Print sizes, statistics and a leakage audit; --sheet also shows some exemplars.
+    """Print sizes, statistics and a leakage audit.
 
     All hashes of the set are checked. The audit looks for queries in their own bag, classes or identical
     instances in two splits, and labels that contradict the witnesses.
     """
     from miv.data.inspection import inspect_folder
-    from miv.data.sheet import write_contact_sheet
-    from miv.files.atomic import refuse_existing
 
-    if sheet is not None:
-        refuse_existing(sheet, overwrite=overwrite)
     inspection = inspect_folder(folder)
-    if sheet is not None:
-        write_contact_sheet(inspection.sets, sheet, exemplars=exemplars, seed=seed)
-        say(f"Wrote {sheet}.")
     print_result(inspection, json)
     if strict and inspection.findings:
         raise typer.Exit(1)

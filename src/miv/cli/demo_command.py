@@ -28,7 +28,6 @@ def demo(out: Annotated[Path, Option("--out", "-o", help="Folder to write to.")]
 
     Takes under three minutes on two cores. Steps already finished in the folder are skipped.
     """
-    from miv.data.sheet import write_contact_sheet
     from miv.evaluation import evaluate, open_runs, write_report
     from miv.evaluation.predicting import predict
     from miv.evaluation.runs import summarise
@@ -40,7 +39,6 @@ def demo(out: Annotated[Path, Option("--out", "-o", help="Folder to write to.")]
     keep_memory()
     progress = RichProgress()
     sets = build_once("digits-twin", TASK, out / "cache" / "sets", progress)
-    write_contact_sheet(sets, out / "exemplars.html", exemplars=24)
     metrics = evaluate(predict(Verifier.from_pretrained("miv/digits"), sets["test"], None, progress)).metrics
     print(
         "Is one of the digits in the bag by the writer of the query? miv/digits ships with the package, was trained on "
@@ -60,6 +58,6 @@ def demo(out: Annotated[Path, Option("--out", "-o", help="Folder to write to.")]
         "Two models trained just now, tested on writers they have not seen:\n\n"
         f"{table_of([{name: row[name] for name in shown} for row in rows])}\n\n"
         "auroc measures the verdicts; i_auroc and i_ap measure how well attention finds the witnesses.\n"
-        f"Exemplars: {out / 'exemplars.html'}\nRuns, metrics and verifiers: {out / 'runs'}\n"
+        f"Runs, metrics and verifiers: {out / 'runs'}\n"
         f"Report (open in a browser): {out / 'report.html'}\n"
     )

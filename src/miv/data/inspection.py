@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from miv.data import csr
 from miv.data.exemplars import ExemplarSet
 from miv.data.folder import is_set, load_splits, read_manifest
-from miv.data.splits import twin_names
 from miv.runtime import aligned_table
 
 # Statistics of one set: sizes, bags, witnesses, labels, duplicates.
@@ -77,8 +76,6 @@ _MEANINGS = {
     "negative_with_witness": "the label is 0, but a bag member is a witness",
     "one_exemplar_two_labels": "two exemplars have the same query and bag, but different labels",
     "class_in_two_sets": "a class is in both sets, so neither tests unseen classes",
-    "twins_in_two_sets": "two classes differ only by a suffix, so they may be one person or thing, and they are in "
-    "different sets",
     "instance_in_two_sets": "an instance of exactly the same content is used in both sets",
 }
 Leak = tuple[str, str, str, list[tuple[Any, ...]]]  # check, set or sets, how a case is shown, and the cases
@@ -137,11 +134,6 @@ def _leaks_between(sets: dict[str, ExemplarSet]) -> Iterator[Leak]:
     for one, other in combinations(classes, 2):
         shared = sorted(classes[one] & classes[other])
         yield "class_in_two_sets", f"{one}, {other}", "class {!r}", [(label,) for label in shared]
-    names = set().union(*classes.values())
-    splits = {label: ", ".join(sorted(name for name in classes if label in classes[name])) for label in names}
-    parted = [(a, splits[a], b, splits[b]) for a, b in twin_names(names) if splits[a] != splits[b]]
-    where = ", ".join(name for name in classes if any({a, b} & classes[name] for a, _, b, _ in parted))
-    yield "twins_in_two_sets", where, "{!r} ({}) and {!r} ({})", parted
     places = {  # the first instance of each content
         name: dict(zip(exemplars.pool.digests(used := exemplars.used[::-1]), used.tolist(), strict=True))
         for name, exemplars in sets.items()

@@ -1,5 +1,7 @@
 """Read untrusted image files: the header is checked before anything is decoded."""
 
+import base64
+import io
 import re
 import warnings
 from collections.abc import Iterator
@@ -169,6 +171,17 @@ def _eight_bit(image: Image.Image, *, deep: bool) -> Image.Image:
     raise ValueError(
         f"its {bits} grey levels go from {lowest:,} to {highest:,}, so its white level is unknown; save it as 8-bit"
     )
+
+
+SHOWN_SIDE = 192  # pixels of a picture on a page
+
+
+def picture_of(pixels: NDArray[np.uint8]) -> str:
+    """An image ``(H, W)`` or ``(H, W, 3)``, made small, as a data URI."""
+    image, file = Image.fromarray(np.ascontiguousarray(pixels)), io.BytesIO()
+    image.thumbnail((SHOWN_SIDE, SHOWN_SIDE))
+    image.save(file, "PNG")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
 
 
 # The steps between the pixels of an image file and an instance, in words that a file can hold.

@@ -13,10 +13,9 @@ import torch
 from numpy.typing import NDArray
 
 from miv.data import csr
-from miv.data.sheet import picture_of
 from miv.errors import MIVError
 from miv.files.arrays import Mask
-from miv.files.images import IMAGE_SUFFIXES, read_image
+from miv.files.images import IMAGE_SUFFIXES, picture_of, read_image
 from miv.files.instances import is_file
 from miv.files.json import NUMBER, check_shape
 from miv.gallery.snapshot import Snapshot

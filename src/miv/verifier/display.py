@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data.kinds import KINDS
-from miv.data.sheet import pictures
 from miv.errors import MIVError
 from miv.files.atomic import whole_file
+from miv.files.images import picture_of
 from miv.verifier.decisions import threshold_words
 from miv.verifier.verdict import Verdict
 
@@ -244,7 +244,7 @@ def _instance(verdict: Verdict, index: int, title: str, frame: str) -> str:
     pool = verdict.shown.pool
     style = f"border:3px solid {frame};border-radius:4px;display:inline-block"
     if KINDS[pool.kind].has_form:
-        source = pictures(pool)(index)
+        source = picture_of(pool.values[index])
         return (
             f'<img alt="{title}" title="{title}" src="{source}" '
             f'style="{style};height:64px;image-rendering:pixelated;margin:0">'

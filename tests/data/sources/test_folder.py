@@ -268,18 +268,6 @@ def test_few_classes_for_validation_and_test_are_told(warned: list[str], counts:
     assert message in "".join(warned)
 
 
-def test_classes_that_differ_by_a_suffix_in_different_splits_are_told(tmp_path: Path, warned: list[str]) -> None:
-    for number in range(8):
-        for name in (f"{number:03}", f"{number:03}_forg"):
-            (tmp_path / name).mkdir()
-            for member in range(3):
-                np.save(
-                    tmp_path / name / f"{member}.npy", np.random.default_rng(len(name) + member).normal(size=4) + number
-                )
-    build(tmp_path, shares=Shares(0.25, 0.25))
-    assert "differ only by a suffix and are in different splits" in " ".join(warned)
-
-
 def test_too_few_classes_or_instances_say_what_to_do(tmp_path: Path) -> None:
     root = make_vectors(tmp_path, {"a": 4, "b": 4, "c": 2})
     with pytest.raises(MIVError, match=r"3 classes cannot be split.*--validation 0"):

@@ -15,7 +15,7 @@ from miv.data.exemplars import ExemplarSet
 from miv.data.kinds import KINDS, kind_of_file
 from miv.data.pool import InstancePool, PoolBuilder
 from miv.data.sources.drawing import Drawing
-from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, one_split, split_names, twin_names, warn_of_few_classes
+from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, one_split, split_names, warn_of_few_classes
 from miv.errors import MIVError, number_of, unknown_name, warn
 from miv.files.images import IMAGE_SUFFIXES, ImageForm
 from miv.files.instances import check_text, name_below
@@ -147,14 +147,6 @@ class FromFolder:
         except OSError as error:
             raise MIVError(f"Could not read the folder {self.root}: {error}.") from error
         dealt = self._deal_out(folders)
-        if self.split_by == "class":
-            split_of = {folders[number].name: split for split, numbers in dealt.items() for number in numbers}
-            if parted := [(a, b) for a, b in twin_names(split_of) if split_of[a] != split_of[b]]:
-                example = " and ".join(f"{name} ({split_of[name]})" for name in parted[0])
-                warn(
-                    f"{number_of(len(parted), 'pair')} of classes differ only by a suffix and are in different splits, "
-                    f"such as {example}. If they belong together, make a folder per group, and use --split-by parent."
-                )
         pool, owner = _read_instances(self.root, folders, self.images, progress)
         members = {
             split: {folders[number].name: rows for number in numbers if len(rows := np.flatnonzero(owner == number))}
