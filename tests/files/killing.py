@@ -13,17 +13,17 @@ import pytest
 _CHANGES = [(os, "replace"), (os, "rename"), (os, "unlink"), (os, "rmdir"), (shutil, "rmtree")]
 
 
-def kill_at_change(number: int, work: Callable[..., Any], *arguments: Any, no_exchange: bool = False) -> bool:
+def kill_at_change(number: int, work: Callable[..., Any], *arguments: Any) -> bool:
     """Whether the process was killed; otherwise it ended before that many renames and removals."""
     context = multiprocessing.get_context("fork")
-    process = context.Process(target=_killed_at, args=(number, work, arguments, no_exchange))
+    process = context.Process(target=_killed_at, args=(number, work, arguments))
     process.start()
     process.join(60)
     assert process.exitcode in (0, -signal.SIGKILL), process.exitcode
     return process.exitcode != 0
 
 
-def _killed_at(number: int, work: Callable[..., Any], arguments: tuple[Any, ...], no_exchange: bool) -> None:
+def _killed_at(number: int, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     count = 0
 
     def counted(change: Callable[..., Any]) -> Callable[..., Any]:
@@ -37,8 +37,6 @@ def _killed_at(number: int, work: Callable[..., Any], arguments: tuple[Any, ...]
         return first_perhaps_die
 
     with pytest.MonkeyPatch.context() as patched:
-        if no_exchange:
-            patched.setattr("miv.files.atomic.exchange", lambda one, other: False)
         for module, name in _CHANGES:
             patched.setattr(module, name, counted(getattr(module, name)))
         work(*arguments)

@@ -34,7 +34,7 @@ def texts_in_lists(length: int) -> Any:
 def test_a_small_file_with_gigabytes_of_text(tmp_path: Path, column: Any) -> None:
     path = write(tmp_path / "table.parquet", text=column)
     assert path.stat().st_size < 2000
-    with pytest.raises(MIVError, match=r"unpacks to 5,000,00\d,\d{3} or more"):
+    with pytest.raises(MIVError, match=r"unpacks to \d{3},\d{3},\d{3} or more"):
         next(read_records(path, ["text"]))
 
 

@@ -68,20 +68,19 @@ def test_what_is_written_has_the_modes_of_the_umask(
     assert stat.S_IMODE((tmp_path / "folder").stat().st_mode) == folder_mode
 
 
-@pytest.mark.parametrize("no_exchange", [False, True])
-def test_a_set_overwritten_and_killed_at_any_rename_is_still_a_set(tmp_path: Path, no_exchange: bool) -> None:
+def test_a_set_overwritten_and_killed_at_any_rename_is_still_a_set(tmp_path: Path) -> None:
     def overwrite() -> None:
         example_set("grey").save(tmp_path / "set", **ORIGIN, overwrite=True)
 
     kinds = []
     for number in count(1):
         example_set("text").save(tmp_path / "set", **ORIGIN, overwrite=True)
-        killed = kill_at_change(number, overwrite, no_exchange=no_exchange)
+        killed = kill_at_change(number, overwrite)
         kinds.append(ExemplarSet.load(tmp_path / "set", verify=True).pool.kind)
         if not killed:
             break
     assert kinds[-1] == "image"
-    assert len(kinds) >= (3 if no_exchange else 2)
+    assert len(kinds) >= 3
 
 
 def test_splits_moved_aside_come_back_however_they_are_opened(tmp_path: Path) -> None:
@@ -93,7 +92,7 @@ def test_splits_moved_aside_come_back_however_they_are_opened(tmp_path: Path) ->
     uses: list[Callable[[], object]] = [lambda: load_splits(folder), lambda: load_split(folder, "train"), overwrite]
     for use in uses:
         save_splits({"train": example_set("text")}, folder, **ORIGIN, overwrite=True)
-        assert kill_at_change(2, overwrite, no_exchange=True)
+        assert kill_at_change(2, overwrite)
         assert not folder.exists()
         use()
         assert folder.is_dir()
@@ -102,7 +101,7 @@ def test_splits_moved_aside_come_back_however_they_are_opened(tmp_path: Path) ->
 def test_a_folder_that_someone_removed_does_not_come_back(tmp_path: Path) -> None:
     example_set("text").save(tmp_path / "set", **ORIGIN)
     overwrite = lambda: example_set("grey").save(tmp_path / "set", **ORIGIN, overwrite=True)  # noqa: E731
-    assert kill_at_change(3, overwrite, no_exchange=True)  # both renames are done, the older set is not yet removed
+    assert kill_at_change(3, overwrite)  # both renames are done, the older set is not yet removed
     assert any(name.endswith(".old") for name in names_in(tmp_path))
     (tmp_path / "set").rename(tmp_path / "elsewhere")
     with pytest.raises(MIVError, match="There is no folder"):

@@ -1,13 +1,10 @@
 """Atomic writes: to a temporary sibling first, then one rename."""
 
-import ctypes
-import errno
 import hashlib
 import os
 import re
 import secrets
 import shutil
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -77,29 +74,6 @@ def with_ending(temporary: Path, ending: str) -> Path:
     return temporary.with_name(f"{temporary.name.rpartition('.')[0]}.{ending}")
 
 
-# Exchange two folders in one step, where the system can.
-
-_AT_CURRENT_FOLDER = -100  # AT_FDCWD
-_EXCHANGE = 2  # RENAME_EXCHANGE
-# Not known to the kernel, to the file system, or not allowed in a container.
-_CANNOT = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM}
-
-
-def exchange(one: Path, other: Path) -> bool:
-    """Exchange the names of two existing folders in one step; false, with nothing changed, if that is impossible."""
-    if sys.platform != "linux":
-        return False
-    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if call is None:  # an older C library
-        return False
-    if call(_AT_CURRENT_FOLDER, os.fsencode(one), _AT_CURRENT_FOLDER, os.fsencode(other), _EXCHANGE) == 0:
-        return True
-    code = ctypes.get_errno()
-    if code in _CANNOT:
-        return False
-    raise OSError(code, os.strerror(code), str(other))
-
-
 _SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")  # numpy's only message for a full disk
 
 
@@ -108,9 +82,8 @@ def whole_folder(folder: Path) -> Iterator[Path]:
     """Yield an empty temporary folder to fill; if the block succeeds, it replaces ``folder``.
 
     If anything fails in the block (a full disk, Ctrl-C), the temporary folder is removed and the old
-    ``folder`` stays unchanged. An older folder is exchanged for the new one in one step, then removed; the caller
-    decides beforehand whether it may be replaced. If the system cannot exchange folders, the older one is moved aside
-    first; after a kill between the two renames, ``bring_back`` returns it.
+    ``folder`` stays unchanged. An older folder is moved aside first, and removed at the end; the caller decides
+    beforehand whether it may be replaced. After a kill between the two renames, ``bring_back`` returns it.
     """
     with readable_disk_errors(folder):
         refuse_current_folder(folder)
@@ -229,8 +202,6 @@ def _resolved(path: Path) -> Path:
 def _put_in_place(new: Path, folder: Path) -> None:
     if not folder.exists():
         new.rename(folder)
-    elif exchange(new, folder):
-        remove_tree(new)  # now the older one
     else:
         aside = with_ending(new, OLD)
         aside.mkdir()
