@@ -1,7 +1,6 @@
-"""Scoring with several processes: one is killed half-way, and several commands share a table."""
+"""Several commands share a table, and one is killed half-way."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -37,8 +36,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def start(*flags: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen([*COMMAND, "--json", *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def start() -> "subprocess.Popen[str]":
+    return subprocess.Popen([*COMMAND, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def finished() -> list[Path]:
@@ -53,12 +52,6 @@ def wait_for_partitions(running: "subprocess.Popen[str]", count: int) -> None:
         time.sleep(0.005)
 
 
-def children_of(process: int) -> list[int]:
-    """The processes that score for a command."""
-    text = Path(f"/proc/{process}/task/{process}/children").read_text()
-    return [child for child in map(int, text.split()) if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
-
-
 def assert_same_bytes() -> None:
     """The files of one process; the key in them has the name of the output folder nowhere."""
     assert [path.name for path in finished()] == sorted(path.name for path in Path("here").glob("part-*"))
@@ -68,52 +61,24 @@ def assert_same_bytes() -> None:
     assert summaries[0] == summaries[1]
 
 
-@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds the process in /proc")
-def test_a_process_killed_half_way_loses_nothing(folder: Path) -> None:
-    running = start("--parallel", "2")
+def test_a_command_killed_half_way_loses_nothing(folder: Path) -> None:
+    running = [start(), start()]
     try:
-        wait_for_partitions(running, 3)
-        victims = children_of(running.pid)
-        assert len(victims) == 2
-        os.kill(victims[0], signal.SIGKILL)
+        wait_for_partitions(running[0], 3)
+        running[0].kill()
         assert len(finished()) < EXEMPLARS // ROWS  # half-way
-        printed, said = running.communicate(timeout=PATIENCE)
+        printed, said = running[1].communicate(timeout=PATIENCE)
     finally:
-        running.kill()
-    assert running.returncode == 0, said
+        for command in running:
+            command.kill()
+    assert running[1].returncode == 0, said
     assert json.loads(printed)["exemplars"] == EXEMPLARS
     assert_same_bytes()
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds the process in /proc")
-def test_if_all_processes_or_the_command_are_killed_the_same_command_resumes(folder: Path) -> None:
-    running = start("--parallel", "2")
-    wait_for_partitions(running, 3)
-    for victim in children_of(running.pid):
-        os.kill(victim, signal.SIGKILL)
-    _, said = running.communicate(timeout=PATIENCE)
-    assert running.returncode == 1
-    assert "smaller --parallel" in said
-    assert "Traceback" not in said
-    done = len(finished())
-    running = start("--parallel", "2")
-    wait_for_partitions(running, done + 3)
-    orphans = children_of(running.pid)
-    running.kill()
-    running.communicate(timeout=PATIENCE)
-    second = score("verifier", "pairs.jsonl", "out", rows=ROWS)  # beside the orphans, which end when they report
-    assert second.reused >= done + 3
-    until = time.monotonic() + PATIENCE
-    while any(Path(f"/proc/{orphan}").exists() for orphan in orphans):
-        assert time.monotonic() < until, "orphans go on"
-        time.sleep(0.1)
-    assert_same_bytes()
-
-
-@pytest.mark.slow
-def test_ctrl_c_stops_all_processes_without_a_traceback(folder: Path) -> None:
-    running = start("--parallel", "2")
+def test_ctrl_c_stops_without_a_traceback(folder: Path) -> None:
+    running = start()
     wait_for_partitions(running, 3)
     running.send_signal(signal.SIGINT)
     _, said = running.communicate(timeout=PATIENCE)
@@ -135,7 +100,7 @@ def test_two_commands_share_a_table(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_no_other_table_takes_a_folder_in_which_others_score(folder: Path) -> None:
-    running = start("--parallel", "2")
+    running = start()
     wait_for_partitions(running, 3)
     for options in ({"rows": ROWS + 1}, {"rows": ROWS, "witnesses": "none", "overwrite": True}):
         with pytest.raises(MIVError, match="Another process scores something else"):
@@ -143,17 +108,6 @@ def test_no_other_table_takes_a_folder_in_which_others_score(folder: Path) -> No
     _, said = running.communicate(timeout=PATIENCE)
     assert running.returncode == 0, said
     assert_same_bytes()
-
-
-@pytest.mark.slow
-def test_an_error_in_a_process_is_told_as_in_one_process(folder: Path) -> None:
-    lines = Path("pairs.jsonl").read_text().splitlines()[:30]
-    Path("pairs.jsonl").write_text("\n".join([*lines, '{"query": [1.0], "bag": [[1.0]]}', *lines]))
-    running = start("--parallel", "2")
-    _, said = running.communicate(timeout=PATIENCE)
-    assert running.returncode == 1
-    assert "pairs.jsonl, line 31" in said.strip().splitlines()[-1]
-    assert "Traceback" not in said
 
 
 def test_a_partition_that_another_process_has_is_waited_for(folder: Path) -> None:

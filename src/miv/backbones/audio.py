@@ -3,12 +3,10 @@
 import io
 import math
 import os
-import pickle
 import tempfile
 import warnings
 import zipfile
 from functools import cache
-from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,6 @@ from scipy.io import wavfile
 from scipy.signal import resample_poly
 from torch import Tensor, nn
 
-from miv.backbones.hf_files import first_line
 from miv.errors import MIVError
 from miv.files.arrays import Floats
 from miv.files.atomic import make_ordinary, refuse_existing, whole_file
@@ -54,7 +51,6 @@ WHEEL = RemoteFile(
 )
 """The package on PyPI whose weights are used (Apache 2.0); nothing in it is run."""
 _MEMBER = "resemblyzer/pretrained.pt"
-_MOST_BYTES = 200_000_000
 
 Sound = str | PathLike[str] | NDArray[np.floating]
 
@@ -89,12 +85,11 @@ class SpeakerEncoder(nn.Module):
 
     @classmethod
     def pretrained(cls, progress: Progress) -> "SpeakerEncoder":
-        """Load the weights of the installed package Resemblyzer, or of its wheel; converted in the cache, once."""
-        path, spec = cache_folder() / "speaker.safetensors", find_spec("resemblyzer")
+        """Load the weights in Resemblyzer's wheel, which is downloaded and converted in the cache, once."""
+        path = cache_folder() / "speaker.safetensors"
         if not path.is_file():
-            installed = None if spec is None or spec.origin is None else Path(spec.origin).with_name("pretrained.pt")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_speaker_weights(path, installed, progress)
+            with tempfile.TemporaryDirectory() as folder:
+                write_speaker_weights(path, fetch(WHEEL, Path(folder), progress))
         return cls.load(path)
 
     def forward(self, mels: Tensor) -> Tensor:
@@ -233,10 +228,15 @@ def recordings_in(folder: Path) -> list[Path]:
     return found
 
 
-def write_speaker_weights(out: Path, source: Path | None, progress: Progress) -> None:
-    """Write the weights of Resemblyzer's wheel, or of the ``pretrained.pt`` in it; ``None`` downloads the wheel."""
-    with tempfile.TemporaryDirectory() as folder:
-        weights = _resemblyzer_weights(source or fetch(WHEEL, Path(folder), progress))
+def write_speaker_weights(out: Path, wheel: Path) -> None:
+    """Write the weights in Resemblyzer's wheel, whose hash ``fetch`` has checked, as safetensors."""
+    with zipfile.ZipFile(wheel) as archive:
+        content = io.BytesIO(archive.read(_MEMBER))
+    # weights_only: a pickle may otherwise run any code.
+    stored = torch.load(content, map_location="cpu", weights_only=True)["model_state"]
+    with torch.device("meta"):
+        names = SpeakerEncoder().state_dict()  # without those of its training loss
+    weights = {name: stored[name].float().contiguous() for name in names}
     with whole_file(out) as temporary:
         save_file(weights, temporary, metadata={"source": "Resemblyzer 0.1.4, Apache-2.0"})
         make_ordinary(temporary)
@@ -273,28 +273,3 @@ def _window_starts(samples: int) -> NDArray[np.int64]:
     starts = np.arange(0, max(1, frames - _WINDOW_FRAMES + _STEP_FRAMES + 1), _STEP_FRAMES)
     filled = (samples - starts[-1] * _STEP) / (_WINDOW_FRAMES * _STEP)
     return starts[:-1] if filled < _LEAST_FILLED and len(starts) > 1 else starts
-
-
-def _resemblyzer_weights(path: Path) -> dict[str, Tensor]:
-    if not path.is_file():
-        raise MIVError(f"{path} is not a file. Expected {WHEEL.name}, or the pretrained.pt in it.")
-    with torch.device("meta"):
-        expected = SpeakerEncoder().state_dict()
-    try:
-        if path.suffix == ".whl":
-            with zipfile.ZipFile(path) as wheel, wheel.open(_MEMBER) as file:
-                content = file.read(_MOST_BYTES)
-        else:
-            with path.open("rb") as file:
-                content = file.read(_MOST_BYTES)  # what is longer is damaged
-        # weights_only: a pickle may otherwise run any code.
-        stored = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)["model_state"]
-        weights = {name: stored[name].float().contiguous() for name in expected}  # without those of its training loss
-    except (zipfile.BadZipFile, pickle.UnpicklingError, OSError, RuntimeError, EOFError, KeyError, TypeError,
-            AttributeError, ValueError) as error:  # fmt: skip
-        raise MIVError(f"{path} does not hold the weights of the speaker encoder ({first_line(error)}).") from error
-    for name, tensor in weights.items():
-        if tensor.shape != expected[name].shape or not bool(torch.isfinite(tensor).all()):
-            wanted = tuple(expected[name].shape)
-            raise MIVError(f"{path}: {name} is {tuple(tensor.shape)}. Expected finite numbers {wanted}.")
-    return weights

@@ -8,8 +8,7 @@ SHA-256 of all, so that damage is detected.
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -31,22 +30,10 @@ from miv.runtime import Progress, SilentProgress, evaluating, pause
 _MOST_REMEMBERED = 1000
 _seen: set[tuple[str, tuple[int | None, ...]]] = set()  # pools already counted, by content and length
 
-_is_warned = ContextVar("is_warned", default=False)
-
-
-@contextmanager
-def without_cut_warning() -> Iterator[None]:
-    """Embed without this warning, because the caller gives one in its own words."""
-    before = _is_warned.set(True)
-    try:
-        yield
-    finally:
-        _is_warned.reset(before)
-
 
 def warn_of_cut_texts(backbone: Backbone, pools: Sequence[InstancePool]) -> None:
     """Warn once about texts of these pools that are longer than the encoder reads."""
-    if KINDS[backbone.kind].is_array or _is_warned.get():
+    if KINDS[backbone.kind].is_array:
         return
     new = {(pool.fingerprint, backbone.instance_shape): pool for pool in pools}
     new = {key: pool for key, pool in new.items() if key not in _seen}
@@ -120,14 +107,20 @@ def embed_exemplars(
 
 
 def embed_instances(
-    backbone: Backbone, pool: InstancePool, chosen: NDArray[np.int64], progress: Progress | None = None
+    backbone: Backbone,
+    pool: InstancePool,
+    chosen: NDArray[np.int64],
+    progress: Progress | None = None,
+    *,
+    warns: bool = True,
 ) -> NDArray[np.float32]:
-    """Features ``(P, C)`` in memory; the ``chosen`` rows are computed, the others are 0.
+    """Features ``(P, C)`` in memory; the ``chosen`` rows are computed, the others are 0; ``warns`` of cut texts.
 
     An instance without content, such as a blank image, has features of 0 too, which every verifier is unsure about.
     """
     backbone.check(pool)
-    warn_of_cut_texts(backbone, [pool])
+    if warns:
+        warn_of_cut_texts(backbone, [pool])
     features, emptied = np.zeros((len(pool), backbone.channels), np.float32), 0
     device = next((tensor.device for tensor in (*backbone.parameters(), *backbone.buffers())), torch.device("cpu"))
     step = (progress or SilentProgress()).step("Embedding", total=len(chosen))

@@ -22,7 +22,7 @@ from miv.backbones.hf_files import (
 from miv.backbones.hf_images import ImageReader
 from miv.backbones.hf_text import TOKENIZER_NAME, TextReader
 from miv.backbones.names import register_backbone
-from miv.errors import MIVError, unknown_name, warn
+from miv.errors import MIVError, unknown_name
 
 POOLING_NAME = "1_Pooling/config.json"  # as in sentence-transformers
 _KNOWN: tuple[TokenPooling, ...] = ("mean", "cls")
@@ -30,30 +30,18 @@ _KNOWN: tuple[TokenPooling, ...] = ("mean", "cls")
 
 def choose_pooling(pooling: str | None, name: str, source: str | None) -> TokenPooling:
     """Return the requested pooling, else the one that the model declares, else ``mean``."""
-    if pooling is not None and pooling not in _KNOWN:
+    if pooling is None and source is not None:
+        # In either of the two formats of sentence-transformers.
+        document, prefix = read_side_file(name, source, POOLING_NAME) or {}, "pooling_mode_"
+        modes = [key.removeprefix(prefix) for key in document if key.startswith(prefix) and document[key] is True]
+        pooling = str(document.get("pooling_mode") or "+".join(modes) or "mean")
+        pooling = {"cls_token": "cls", "mean_tokens": "mean"}.get(pooling, pooling)
+        if pooling not in _KNOWN:
+            wanted = "mean or cls; set one of them: backbone_options pooling=mean"
+            raise MIVError(f"hf:{name} declares the pooling {pooling!r} in {POOLING_NAME}. Expected {wanted}.")
+    if pooling not in (None, *_KNOWN):
         raise unknown_name("pooling of tokens named", str(pooling), _KNOWN)
-    document = None if source is None else read_side_file(name, source, POOLING_NAME)
-    declared = None if document is None else _mode(document)
-    if pooling is None and declared is not None and declared not in _KNOWN:
-        wanted = "mean or cls; set one of them: backbone_options pooling=mean"
-        raise MIVError(f"hf:{name} declares the pooling {declared!r} in {POOLING_NAME}. Expected {wanted}.")
-    if pooling is not None and declared not in (None, pooling):
-        warn(f"The pooling of tokens is {pooling!r}, but hf:{name} was trained with {declared!r}. Omit it.")
-    return "cls" if (pooling or declared) == "cls" else "mean"
-
-
-def _mode(document: dict[str, Any]) -> str | None:
-    """The mode, in either of the two formats of sentence-transformers.
-
-    >>> _mode({"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}), _mode({"pooling_mode": "cls"})
-    ('mean', 'cls')
-    """
-    if "pooling_mode" in document:
-        mode = document["pooling_mode"]
-        return mode if isinstance(mode, str) else "+".join(map(str, mode))
-    names, prefix = {"cls_token": "cls", "mean_tokens": "mean"}, "pooling_mode_"
-    modes = [key.removeprefix(prefix) for key, value in document.items() if key.startswith(prefix) and value is True]
-    return "+".join(names.get(mode, mode) for mode in modes) or None
+    return "cls" if pooling == "cls" else "mean"
 
 
 @register_backbone("hf")

@@ -12,6 +12,7 @@ from torch.nn import functional
 from miv.backbones.base import check_images
 from miv.backbones.hf_files import first_line, outline_of, read_side_file
 from miv.errors import MIVError
+from miv.files.images import parse_size
 from miv.files.instances import InstanceKind
 
 
@@ -22,21 +23,6 @@ def checked_numbers(name: str, numbers: object, least: float, most: float, wante
     if not all(isinstance(number, int | float) and least <= number <= most for number in numbers):
         raise MIVError(f"{name} is {numbers!r}. Expected {wanted}.")
     return [float(number) for number in numbers]
-
-
-def sides(size: object) -> tuple[int, int]:
-    """Height and width, given as two numbers, as one for both, or as the text ``112x96``.
-
-    >>> sides("112x96"), sides(32), sides([112, 96])
-    ((112, 96), (32, 32), (112, 96))
-    """
-    lengths: object = size
-    if isinstance(size, str):
-        lengths = [int(side) if side.strip().isdecimal() else 0 for side in size.lower().split("x")]
-    lengths = [lengths, lengths] if isinstance(lengths, int) else lengths
-    wanted = "height and width in pixels, each from 1 to 4,096: 112x96, (112, 96), or 112 for both"
-    height, width = checked_numbers("image_size", lengths, 1, 4096, wanted, 2)
-    return int(height), int(width)
 
 
 PREPROCESSOR_NAME = "preprocessor_config.json"
@@ -59,7 +45,7 @@ class ImageReader:
         if not (size and mean and std):
             sizes = f"image_size is {size}, image_mean {mean} and image_std {std}"
             raise MIVError(f"{sizes}. Expected all three, as backbone_options or in {PREPROCESSOR_NAME}.")
-        self.size = sides(size)
+        self.size = parse_size(size) or (0, 0)
         self.mean = checked_numbers("image_mean", mean, -1e6, 1e6, "three numbers", 3)
         self.std = checked_numbers("image_std", std, 1e-6, 1e6, "three numbers above 0", 3)
         self.patch = getattr(config, "patch_size", None)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import logit, softmax
 
 from miv.backbones import Backbone
-from miv.backbones.cache import embed_instances, without_cut_warning
+from miv.backbones.cache import embed_instances
 from miv.backbones.pairs import JUDGE_SETTINGS, Judge, word_overlap
 from miv.backbones.precision import lower_precision
 from miv.checking.claims import parts_of
@@ -191,8 +191,8 @@ def _similarities(texts: Sequence[str], windows: Sequence[str]) -> Floats:
     """How near each window is to each text, ``(A, W)``."""
     ranker = _ranker()
     pool = InstancePool("text", np.array([*texts, *windows], dtype=object))
-    with without_cut_warning(), lower_precision():
-        features = embed_instances(ranker.backbone, pool, np.arange(len(pool)))
+    with lower_precision():
+        features = embed_instances(ranker.backbone, pool, np.arange(len(pool)), warns=False)
     count, rows = len(texts), np.arange(len(windows))
     targets = np.tile(rows + len(texts), count)
     pairs = EmbeddedExemplars(features, np.arange(count), targets, np.arange(count + 1) * len(windows))

@@ -19,7 +19,7 @@ USUAL = {
     "data from-folder": ("size", "exemplars", "bag_mean", "witness_rate", "seed", "out", "overwrite"),
     "data from-table": ("instances", "kind", "size", "query_column", "bag_column", "label_column", "out", "overwrite"),
     "reproduce": ("tier", "list_all", "rounds", "models", "raw", "results", "report_only", "out", "json"),
-    "score": ("out", "instances", "parallel", "overwrite", "json"),
+    "score": ("out", "instances", "overwrite", "json"),
     "serve": ("host", "port", "token_file", "workers", "galleries", "pictures"),
     "train": (
         *("out", "backbone", "pooling", "recipe", "recipes", "without", "start_from", "preset", "config", "raw"),

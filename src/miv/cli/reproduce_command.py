@@ -9,7 +9,7 @@ import typer
 
 from miv.cli.app import JsonOption, OverwriteOption, app, print_json, say
 from miv.errors import MissingLibrary, MIVError
-from miv.files.atomic import refuse_existing, refuse_existing_in, whole_file
+from miv.files.atomic import refuse_existing, whole_file
 from miv.files.cache import cache_folder
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ def reproduce(
     if plots is not None:
         from miv.reproduction.tables import plot_files
 
-        names = [name for table in chosen for name in plot_files(tier, table.task, table.name)]
-        refuse_existing_in(plots, names, overwrite=overwrite)
+        for name in [name for table in chosen for name in plot_files(tier, table.task, table.name)]:
+            refuse_existing(plots / name, overwrite=overwrite)
     if not report_only:
         _compute(list(dict.fromkeys(job for some in jobs.values() for job in some)), places, parallel)
     from miv.reproduction.comparison import CellEvidence

@@ -249,7 +249,6 @@ def score(
     resize: ResizeOption = None,
     witnesses: WitnessesOption = None,
     rows: Annotated[int, Option(min=1, help="Maximum number of exemplars per partition.")] = 1000,
-    parallel: Annotated[int, Option(min=1, help="Number of processes; they share the cores.")] = 1,
     device: Annotated[str | None, Option(help="Device of torch, such as cuda.", show_default="cpu")] = None,
     overwrite: Annotated[
         bool, Option("--overwrite", help="Overwrite results of a different table, verifier or settings.")
@@ -261,7 +260,7 @@ def score(
     After Ctrl-C or a kill, the same command resumes with the missing partitions. Several such commands at once, also
     on machines that share a disk, share the work.
 
-    Example: miv score runs/dba pairs.parquet --out verdicts --parallel 4
+    Example: miv score runs/dba pairs.parquet --out verdicts
     """
     from miv.evaluation.runs import refuse_unfinished
     from miv.runtime import RichProgress
@@ -269,7 +268,7 @@ def score(
 
     refuse_unfinished(Path(model))
     settings: dict[str, Any] = {"instances": instances, "resize": resize, "rows": rows}
-    settings |= {"witnesses": witnesses, "parallel": parallel, "device": device, "overwrite": overwrite}
+    settings |= {"witnesses": witnesses, "device": device, "overwrite": overwrite}
     run = score_table(model, table, out, **settings, progress=RichProgress(), say=say)
     _print_scored(run.scored, out, json, partitions=run.partitions, reused=run.reused)
     if run.reused == run.partitions:

@@ -1,7 +1,7 @@
 """The table: the query, bag and label of each exemplar, as indices into a pool."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -192,27 +192,6 @@ class ExemplarSet:
         )
 
     @classmethod
-    def from_folder(cls, root: Path | str, *, split: str | None = None, **options: Any) -> "ExemplarSet":
-        """Draw a set, or its ``split``, from one folder per class; options: the flags of ``miv data from-folder``."""
-        from miv.data.sources.folder import set_from_folder
-
-        return set_from_folder(root, split, **options)
-
-    @classmethod
-    def from_table(cls, table: Path | str, *, split: str | None = None, **options: Any) -> "ExemplarSet":
-        """Read all rows of a table, or those of a ``split``; options: the flags of ``miv data from-table``."""
-        from miv.data.sources.table import set_from_table
-
-        return set_from_table(table, split, **options)
-
-    @classmethod
-    def from_dataset(cls, dataset: Any, **columns: str) -> "ExemplarSet":
-        """Read a ``datasets.Dataset`` or any rows; see ``miv.data.sources.dataset.from_dataset``."""
-        from miv.data.sources.dataset import from_dataset
-
-        return from_dataset(dataset, **columns)
-
-    @classmethod
     def load(cls, folder: Path | str, *, verify: bool = False) -> "ExemplarSet":
         """Open a saved set; see ``miv.data.folder.load_set``."""
         from miv.data.folder import load_set
@@ -264,9 +243,6 @@ class ExemplarSet:
         values = self.pool.values
         query = self.references(which) if self.has_references else self.query[which]
         return Exemplar(values[query], values[self.bag(which)], int(self.label[which]))
-
-    def __iter__(self) -> Iterator[Exemplar]:
-        return (self[exemplar] for exemplar in range(len(self)))
 
     def bag(self, exemplar: int) -> NDArray[np.int64]:
         """``(N,)`` the instances in the bag of an exemplar."""

@@ -154,15 +154,6 @@ def refuse_existing(path: Path, *, overwrite: bool) -> None:
             raise MIVError(f"{path} already exists. Choose another name, or use --overwrite (overwrite=True).")
 
 
-def refuse_existing_in(folder: Path, names: Iterable[str], *, overwrite: bool) -> None:
-    """Raise an error before the work if a folder for output is a file, or has one of these files already."""
-    with readable_disk_errors(folder):
-        if folder.exists() and not folder.is_dir():
-            raise MIVError(f"{folder} is a file. Expected a folder.")
-    for name in names:
-        refuse_existing(folder / name, overwrite=overwrite)
-
-
 def sha256_of(path: Path) -> str:
     """SHA-256 of a file's content, in hexadecimal."""
     with path.open("rb") as file:

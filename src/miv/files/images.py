@@ -288,17 +288,21 @@ class ImageForm:
         return ("otsu",) * self.binarise + ("invert",) * self.invert + fitting
 
 
-def parse_size(size: tuple[int, int] | int | str | None) -> tuple[int, int] | None:
-    """Height and width of an image: both, one number for both, or a text such as ``64x48``."""
+def parse_size(size: object) -> tuple[int, int] | None:
+    """Height and width of an image: both, one number for both, or a text such as ``64x48``.
+
+    >>> parse_size("112x96"), parse_size(32), parse_size([112, 96])
+    ((112, 96), (32, 32), (112, 96))
+    """
     if size is None:
         return None
+    sides: Any = size
     if isinstance(size, str):
-        sides = size.lower().replace("×", "x").split("x")
-        if len(sides) > 2 or not all(side.strip().isdecimal() and len(side) < 6 for side in sides):
-            raise MIVError(f"Invalid size {size!r}. Expected height x width, such as 64x48, or one number, such as 64.")
-        height, width = (int(side) for side in (sides if len(sides) == 2 else sides * 2))
-    else:
-        height, width = (size, size) if isinstance(size, int) else size
-    if not (1 <= height <= LARGEST_SIDE and 1 <= width <= LARGEST_SIDE):
-        raise MIVError(f"The image size is {height} × {width} pixels. Expected sides from 1 to {LARGEST_SIDE:,}.")
-    return height, width
+        texts = size.lower().replace("×", "x").split("x")
+        sides = [int(side) if side.strip().isdecimal() and len(side) < 6 else 0 for side in texts]
+    sides = [sides] if isinstance(sides, int) else sides
+    fits = isinstance(sides, list | tuple) and len(sides) in (1, 2)
+    if not fits or not all(type(side) is int and 1 <= side <= LARGEST_SIDE for side in sides):
+        wanted = f"height x width, such as 64x48, or one number, such as 64; at most {LARGEST_SIDE:,} pixels"
+        raise MIVError(f"The image size is {str(size)[:60]!r}. Expected {wanted}.")
+    return sides[0], sides[-1]

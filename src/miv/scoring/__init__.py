@@ -1,4 +1,4 @@
-"""Score a table of exemplars of any size, in one process or in several that share it."""
+"""Score a table of exemplars of any size, by one command or by several that share it."""
 
 from miv.scoring.run import ScoreRun, score
 

@@ -23,7 +23,7 @@ from miv.scoring.partitions import (
     plan_partitions,
     tables_of,
 )
-from miv.scoring.workers import FOLDER, LOCK_NAME, Claims, score_claimed, score_in_processes
+from miv.scoring.workers import FOLDER, LOCK_NAME, Claims, score_claimed
 from miv.verifier.network import Verifier
 from miv.verifier.table_reading import Survey
 from miv.verifier.table_writing import Scored
@@ -125,7 +125,6 @@ def score(
     resize: Fit | None = None,
     witnesses: WitnessMethod | None = None,
     rows: int = 1000,
-    parallel: int = 1,
     device: str | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -144,15 +143,14 @@ def score(
         resize: as for ``Verifier.verify``.
         witnesses: as for ``Verifier.verify``.
         rows: maximum number of exemplars per partition.
-        parallel: number of processes; if above 1, a script needs the usual ``if __name__ == "__main__"``.
         device: device of torch, such as ``cuda``; by default the processor.
         overwrite: replace what another table, verifier or setting left in ``out``; other files stay.
         progress: reports the progress of reading and scoring.
         say: receives lines on what is going on.
     """
     require_parquet()
-    if min(rows, parallel) < 1:
-        raise MIVError(f"--rows is {rows} and --parallel is {parallel}. Expected 1 or more.")
+    if rows < 1:
+        raise MIVError(f"--rows is {rows}. Expected 1 or more.")
     if not is_file(source) and not is_folder(source):  # also a loop of links, or a name that no file can have
         raise MIVError(f"There is no file or folder {str(source)!r}. Expected a table of exemplars.")
     source, out, progress = Path(source).absolute(), Path(out).absolute(), progress or SilentProgress()
@@ -188,9 +186,7 @@ def score(
         if 0 < len(left) < len(partitions):
             say(f"{len(partitions) - len(left):,} of {len(partitions):,} partitions are done already.")
         with progress.step("Scoring", total=sum(partition.count for partition in left)) as advance:
-            if parallel > 1 and len(left) > 1:
-                score_in_processes(left, settings, parallel, advance)
-            elif left:
+            if left:
                 scorer = PartitionScorer(settings)
                 score_claimed(left, settings, claims, lambda partition: scorer.score(partition, advance))
         tallies = [tally for partition in partitions if (tally := settings.tally(partition)) is not None]

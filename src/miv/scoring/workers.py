@@ -1,19 +1,13 @@
-"""Share the partitions of a table between processes: of one command or of several, on one machine or more."""
+"""Share the partitions of a table between commands, on one machine or more."""
 
 import errno
 import fcntl
-import signal
 import time
 from collections.abc import Callable
-from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-import torch
-
 from miv.errors import MIVError
-from miv.runtime import Advance, threads_of_each
-from miv.scoring.partitions import Partition, PartitionScorer, ScoreSettings
+from miv.scoring.partitions import Partition, ScoreSettings
 
 LOCK_NAME = "_score.lock"
 FOLDER = -1  # as a place: the whole folder; partitions have their numbers
@@ -70,54 +64,3 @@ def score_claimed(
                     claims.release(partition.number)
         left = [partition for partition in left if not settings.is_done(partition)]
         time.sleep(_LOOK_SECONDS if left else 0)
-
-
-def score_in_processes(left: list[Partition], settings: ScoreSettings, processes: int, advance: Advance) -> None:
-    """Score partitions in new processes. If one is killed, the others score its partition."""
-    context, workers, codes = get_context("spawn"), {}, set[str]()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # new processes inherit this: Ctrl-C is for us
-    try:
-        for _ in range(min(processes, len(left))):
-            ours, theirs = context.Pipe(duplex=False)
-            arguments = (left, settings, threads_of_each(processes), theirs)
-            workers[ours] = context.Process(target=_work, args=arguments, daemon=True)
-            workers[ours].start()
-            theirs.close()
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        while workers:
-            for connection in wait([*workers]):
-                assert isinstance(connection, Connection)  # noqa: S101 - for type checkers
-                try:
-                    report = connection.recv()
-                except EOFError:
-                    worker = workers.pop(connection)
-                    worker.join()
-                    codes.add(str(worker.exitcode))
-                    continue
-                if isinstance(report, str):
-                    raise MIVError(report)
-                advance(report)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        for worker in workers.values():
-            worker.terminate()
-            worker.join()
-    if not all(map(settings.is_done, left)):
-        raise MIVError(
-            f"All processes ended early, with the codes {', '.join(sorted(codes))}; finished partitions are "
-            "kept. Run the same command with a smaller --parallel: each process needs memory of its own."
-        )
-
-
-def _work(left: list[Partition], settings: ScoreSettings, threads: int, connection: Connection) -> None:
-    """What a new process does; it reports the exemplars of each partition, or an error."""
-    torch.set_num_threads(threads)
-    claims = Claims(Path(settings.out))
-    claims.share(FOLDER)
-    try:
-        scorer = PartitionScorer(settings)
-        score_claimed(left, settings, claims, lambda partition: connection.send(scorer.score(partition).exemplars))
-    except MIVError as error:
-        connection.send(str(error))
-    except BrokenPipeError:  # the command was killed
-        pass

@@ -180,7 +180,7 @@ class Fever:
         for split, rows in claims.items():
             if not rows:
                 raise MIVError(f"{raw / _FILES[split]}: no claim has its pages in {dump}. Check that they match.")
-        return {split: claim_exemplars(self._bags(split, rows, pages)) for split, rows in claims.items()}
+        return {split: claim_exemplars(self._bags(rows, pages)) for split, rows in claims.items()}
 
     def _draw_train(self, claims: list[FeverClaim]) -> list[FeverClaim]:
         """Draw ``train_per_label`` claims of each label, in random order."""
@@ -194,9 +194,7 @@ class Fever:
             chosen += rng.permutation(rows)[:count].tolist()
         return [claims[row] for row in rng.permutation(chosen)]
 
-    def _bags(self, split: str, claims: list[FeverClaim], pages: dict[str, Page]) -> Iterator[ClaimBag]:
-        """Yield the bags, then log how many were truncated to ``max_bag`` sentences."""
-        truncated = 0
+    def _bags(self, claims: list[FeverClaim], pages: dict[str, Page]) -> Iterator[ClaimBag]:
         for claim in claims:
             sentences = [
                 ClaimSentence((page, number), text, page, number in numbers)
@@ -205,9 +203,7 @@ class Fever:
             ]
             evidence_first = sorted(range(len(sentences)), key=lambda place: not sentences[place].is_evidence)
             bag = [sentences[place] for place in sorted(evidence_first[: self.max_bag])]
-            truncated += len(bag) < len(sentences)
             yield ClaimBag(claim.text, next(iter(claim.evidence)), claim.supported, bag)
-        _report(split, claims, truncated, "are truncated")
 
 
 def _with_evidence(split: str, claims: list[FeverClaim], pages: dict[str, Page]) -> list[FeverClaim]:

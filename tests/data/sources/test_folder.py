@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from miv.data import ExemplarSet
-from miv.data.sources import Drawing, FromFolder, ImageForm, Shares, splits_from_folder
+from miv.data.sources import Drawing, FromFolder, ImageForm, Shares
 from miv.data.splits import warn_of_few_classes
 from miv.errors import MIVError
 from miv.runtime import SilentProgress
@@ -79,7 +79,7 @@ def test_the_bag_size_and_witness_rate_have_the_wanted_mean(tmp_path: Path) -> N
 
 def test_a_number_of_witnesses_is_met_exactly(tmp_path: Path) -> None:
     root = make_vectors(tmp_path, dict.fromkeys("abc", 5))
-    drawing = Drawing(exemplars=20, bag_mean=4, bag_min=4, bag_max=4, witnesses=3)
+    drawing = Drawing(exemplars=20, bag_mean=4, bag_min=4, bag_max=4, witness_rate=0.75)
     exemplars = build(root, shares=ALL_TRAIN, drawing=drawing)["train"]
     shown = [exemplars.bag_witness(e).sum() for e in range(20)]
     assert shown == [3, 0] * 10
@@ -87,7 +87,7 @@ def test_a_number_of_witnesses_is_met_exactly(tmp_path: Path) -> None:
 
 def test_a_small_class_lends_all_it_has_and_says_so(tmp_path: Path, warned: list[str]) -> None:
     root = make_vectors(tmp_path, dict.fromkeys("abcdef", 2))
-    drawing = Drawing(exemplars=8, bag_mean=4, bag_min=4, bag_max=4, witnesses=2)
+    drawing = Drawing(exemplars=8, bag_mean=4, bag_min=4, bag_max=4, witness_rate=0.5)
     exemplars = build(root, shares=ALL_TRAIN, drawing=drawing)["train"]
     assert exemplars.bag_witness(0).sum() == 1
     assert exemplars.bag_sizes.tolist() == [4] * 8
@@ -310,16 +310,3 @@ def test_a_class_whose_name_is_not_utf8_is_refused(tmp_path: Path) -> None:
 def test_more_exemplars_than_fit_in_memory_are_refused(drawing: dict[str, int]) -> None:
     with pytest.raises(MIVError, match=r"GiB. Expected at most 8; draw fewer exemplars or smaller bags"):
         Drawing(**drawing)
-
-
-def test_a_folder_as_one_set_as_a_split_and_as_splits(tmp_path: Path) -> None:
-    root = make_vectors(tmp_path / "flat", dict.fromkeys("abcdefgh", 6))
-    few: dict[str, Any] = {"exemplars": 20, "bag_mean": 3, "bag_max": 5}
-    whole = ExemplarSet.from_folder(root, **few)
-    assert (len(whole), set(whole.pool.classes)) == (20, set("abcdefgh"))
-    splits = splits_from_folder(root, **few)
-    assert list(splits) == ["train", "validation", "test"]
-    assert ExemplarSet.from_folder(root, split="test", **few).fingerprint == splits["test"].fingerprint
-    make_vectors(tmp_path / "given", {f"{split}/{name}": 6 for split in ("train", "test") for name in "abc"})
-    with pytest.raises(MIVError, match=r"contains the splits train, test\. Choose one"):
-        ExemplarSet.from_folder(tmp_path / "given", **few)

@@ -1,14 +1,17 @@
-"""References, query ids and names from arrays, tables, folders and datasets."""
+"""References, query ids and names from arrays, tables and folders."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from miv import ExemplarSet, MIVError
-from miv.data.sources import splits_from_table
+from miv.data.sources import splits_from_folder, splits_from_table
+
+WHOLE: Any = {"validation": 0.0, "test": 0.0}  # one split
 
 
 def test_arrays_take_references_with_or_without_queries() -> None:
@@ -35,7 +38,7 @@ def test_a_table_has_references_and_query_ids(tmp_path: Path) -> None:
     ]
     path = tmp_path / "claims.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)))
-    exemplars = ExemplarSet.from_table(path)
+    exemplars = splits_from_table(path, **WHOLE)["train"]
     assert exemplars.pool.values[exemplars.references(0)].tolist() == ["sky?", "heaven?"]
     assert exemplars.pool.values[exemplars.references(1)].tolist() == ["grass?"]
     assert exemplars.query_id.tolist() == ["7", "8"]
@@ -46,7 +49,7 @@ def test_a_table_without_any_query_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "claims.csv"
     path.write_text("references,bag,label\nsky?|heaven?,blue|red,1\n,blue,0\n")
     with pytest.raises(MIVError, match=r"line 3: there is no query"):
-        ExemplarSet.from_table(path)
+        splits_from_table(path, **WHOLE)["train"]
 
 
 def test_references_keep_exemplars_in_one_split(tmp_path: Path) -> None:
@@ -64,10 +67,10 @@ def test_names_are_the_files_of_the_instances(tmp_path: Path) -> None:
         for number in range(4):
             pixels = np.full((4, 4), 60 * "abc".index(name[0]) + number, np.uint8)
             Image.fromarray(pixels).save(tmp_path / "faces" / name / f"{number}.png")
-    drawn = ExemplarSet.from_folder(tmp_path / "faces", exemplars=6, bag_mean=2, bag_max=3)
+    drawn = splits_from_folder(tmp_path / "faces", exemplars=6, bag_mean=2, bag_max=3, **WHOLE)["train"]
     for name, kind, value in zip(drawn.pool.names, drawn.pool.classes, drawn.pool.values, strict=True):
         assert name.startswith(f"{kind}/")
         assert (np.asarray(Image.open(tmp_path / "faces" / name)) == value).all()
     (tmp_path / "pairs.csv").write_text("query,bag,label\nfaces/bo/1.png,faces/bo/2.png|faces/cy/0.png,1\n")
-    read = ExemplarSet.from_table(tmp_path / "pairs.csv")
+    read = splits_from_table(tmp_path / "pairs.csv", **WHOLE)["train"]
     assert read.pool.names[read.query[0]] == "faces/bo/1.png"

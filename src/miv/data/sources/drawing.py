@@ -34,7 +34,6 @@ class Drawing:
         bag_min: minimum bag size.
         bag_max: maximum bag size.
         witness_rate: share of witnesses in a positive bag; there is always at least one.
-        witnesses: exact number of witnesses per positive bag, instead of a rate.
         references_per_query: number of reference instances of the query's class, the query among them; fewer in a
             small class, because one instance is left as a witness.
     """
@@ -44,7 +43,6 @@ class Drawing:
     bag_min: int | None = field(default=None, metadata={"shown": "half the mean"})
     bag_max: int | None = field(default=None, metadata={"shown": "twice the mean"})
     witness_rate: float = 0.2
-    witnesses: int | None = field(default=None, metadata={"name": "witness_count"})
     references_per_query: int = field(default=1, metadata={"least": 1})
 
     def __post_init__(self) -> None:
@@ -56,8 +54,6 @@ class Drawing:
         _check_range("number of exemplars", self.exemplars, 2)
         if not 0 < self.witness_rate <= 1:
             raise MIVError(f"The witness rate is {self.witness_rate:g}. Expected a number above 0 and at most 1.")
-        if self.witnesses is not None:
-            _check_range("number of witnesses", self.witnesses, 1, smallest)
         _check_range("number of references per query", self.references_per_query, 1, _MOST_REFERENCES)
         needed = self.exemplars * (8 * self.bag_mean + _BYTES_PER_EXEMPLAR)
         if needed > _MOST_BYTES:
@@ -118,8 +114,6 @@ class Drawing:
         return smallest + int(rng.binomial(span, share))
 
     def _witness_count(self, size: int, rng: np.random.Generator) -> int:
-        if self.witnesses is not None:
-            return self.witnesses
         return max(1, int(self.witness_rate * size + rng.random()))  # the mean is that of the rate
 
     def _check_enough(self, classes: "_Classes", split: str) -> None:

@@ -1,6 +1,5 @@
 """Exemplars from one folder per class: ``root/<class>/`` with images, texts or feature vectors."""
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from miv.data.exemplars import ExemplarSet
 from miv.data.kinds import KINDS, kind_of_file
 from miv.data.pool import InstancePool, PoolBuilder
 from miv.data.sources.drawing import Drawing
-from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, one_split, split_names, warn_of_few_classes
+from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, split_names, warn_of_few_classes
 from miv.errors import MIVError, number_of, unknown_name, warn
 from miv.files.images import IMAGE_SUFFIXES, ImageForm
 from miv.files.instances import check_text, name_below
@@ -237,13 +236,3 @@ def _read_instances(
 def splits_from_folder(root: str | PathLike[str], **options: Any) -> dict[str, ExemplarSet]:
     """Draw exemplars from one folder per class, by split. The options are the flags of ``miv data from-folder``."""
     return from_options(FromFolder, {"root": Path(root), **options}).build(SilentProgress())
-
-
-def set_from_folder(root: str | PathLike[str], split: str | None, **options: Any) -> ExemplarSet:
-    """Draw one set from all classes or from those of a split."""
-    if split is not None:
-        return one_split(splits_from_folder(root, **options), split)
-    sets = splits_from_folder(root, **options | {"validation": 0.0, "test": 0.0})
-    if len(sets) > 1:
-        raise MIVError(f"{os.fspath(root)} contains the splits {', '.join(sets)}. Choose one, such as split='train'.")
-    return next(iter(sets.values()))

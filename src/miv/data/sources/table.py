@@ -14,7 +14,7 @@ from miv.data import csr
 from miv.data.exemplars import ExemplarSet
 from miv.data.kinds import KINDS, guess_kind, kind_named
 from miv.data.pool import InstancePool, PoolBuilder
-from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, connected, one_split, query_groups, split_clusters
+from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, connected, query_groups, split_clusters
 from miv.errors import MIVError, number_of, unknown_name, warn
 from miv.files.images import ImageForm
 from miv.files.instances import InstanceKind
@@ -368,10 +368,3 @@ def _warn_of_shared(exemplars: ExemplarSet, numbers: dict[str, NDArray[np.int64]
 def splits_from_table(table: str | PathLike[str], **options: Any) -> dict[str, ExemplarSet]:
     """Read exemplars from a table, by split. The options are the flags of ``miv data from-table``."""
     return from_options(FromTable, {"table": table, **options}).build(SilentProgress())
-
-
-def set_from_table(table: str | PathLike[str], split: str | None, **options: Any) -> ExemplarSet:
-    """Read one set: all rows, or those of a split."""
-    if split is not None:
-        return one_split(splits_from_table(table, **options), split)
-    return from_options(FromTable, {"table": table, **options}).read(SilentProgress())[0]
