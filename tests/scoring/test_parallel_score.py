@@ -13,7 +13,7 @@ import torch
 
 from miv import MIVError, Verifier
 from miv.scoring import score
-from miv.scoring.workers import FOLDER, Claims
+from miv.scoring.run import FOLDER, Claims
 
 EXEMPLARS, ROWS = 600, 10
 PATIENCE = 300.0  # seconds
@@ -112,7 +112,7 @@ def test_no_other_table_takes_a_folder_in_which_others_score(folder: Path) -> No
 
 def test_a_partition_that_another_process_has_is_waited_for(folder: Path) -> None:
     program = (
-        "import time; from pathlib import Path; from miv.scoring.workers import Claims; claims = Claims(Path('out'))"
+        "import time; from pathlib import Path; from miv.scoring.run import Claims; claims = Claims(Path('out'))"
         "; claims.share(-1); claims.claim(5); print('has it', flush=True); time.sleep(600)"
     )
     Path("out").mkdir()

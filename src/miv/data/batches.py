@@ -56,13 +56,6 @@ class Batch:
         """Return the same exemplars over other rows ``(U, ...)``, such as the features of the instances."""
         return replace(self, instances=instances)
 
-    def single_queries_and_bags(self) -> tuple[Tensor, Bags]:
-        """Return queries ``(B, ...)`` and bags of exemplars that have no further references."""
-        query, bags = self.queries_and_bags()
-        if isinstance(query, Bags):
-            raise MIVError("The batch has several references per query. Expected one; see ExemplarSet.by_reference.")
-        return query, bags
-
     def queries_and_bags(self) -> tuple[Tensor | Bags, Bags]:
         """Return the queries ``(B, ...)``, or ``Bags`` of their references, and the bags ``(T, ...)``."""
         # The gradient of index_select adds in row order, so that runs are reproducible bit for bit;

@@ -1,7 +1,7 @@
 """The table: the query, bag and label of each exemplar, as indices into a pool."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -243,6 +243,9 @@ class ExemplarSet:
         values = self.pool.values
         query = self.references(which) if self.has_references else self.query[which]
         return Exemplar(values[query], values[self.bag(which)], int(self.label[which]))
+
+    def __iter__(self) -> Iterator[Exemplar]:
+        return (self[exemplar] for exemplar in range(len(self)))
 
     def bag(self, exemplar: int) -> NDArray[np.int64]:
         """``(N,)`` the instances in the bag of an exemplar."""

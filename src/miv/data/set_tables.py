@@ -46,7 +46,7 @@ def read_columns(path: Path, kinds: dict[str, Any]) -> dict[str, Any]:
                 name = key.removesuffix("?")
                 if name != key and name not in schema.names:
                     continue
-                if schema.names.count(name) != 1 or schema.field(name).type != kind:
+                if schema.names.count(name) != 1 or schema.field(name).type not in (kind, _large(kind)):
                     known = ", ".join(f"{field.name} ({field.type})" for field in schema)
                     raise MIVError(f"{path} has the columns {known}. Expected one {name!r} of type {kind}.")
                 # One row group at a time, because decoding lists takes several times their size.
@@ -58,10 +58,14 @@ def read_columns(path: Path, kinds: dict[str, Any]) -> dict[str, Any]:
     return columns
 
 
+def _large(kind: Any) -> Any:
+    return pa.large_list(kind.value_type) if pa.types.is_list(kind) else kind
+
+
 def _as_array(path: Path, name: str, table: Any) -> Any:
     column = table.column(name).combine_chunks()
     column.validate(full=True)
-    is_list = pa.types.is_list(column.type)
+    is_list = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
     entries = column.flatten() if is_list else column
     for what, count in (("cells", column.null_count), ("entries", entries.null_count)):
         if count:

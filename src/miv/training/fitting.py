@@ -113,7 +113,8 @@ def token_matches(pooling: CapTokensPooling, exemplars: ExemplarSet, features: V
     with torch.no_grad():
         for first in range(0, len(exemplars), 128):
             batch = make_batch(exemplars, np.arange(first, min(first + 128, len(exemplars))), lookup)
-            query, bags = batch.to(weight.device).single_queries_and_bags()
+            query, bags = batch.to(weight.device).queries_and_bags()
+            assert isinstance(query, torch.Tensor)  # noqa: S101 - each has one reference
             targets = bags.with_values(bags.values[:, pooling.vector :])
             parts.append(pooling.match(query[:, pooling.vector :], targets)[:, 0].double().cpu().numpy())
     return np.concatenate(parts)

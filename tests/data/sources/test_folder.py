@@ -286,7 +286,6 @@ def test_too_few_classes_or_instances_say_what_to_do(tmp_path: Path) -> None:
         {"bag_mean": float("nan")},
         {"bag_mean": 30, "bag_max": 20},
         {"witness_rate": float("nan")},
-        {"witnesses": 6},
     ],
 )
 def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
