@@ -70,7 +70,6 @@ def test_train_prints_and_keeps_the_reference_and_the_report_shows_it() -> None:
     assert "verifier (gabmil)" in done.stdout
     assert "logistic" in done.stdout
     assert "The verifier is below the baselines" in done.stderr
-    assert "`--recipe nearest` makes a verifier with" in done.stderr
     plain = Baselines.load("r/reference.json")
     assert plain.backbone == "features"
     assert list(plain.splits) == ["validation", "test"]

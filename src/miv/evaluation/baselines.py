@@ -1,6 +1,6 @@
 """Baselines: cosines of targets and queries, the representation that suits them, and figures of plain methods."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -211,17 +211,10 @@ class Baselines:
 
     @property
     def best(self) -> str | None:
-        """The method with the highest AUROC on validation, the first on ties; ``None`` if none has an AUROC.
-
-        Controls do not count.
-        """
-        return self.best_of(name for name in self.splits.get(CHOSEN_ON, ()) if name not in CONTROLS)
-
-    def best_of(self, methods: Iterable[str]) -> str | None:
-        """The best of some methods, likewise."""
+        """The method, not a control, with the highest AUROC on validation, the first on ties; ``None`` without any."""
         rows = self.splits.get(CHOSEN_ON, {})
-        measured = {name: rows[name].auroc for name in methods if name in rows and rows[name].auroc is not None}
-        return max(measured, key=lambda name: measured[name] or 0.0, default=None)
+        aurocs = {name: row.auroc for name, row in rows.items() if name not in CONTROLS and row.auroc is not None}
+        return max(aurocs, key=lambda name: aurocs[name], default=None)
 
     def document(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""

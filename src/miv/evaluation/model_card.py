@@ -1,6 +1,5 @@
 """The figures of a run on the model card of its verifier: README.md, which the hub shows."""
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from miv.evaluation import Evaluation
 from miv.evaluation.baselines import CHOSEN_ON, COLUMNS, Baselines, Figures, marked
 from miv.evaluation.calibration import BEGIN as POINT_BEGIN, END as POINT_END, check_point_card
 from miv.evaluation.evaluation import TITLES
-from miv.evaluation.plain_methods import DESCRIPTORS, METHODS
+from miv.evaluation.plain_methods import METHODS
 from miv.evaluation.runs import RunFolder, recipe_rows
 from miv.files.json import check_section, write_section
 from miv.verifier.decisions import OperatingPoint
@@ -31,28 +30,19 @@ def advice(evaluations: Mapping[str, Evaluation], plain: Baselines, run: RunFold
 
     The plain method is chosen on validation, and both are compared there and on test, if there is one.
     """
-    best = plain.best
-    splits = [split for split in ("test", CHOSEN_ON) if split in evaluations and split in plain.splits]
-    own = {split: evaluations[split].metrics["auroc"] for split in splits}  # NaN compares as false
-
-    def lead(method: str, split: str) -> float:
-        theirs = plain.splits[split][method].auroc
-        return math.nan if theirs is None else round(theirs - own[split], 9)
-
-    split = next((split for split in splits if best and lead(best, split) > MARGIN), None)
-    if best is None or split is None:
-        return ""
-    remedy = ""
-    method = best if best in (*COSINES, *DESCRIPTORS) else plain.best_of(COSINES) or "nearest"
-    if lead(method, split) > 0 and not any(lead(method, other) <= 0 for other in splits):
-        options = f"nearest --backbone {method}" if method in DESCRIPTORS else method
-        remedy = f"`--recipe {options}` makes a verifier with {own[split] + lead(method, split):.3f}. "
-    other = "other vectors" if run.read_config().get("backbone") == "features" else "another backbone (--backbone)"
-    return (
-        f"The verifier is below the baselines: its AUROC on {split} is {own[split]:.3f}, and "
-        f"{own[split] + lead(best, split):.3f} is that of `{best}`, the best plain method on {CHOSEN_ON}.\n"
-        f"What to do: {remedy}More exemplars or {other} may lift both.\n"
-    )
+    best = plain.best or ""
+    for split in [split for split in ("test", CHOSEN_ON) if best and split in evaluations and split in plain.splits]:
+        theirs, own = plain.splits[split][best].auroc, evaluations[split].metrics["auroc"]
+        if theirs is not None and round(theirs - own, 9) > MARGIN:
+            remedy = f"`--recipe {best}` makes such a verifier. " if best in COSINES else ""
+            is_vectors = run.read_config().get("backbone") == "features"
+            other = "other vectors" if is_vectors else "another backbone (--backbone)"
+            return (
+                f"The verifier is below the baselines: its AUROC on {split} is {own:.3f}, and {theirs:.3f} is that of "
+                f"`{best}`, the best plain method on {CHOSEN_ON}.\n"
+                f"What to do: {remedy}More exemplars or {other} may lift both.\n"
+            )
+    return ""
 
 
 BEGIN, END = "<!-- figures of miv train -->", "<!-- end of figures -->"

@@ -17,7 +17,7 @@ from miv.evaluation.calibration_fits import fit_reference_rule
 from miv.evaluation.metrics import auroc_within_chance
 from miv.evaluation.out_of_distribution import fit_check, limit_text
 from miv.evaluation.predicting import predict
-from miv.evaluation.runs import RunFolder, locked, recipe_rows
+from miv.evaluation.runs import RunFolder, locked, recipe_rows, refuse_if_locked
 from miv.files import parquet as parquet  # predictions need it: a missing library is an error before the work
 from miv.files.arrays import Floats, Labels, Vectors
 from miv.files.atomic import whole_folder
@@ -80,6 +80,7 @@ def run_training(
         started = None if start is None else {"name": start.name, "weights": start.weights}
         run = RunFolder(out)
         settings = config.document()
+        refuse_if_locked(run.path)
         run.check(settings, sets, data, started, resume=resume)
         verifier = create_verifier(config, sets["train"].pool) if start is None else deepcopy(start.verifier).train()
         verifier = verifier.to(device)
