@@ -327,9 +327,6 @@ def parse_goal(text: str) -> Goal:
     raise MIVError(f"The goal is {text!r}. Expected {expected}.")
 
 
-# The thresholds of a goal and the errors at them, each with its interval.
-
-
 def point_rates(curve: ErrorCurve, goal: Goal, probability: Floats, label: Labels, cluster: Integers) -> dict[str, Any]:
     """The errors at the thresholds and the share of unsure, each with its interval, and the equal error rate."""
     lower, upper = (curve.cuts[cut] for cut in goal.cuts(curve))
