@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 from miv.service import Limits
-from miv.service.uploads import image_of_bytes
+from miv.service.reading import image_of_bytes
 from miv.verifier.network import Verifier
 from tests.service.serving import ready_client
 

@@ -21,7 +21,7 @@ from miv.gallery.files import HASH_BYTES
 from miv.gallery.snapshot import Snapshot
 from miv.gallery.store import OpenGallery, merge_small
 from miv.poolings import StoredForm
-from miv.runtime import Progress, SilentProgress, evaluating
+from miv.runtime import Progress, evaluating
 from miv.verifier.engine import foreign_of
 from miv.verifier.network import Verifier
 from miv.verifier.reading import ErrorLocations, check_bags, with_folders
@@ -115,20 +115,16 @@ def _member_names(bag: GivenBag, kind: InstanceKind) -> list[str]:
     return [name[:_LONGEST_NAME].encode(errors="replace").decode() for name in names]
 
 
+@dataclass(frozen=True, eq=False)
 class Adding:
     """Adds bags part by part, so that a kill loses little; without ``replace``, another bag of a name is an error."""
 
-    def __init__(
-        self,
-        store: OpenGallery,
-        verifier: Verifier,
-        form: StoredForm,
-        resize: Fit | None,
-        progress: Progress | None,
-        replace: bool,
-    ) -> None:
-        self.store, self.verifier, self.form, self.resize = store, verifier, form, resize
-        self.progress, self.replace = progress or SilentProgress(), replace
+    store: OpenGallery
+    verifier: Verifier
+    form: StoredForm
+    progress: Progress
+    resize: Fit | None = None
+    replace: bool = False
 
     def add(self, bags: Iterable[GivenBag]) -> int:
         """Add all bags; return how many are new or changed."""

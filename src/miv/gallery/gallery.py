@@ -20,7 +20,7 @@ from miv.gallery.search import Hits, search
 from miv.gallery.snapshot import Segment, Snapshot
 from miv.gallery.store import OpenGallery, compact
 from miv.poolings import form_of
-from miv.runtime import Progress
+from miv.runtime import Progress, SilentProgress
 from miv.verifier.engine import witnesses_by
 from miv.verifier.network import Verifier
 from miv.verifier.reading import ALONE, single_instances
@@ -172,7 +172,7 @@ class Gallery:
             if source is not None:
                 store = OpenGallery(temporary)
                 with store.writing():
-                    Adding(store, verifier, form, None, None, replace=False).copy(source)
+                    Adding(store, verifier, form, SilentProgress()).copy(source)
         return cls(folder, verifier)
 
     @classmethod
@@ -323,7 +323,8 @@ class Gallery:
 
     def _write(self, bags: Iterable[GivenBag], resize: Fit | None, progress: Progress | None, *, replace: bool) -> int:
         with self._store.writing():
-            return Adding(self._store, self.verifier, self._form, resize, progress, replace=replace).add(bags)
+            shown = progress or SilentProgress()
+            return Adding(self._store, self.verifier, self._form, shown, resize, replace).add(bags)
 
 
 def _refuse_existing(folder: Path) -> None:

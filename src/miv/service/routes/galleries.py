@@ -30,9 +30,8 @@ from miv.service.bodies import (
 from miv.service.errors import RefusedRequest
 from miv.service.galleries import GalleryRegistry
 from miv.service.models import LoadedModel
-from miv.service.reading import SHORT_POOLED, InstanceReader, is_several, read_instances, read_json
+from miv.service.reading import SHORT_POOLED, InstanceReader, is_several, read_instances, read_json, thumbnail
 from miv.service.state import model_of, service_of
-from miv.service.uploads import thumbnail
 from miv.verifier.explain import instances_pooled
 
 router = APIRouter()
