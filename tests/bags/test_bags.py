@@ -228,7 +228,7 @@ VERIFIER = Verifier("nearest", channels=2)
         lambda nested: VERIFIER(VALUES[:2], nested),
         lambda nested: VERIFIER(nested, SIX),
         lambda nested: VERIFIER.verify_features(nested, SIX),
-        lambda nested: VERIFIER.pooling(VALUES[:2], nested, torch.ones(2, 3, dtype=torch.bool)),
+        lambda nested: VERIFIER.pooling(VALUES[:2], nested),
         lambda nested: VERIFIER.verify(VALUES[0], nested),
         lambda nested: VERIFIER.verify_many(VALUES[:2], nested),
         lambda nested: VERIFIER.verify_stream(VALUES[:1], nested),

@@ -205,7 +205,7 @@ def test_wrong_features_and_instances_are_refused() -> None:
     with pytest.raises(MIVError, match='kind = "image"'):
         verifier.verify([1.0, 2.0, 3.0], [[1.0, 2.0, 3.0]])
     for query, targets, words in (
-        (torch.randn(1, 3), torch.randn(1, 2, 3), "needs its mask"),
+        (torch.randn(1, 3), torch.randn(1, 2, 3), "from_padded"),
         (torch.randn(1, 3), [torch.randn(2, 3)], "bags is a list.*from_list"),
         (bags, torch.randn(1, 3), "query is a Bags"),
         (torch.randn(1, 4), bags, "Expected one shape"),

@@ -253,16 +253,12 @@ def _trusted(values: Tensor, borders: Borders) -> Bags:
     return bags
 
 
-def as_bags(bags: object, mask: Tensor | None = None) -> Bags:
-    """Return ``Bags`` unchanged, or create them from a padded tensor and its mask; anything else is an error."""
-    if isinstance(bags, Bags) and mask is None:
+def as_bags(bags: object) -> Bags:
+    """Return ``Bags`` unchanged; anything else is an error."""
+    if isinstance(bags, Bags):
         return bags
     refuse_nested(bags, "bags")
-    if isinstance(bags, Tensor) and mask is not None:
-        return Bags.from_padded(bags, mask)
-    if isinstance(bags, Bags):
-        raise MIVError("Got a mask together with Bags, which need none. Omit the mask.")
     raise MIVError(
-        f"bags is {describe(bags)}. Expected Bags, which Bags.from_list(tensors) makes of a list of tensors (N, ...). "
-        "A padded tensor (B, N, ...) needs its mask as the next argument: bool (B, N), true for instances."
+        f"bags is {describe(bags)}. Expected Bags, which Bags.from_list(tensors) makes of a list of tensors (N, ...), "
+        "and Bags.from_padded(padded, mask) of a padded tensor (B, N, ...)."
     )

@@ -13,7 +13,7 @@ after the sum, needs the bag vector too, which is one more pass over rows that a
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,50 +24,6 @@ from miv.poolings.stored import Borders, QuerySimilarity, Rows, StoredForm, Stor
 
 # A variance that is a smaller part of the mean square than this lost too many digits and is computed again.
 _CANCELS = 0.05
-
-
-class CrossAttentionForm(StoredForm):
-    r"""CAP: the keys :math:`z_n = v^{target}_n W` are stored.
-
-    With VEMA, :math:`\delta` depends on the bag but not on the query, so :math:`\delta \odot z_n` is stored too, for
-    every member of every bag.
-
-    Args:
-        pooling: the pooling, without positions: with them, a key depends on its place.
-        distance_weight: ``(C,)``, of the distances in the scores; ``None`` if the scores are products.
-        power: of the absolute differences in the distances, 1 or 2.
-        delta: VEMA's layer from the variance of a bag, minus 1, to :math:`\delta`.
-    """
-
-    is_stored_apart = True
-    pooling: CrossAttentionPooling
-
-    def __init__(
-        self,
-        pooling: CrossAttentionPooling,
-        distance_weight: Tensor | None = None,
-        power: int = 2,
-        delta: nn.Module | None = None,
-    ) -> None:
-        super().__init__(pooling)
-        self.distance_weight, self.power, self.delta = distance_weight, power, delta
-        self.per = "instance" if delta is None else "member"
-
-    @property
-    def width(self) -> int:
-        return self.pooling.channels * (1 if self.delta is None else 2)
-
-    def rows(self, features: Rows, ptr: Borders) -> Rows:
-        normed = self.normed(features)
-        keys = self.pooling.project(normed)  # (T, C)
-        if self.delta is None:
-            return as_rows(keys)
-        bags = self.bags(features, ptr).with_values(normed)
-        delta = bags.expand(self.delta(bags.var(normed) - 1))  # (T, C)
-        return np.concatenate([as_rows(delta * keys), as_rows(keys)], axis=1)
-
-    def prepare(self, queries: Rows) -> "CrossAttentionQueries":
-        return CrossAttentionQueries(self, queries)
 
 
 class Products(NamedTuple):
@@ -81,7 +37,7 @@ class Products(NamedTuple):
 class CrossAttentionQueries(StoredQueries):
     """``R`` queries as directions to multiply keys with."""
 
-    def __init__(self, form: CrossAttentionForm, queries: Rows) -> None:
+    def __init__(self, form: Any, queries: Rows) -> None:
         super().__init__(form, queries)
         pooling = form.pooling
         self.heads, self.size = pooling.heads, pooling.head_channels
@@ -208,6 +164,48 @@ class CrossAttentionQueries(StoredQueries):
             variance[head, query, row] = np.var(keys[row, part].astype(np.float64) * self.gate[query, part])
         variance += np.float32(eps**2)
         return np.sqrt(variance, out=variance)
+
+
+class CrossAttentionForm(StoredForm):
+    r"""CAP: the keys :math:`z_n = v^{target}_n W` are stored.
+
+    With VEMA, :math:`\delta` depends on the bag but not on the query, so :math:`\delta \odot z_n` is stored too, for
+    every member of every bag.
+
+    Args:
+        pooling: the pooling, without positions: with them, a key depends on its place.
+        distance_weight: ``(C,)``, of the distances in the scores; ``None`` if the scores are products.
+        power: of the absolute differences in the distances, 1 or 2.
+        delta: VEMA's layer from the variance of a bag, minus 1, to :math:`\delta`.
+    """
+
+    queries = CrossAttentionQueries
+    is_stored_apart = True
+    pooling: CrossAttentionPooling
+
+    def __init__(
+        self,
+        pooling: CrossAttentionPooling,
+        distance_weight: Tensor | None = None,
+        power: int = 2,
+        delta: nn.Module | None = None,
+    ) -> None:
+        super().__init__(pooling)
+        self.distance_weight, self.power, self.delta = distance_weight, power, delta
+        self.per = "instance" if delta is None else "member"
+
+    @property
+    def width(self) -> int:
+        return self.pooling.channels * (1 if self.delta is None else 2)
+
+    def rows(self, features: Rows, ptr: Borders) -> Rows:
+        normed = self.normed(features)
+        keys = self.pooling.project(normed)  # (T, C)
+        if self.delta is None:
+            return as_rows(keys)
+        bags = self.bags(features, ptr).with_values(normed)
+        delta = bags.expand(self.delta(bags.var(normed) - 1))  # (T, C)
+        return np.concatenate([as_rows(delta * keys), as_rows(keys)], axis=1)
 
 
 def softmax_in_place(scores: Rows, ptr: Borders) -> None:

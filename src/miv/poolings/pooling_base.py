@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 import torch
@@ -75,10 +75,9 @@ class Pooling(nn.Module):
         channels: ``C``, the length of a feature vector.
 
     >>> pooling = create_pooling("cap_dba_l2", channels=4)
-    >>> padded, mask = torch.randn(2, 3, 4), torch.tensor([[True, True, True], [True, False, False]])
-    >>> output = pooling(torch.randn(2, 4), padded, mask)
+    >>> output = pooling(torch.randn(2, 4), Bags.from_list([torch.randn(3, 4), torch.randn(1, 4)]))
     >>> pooling.similarity(output.query_vector, output.bag_vector).shape, output.attention.shape
-    (torch.Size([2]), torch.Size([2, 3, 2]))
+    (torch.Size([2]), torch.Size([4, 2]))
     """
 
     has_attention: ClassVar[bool] = True
@@ -104,31 +103,18 @@ class Pooling(nn.Module):
         self.norm = AlignedNorm(self.channels)
         self.similarity = ScaledProduct(self.channels)
 
-    def __call__(self, query: Tensor, bags: Bags | Tensor, mask: Tensor | None = None) -> PoolingOutput:
-        """Check the shapes, apply the first norm, then pool.
-
-        Args:
-            query: features ``(B, C)``, one query per bag.
-            bags: features as ``Bags`` of values ``(T, C)``, or padded ``(B, N, C)`` with a ``mask``.
-            mask: bool ``(B, N)``, true for instances, false for padding. The attention is then ``(B, N, h)``, 0 for
-                padding, and a score ``(B, N)``, minus infinity for padding.
-        """
+    def __call__(self, query: Tensor, bags: Bags) -> PoolingOutput:
+        """Check the shapes of queries ``(B, C)`` and values ``(T, C)``, apply the first norm, then pool."""
         if not isinstance(query, Tensor):
             raise MIVError(
                 f"query is a {type(query).__name__}. Expected a tensor (B, {self.channels}) with one query per bag."
             )
         refuse_nested(query, "query")
-        targets = as_bags(bags, mask)
+        targets = as_bags(bags)
         self._check(query, targets)
         normed = targets.with_values(self.norm(targets.values))  # (T, C)
         output: PoolingOutput = super().__call__(self.norm(query), normed)
-        if mask is None or output.attention is None:
-            return output
-        padded = output.attention.new_zeros(*mask.shape, output.attention.shape[1])  # (B, N, h)
-        score = output.score
-        if score is not None:
-            score = score.new_full(mask.shape, -torch.inf).index_put((mask,), score)  # (B, N)
-        return replace(output, attention=padded.index_put((mask,), output.attention), score=score)
+        return output
 
     def forward(self, query: Tensor, bags: Bags) -> PoolingOutput:
         """Pool features after the first norm: ``(B, C)`` and bags of values ``(T, C)``."""

@@ -30,10 +30,30 @@ def block_rows(width: int) -> int:
     return max(32, _BLOCK_BYTES // (4 * width))
 
 
+class StoredQueries:
+    """``R`` queries with the features ``(R, C)``, in the form that the pass over stored rows needs."""
+
+    rows_together: ClassVar[int] = 1 << 14
+    """Rows per call of ``logits``; one call costs tens of microseconds besides arithmetic."""
+
+    def __init__(self, form: Any, queries: Rows) -> None:
+        self.form, self.pooling, self.count = form, form.pooling, len(queries)
+        self.query = form.tensor(queries)
+
+    def logits(self, rows: Rows, ptr: Borders) -> Rows:
+        """Logits ``(R, B)`` of bags with the stored rows ``(T, K)``, or ``(B, K)`` if a row is stored per bag."""
+        bags, logits = self.form.bags(rows, ptr), []
+        for query in self.query:
+            pooled = self.pooling(query.expand(len(bags), -1), bags)
+            logits.append(as_rows(self.pooling.similarity(pooled.query_vector, pooled.bag_vector)))
+        return np.stack(logits)
+
+
 class StoredForm:
     """What is stored per instance, per member of a bag, or per bag: here the features, pooled anew for every query."""
 
     per: Per = "instance"
+    queries: ClassVar[type[StoredQueries]] = StoredQueries
     is_stored_apart: ClassVar[bool] = False
     """Whether rows are stored beside the features; otherwise the features themselves are read."""
 
@@ -51,7 +71,7 @@ class StoredForm:
 
     def prepare(self, queries: Rows) -> "StoredQueries":
         """Prepare the features ``(R, C)`` of ``R`` queries."""
-        return StoredQueries(self, queries)
+        return self.queries(self, queries)
 
     def tensor(self, features: Rows) -> Tensor:
         """Features in the dtype of the pooling's weights and on their device."""
@@ -70,44 +90,10 @@ class StoredForm:
         return Bags(values, torch.from_numpy(ptr).to(values.device))
 
 
-class StoredQueries:
-    """``R`` queries with the features ``(R, C)``, in the form that the pass over stored rows needs."""
-
-    rows_together: ClassVar[int] = 1 << 14
-    """Rows per call of ``logits``; one call costs tens of microseconds besides arithmetic."""
-    heads = 1
-
-    def __init__(self, form: StoredForm, queries: Rows) -> None:
-        self.form, self.pooling, self.count = form, form.pooling, len(queries)
-        self.query = form.tensor(queries)
-
-    def logits(self, rows: Rows, ptr: Borders) -> Rows:
-        """Logits ``(R, B)`` of bags with the stored rows ``(T, K)``, or ``(B, K)`` if a row is stored per bag."""
-        bags, logits = self.form.bags(rows, ptr), []
-        for query in self.query:
-            pooled = self.pooling(query.expand(len(bags), -1), bags)
-            logits.append(as_rows(self.pooling.similarity(pooled.query_vector, pooled.bag_vector)))
-        return np.stack(logits)
-
-
-class BagVectorForm(StoredForm):
-    """Poolings that do not look at the query: their bag vector is stored."""
-
-    per = "bag"
-    is_stored_apart = True
-
-    def rows(self, features: Rows, ptr: Borders) -> Rows:
-        bags = self.bags(features, ptr)
-        return as_rows(self.pooling(bags.values[bags.ptr[:-1]], bags).bag_vector)  # any query gives the same
-
-    def prepare(self, queries: Rows) -> "BagVectorQueries":
-        return BagVectorQueries(self, queries)
-
-
 class BagVectorQueries(StoredQueries):
     """Queries of a ``BagVectorForm``."""
 
-    def __init__(self, form: StoredForm, queries: Rows) -> None:
+    def __init__(self, form: Any, queries: Rows) -> None:
         super().__init__(form, queries)
         bags = Bags.from_list([row[None] for row in self.query])  # any bag gives the same query vector
         self.similarity = QuerySimilarity(self.pooling, self.pooling(self.query, bags).query_vector)
@@ -116,23 +102,16 @@ class BagVectorQueries(StoredQueries):
         return np.stack([self.similarity.logits(rows, query) for query in range(self.count)])
 
 
-class BestTargetForm(StoredForm):
-    """``baseline`` and ``nearest``: the target with the greatest similarity, or cosine, gives the logit.
+class BagVectorForm(StoredForm):
+    """Poolings that do not look at the query: their bag vector is stored."""
 
-    The features after the first norm are stored.
-    """
-
+    per = "bag"
+    queries = BagVectorQueries
     is_stored_apart = True
 
-    def __init__(self, pooling: Any, *, by_cosine: bool = False) -> None:
-        super().__init__(pooling)
-        self.by_cosine = by_cosine
-
     def rows(self, features: Rows, ptr: Borders) -> Rows:
-        return as_rows(self.normed(features))
-
-    def prepare(self, queries: Rows) -> "BestTargetQueries":
-        return BestTargetQueries(self, queries, self.by_cosine)
+        bags = self.bags(features, ptr)
+        return as_rows(self.pooling(bags.values[bags.ptr[:-1]], bags).bag_vector)  # any query gives the same
 
 
 class BestTargetQueries(StoredQueries):
@@ -140,9 +119,9 @@ class BestTargetQueries(StoredQueries):
 
     rows_together = 1 << 16
 
-    def __init__(self, form: StoredForm, queries: Rows, by_cosine: bool) -> None:
+    def __init__(self, form: Any, queries: Rows) -> None:
         super().__init__(form, queries)
-        self.by_cosine = by_cosine
+        self.by_cosine = form.by_cosine
         self.similarity = QuerySimilarity(self.pooling, self.pooling.norm(self.query))
 
     def logits(self, rows: Rows, ptr: Borders) -> Rows:
@@ -159,6 +138,23 @@ class BestTargetQueries(StoredQueries):
             greatest = np.repeat(np.maximum.reduceat(cosine, ptr[:-1], axis=1), np.diff(ptr), axis=1)
             value = np.where(cosine == greatest, value, -np.inf)  # equally near targets are equal but for rounding
         return np.asarray(np.maximum.reduceat(value, ptr[:-1], axis=1))
+
+
+class BestTargetForm(StoredForm):
+    """``baseline`` and ``nearest``: the target with the greatest similarity, or cosine, gives the logit.
+
+    The features after the first norm are stored.
+    """
+
+    queries = BestTargetQueries
+    is_stored_apart = True
+
+    def __init__(self, pooling: Any, *, by_cosine: bool = False) -> None:
+        super().__init__(pooling)
+        self.by_cosine = by_cosine
+
+    def rows(self, features: Rows, ptr: Borders) -> Rows:
+        return as_rows(self.normed(features))
 
 
 class QuerySimilarity:

@@ -170,7 +170,6 @@ OPERATING_POINT_NAME = "operating_point.json"
 _FORMAT = "miv-operating-point"
 _LOWER = "lower_threshold"
 _KEYS = {"format", "format_version", "goal", "threshold", "scaling", "witness_rule", "measured"}
-_KEYS_OF_VERSION = {1: _KEYS, 2: _KEYS | {_LOWER}}  # 2: with a lower threshold, which older versions would ignore
 _ALWAYS_NO = float(np.nextafter(1.0, 2.0))  # the smallest threshold that no probability reaches
 _REMEDY = "Delete the file, then run `miv calibrate` again, or use the verifier with the default operating point."
 
@@ -346,9 +345,9 @@ class OperatingPoint:
             return cls()
         document = read_json_object(path, _REMEDY)
         version = document.get("format_version")
-        keys = _KEYS_OF_VERSION.get(version) if isinstance(version, int) else None
-        if document.get("format") != _FORMAT or keys is None:
+        if document.get("format") != _FORMAT or version not in (1, 2):
             raise MIVError(f'{path} has no "format": "{_FORMAT}" of version 1 or 2. {_REMEDY}')
+        keys = _KEYS if version == 1 else {*_KEYS, _LOWER}  # which older versions would ignore
         if set(document) != keys:
             raise MIVError(f"{path} has the keys {sorted(document)}. Expected {sorted(keys)}. {_REMEDY}")
         try:

@@ -183,16 +183,15 @@ class Verifier(
         """The dtype of the weights; features must have the same dtype."""
         return next(self.pooling.parameters()).dtype
 
-    def forward(self, query: Tensor | Bags, bags: Bags | Tensor, mask: Tensor | None = None) -> Verification:
+    def forward(self, query: Tensor | Bags, bags: Bags) -> Verification:
         """Embed the queries ``(B, ...)`` and the instances of the bags ``(T, ...)``, and verify.
 
         Args:
             query: one query per bag, in the form that the backbone takes; or ``Bags`` with the references of each
                 query.
-            bags: the targets as ``Bags``, or padded ``(B, N, ...)`` with a ``mask``.
-            mask: bool ``(B, N)``, true for instances, false for padding.
+            bags: the targets.
         """
-        if isinstance(query, Bags) and not isinstance(bags, Bags) and mask is None:
+        if isinstance(query, Bags) and not isinstance(bags, Bags):
             raise MIVError(
                 f"query is a Bags, and bags is a {type(bags).__name__}. Expected the query first: a tensor (B, ...), "
                 "or Bags of references; then the bags."
@@ -201,7 +200,7 @@ class Verifier(
         if not isinstance(asked, Tensor):
             raise MIVError(f"query is a {type(query).__name__}. Expected a tensor (B, ...) with one query per bag.")
         refuse_nested(asked, "query")
-        bags = as_bags(bags, mask)
+        bags = as_bags(bags)
         if len(query) != len(bags):
             raise MIVError(f"There are {len(query)} queries and {len(bags)} bags. Expected one query per bag.")
         if asked.dtype != bags.dtype:
@@ -215,12 +214,12 @@ class Verifier(
         of_query, targets = features[: len(asked)], bags.with_values(features[len(asked) :])
         return self.verify_features(query.with_values(of_query) if isinstance(query, Bags) else of_query, targets)
 
-    def verify_features(self, query: Tensor | Bags, bags: Bags | Tensor, mask: Tensor | None = None) -> Verification:
+    def verify_features(self, query: Tensor | Bags, bags: Bags) -> Verification:
         """Verify features that are already embedded: queries ``(B, C)`` and bags of values ``(T, C)``.
 
         The queries may be ``Bags`` with the references of each, values ``(R, C)``; ``reference_rule`` combines them.
         """
-        bags = as_bags(bags, mask)
+        bags = as_bags(bags)
         if isinstance(query, Bags):
             if len(query) == len(query.values):  # one reference each
                 return self.verify_features(query.values, bags)
@@ -278,15 +277,7 @@ class Verifier(
         witnesses: WitnessMethod | None = None,
         progress: Progress | None = None,
     ) -> Verdicts:
-        """Verify many exemplars at once; faster than one by one, because each distinct image or text is embedded once.
-
-        Args:
-            queries: ``E`` queries, each as ``verify`` takes one.
-            bags: ``E`` bags.
-            resize: as for ``verify``.
-            witnesses: as for ``verify``.
-            progress: reports the progress of embedding and explaining.
-        """
+        """Verify ``E`` queries and ``E`` bags, each as ``verify`` takes one, and embed equal images and texts once."""
         from miv.verifier.verifying import BatchVerifier
 
         return BatchVerifier(self, resize, witnesses, progress).verify(queries, bags, show=True)
@@ -304,7 +295,7 @@ class Verifier(
                 one, or what ``verify`` takes as a bag.
             top: how many targets with the largest shares to name per query.
             resize: as for ``verify``.
-            progress: reports the progress of reading.
+            progress: reports the progress.
 
         >>> import numpy as np
         >>> verifier = Verifier("cap_dba_l2", channels=2, pooling_options={"heads": 1})

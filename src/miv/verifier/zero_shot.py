@@ -145,29 +145,21 @@ def verify(
 
 
 def _encoder_for(query: Any) -> str:
-    if isinstance(query, str | PathLike):
-        name = str(query)
-        if name.lower().endswith(_WAV):
-            return VOICE
-        kind = kind_of_file(name) if is_file(name) else "text"
+    is_name = isinstance(query, str | PathLike)
+    if is_name and str(query).lower().endswith(_WAV):
+        return VOICE
+    if is_name:
+        kind = kind_of_file(str(query)) if is_file(query) else "text"
     else:
-        is_image = isinstance(query, Image.Image) or getattr(query, "dtype", None) == np.uint8
-        kind = "image" if is_image else "features"
-    if kind == "image":
-        return _image_encoder(query)
+        kind = "image" if isinstance(query, Image.Image) or getattr(query, "dtype", None) == np.uint8 else "features"
     if kind == "text":
         return "trigrams" if installed_sentence_encoder() is None else "minilm"
-    return VECTORS
-
-
-def _image_encoder(query: Any) -> str:
-    if isinstance(query, str | PathLike):
-        query = read_image(query, colour=None)
-    elif isinstance(query, Image.Image):
-        query = np.asarray(query)
-    if np.ndim(query) < 3:
+    if kind != "image":
+        return VECTORS
+    shape = np.shape(read_image(query, colour=None) if is_name else query)
+    if len(shape) < 3:
         return "hog"
-    return "efficientnet" if efficientnet.suits(np.shape(query)) else "hog_colour"
+    return "efficientnet" if efficientnet.suits(shape) else "hog_colour"
 
 
 def _first_vector(query: Any) -> Any:
