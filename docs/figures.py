@@ -122,6 +122,27 @@ def symmetric_table() -> str:
     return Table("", ["model", "AUROC, development set", "AUROC, FEVER-Symmetric"], rows).markdown()
 
 
+def pairs_table() -> str:
+    """Query and target read together, beside frozen and fine-tuned features: benchmarks/fever_pairs.py."""
+    from miv.reproduction.tables import NOTHING, Table
+
+    lines = [json.loads(line) for line in (RESULTS / "fever_pairs.jsonl").read_text("utf-8").splitlines()]
+    names = {"frozen": "frozen, selected recipe", "tier": "fine-tuned, tier `finetuned`"}
+    names |= {"finetuned": "fine-tuned like the pairs", "pairs": "`pairs:minilm`"}
+    names |= {name: f"`{name}`" for name in ("query_only", "query_words", "bag_only", "nearest")}
+    found: dict[str, Cells] = {}
+    for line in lines:
+        is_pairs = line["row"] == "pairs"
+        more = f", sentences read: {line['candidates']}, epochs: {line['epochs']}" if is_pairs else ""
+        found.setdefault(names[line["row"]] + more, []).append(line)
+    rows = []
+    for name, of_row in found.items():
+        columns = ([one.get(key) for one in of_row] for key in ("test", "test_i_ap", "symmetric"))
+        rows.append([name, str(len(of_row)), *(NOTHING if None in areas else mean_of(areas) for areas in columns)])
+    heads = ["model", "rounds", "AUROC, development set", "i-AP, development set", "AUROC, FEVER-Symmetric"]
+    return Table("", heads, rows).markdown()
+
+
 def gate_table() -> str:
     """By set: how far `miv train` is above the plain method chosen on validation."""
     from benchmarks.gate import METRICS, read_cells
@@ -242,6 +263,7 @@ REPRODUCED = {
     "models-signature": lambda: models_table("signature", "cpu"),
     "models-fever-dev": lambda: models_table("fever-dev", "cpu"),
     "symmetric": symmetric_table,
+    "pairs": pairs_table,
     "models-claims": lambda: models_table("claims", "cpu"),
 }
 
