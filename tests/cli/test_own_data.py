@@ -48,7 +48,7 @@ def test_a_folder_becomes_sets_that_pass_the_audit(tmp_path: Path, pictures: Pat
     report = json.loads(printed)
     assert report["folder"] == str(out)
     counts = {split: figures["exemplars"] for split, figures in report["sets"].items()}
-    assert counts == {"train": 32, "validation": 4, "test": 4}
+    assert counts == {"train": 24, "validation": 8, "test": 8}
     assert report["options"]["drawing"]["bag_mean"] == 3
     sets = load_splits(out, verify=True)
     assert sets["train"].pool.values.shape[1:] == (8, 9)
@@ -59,7 +59,9 @@ def test_a_table_becomes_sets(tmp_path: Path) -> None:
     table = tmp_path / "täble.csv"
     table.write_text("claim,bag,label\n" + "".join(f"q{row},a{row}|b{row},{row % 2}\n" for row in range(20)))
     out = tmp_path / "out"
-    code, printed, error = run("data", "from-table", table, "--out", out, "--query-column", "claim", "--test", "0.2")
+    code, printed, error = run(
+        "data", "from-table", table, "--out", out, "--query-column", "claim", "--validation", "0.1"
+    )
     assert code == 0, error
     assert printed.splitlines()[0].split()[:3] == ["train", "14", "exemplars"]
     assert "split by instances: 14 train, 2 validation, 4 test" in error

@@ -36,12 +36,12 @@ def test_intervals_hold_the_value_and_the_bound_is_above_it() -> None:
     assert json.loads(json.dumps(measured, allow_nan=False)) == measured
 
 
-def test_known_witnesses_give_a_promise_and_unknown_ones_the_stated_rule() -> None:
-    assert isinstance(calibrate(ANSWERS).point.witness_rule, ConformalRule)
+def test_known_witnesses_give_a_promise_if_asked_and_otherwise_the_stated_rule_holds() -> None:
+    assert isinstance(calibrate(ANSWERS, epsilon=0.1).point.witness_rule, ConformalRule)
     without = Predictions(ANSWERS.logit, ANSWERS.label, ANSWERS.ptr, ANSWERS.attention)
-    found = calibrate(without)
-    assert found.point.witness_rule == StatedRule()
-    assert "no known witnesses" in found.text()
+    for found in (calibrate(ANSWERS), calibrate(without, epsilon=0.1)):
+        assert found.point.witness_rule == StatedRule()
+        assert "A fixed rule without a guarantee" in found.text()
 
 
 def test_too_few_witnesses_leave_the_threshold_and_say_the_numbers() -> None:

@@ -18,7 +18,7 @@ def answers(look: str, witnesses: int = 1) -> Predictions:
 
 
 def test_attention_that_finds_nothing_pays_with_whole_bags_and_that_is_said() -> None:
-    found = calibrate(answers("even"))
+    found = calibrate(answers("even"), epsilon=0.1)
     shares = found.point.measured["witnesses"]["shares_of_bags"]
     assert shares["true"] == pytest.approx(0.2)
     assert shares["marked"] > 0.85
@@ -28,5 +28,5 @@ def test_attention_that_finds_nothing_pays_with_whole_bags_and_that_is_said() ->
 
 @pytest.mark.parametrize(("look", "witnesses"), [("right", 1), ("even", 5)])
 def test_small_sets_and_bags_that_are_all_witnesses_are_no_cause(look: str, witnesses: int) -> None:
-    found = calibrate(answers(look, witnesses))
+    found = calibrate(answers(look, witnesses), epsilon=0.1)
     assert "Warning: witness sets contain" not in found.text()

@@ -37,7 +37,7 @@ JSON_COMMANDS = {
     "runs compare": ["runs", "compare", "run", OLD_RUN],
     "runs list": ["runs", "list", "."],
     "verify": ["verify", "miv/digits", "--query", "query.png", "--bag", "bag"],
-    "calibrate": ["calibrate", "run", "exemplars", "--overwrite"],
+    "calibrate": ["calibrate", "run", "exemplars", "--overwrite", "--epsilon", "0.1"],
 }
 
 

@@ -322,8 +322,8 @@ def test_a_verdict_says_how_often_such_an_answer_is_wrong() -> None:
     verifier, bag = Verifier("nearest", channels=2), [[1.0, 0.0]]
     verifier.operating_point = OperatingPoint(measured=measured)
     yes, no = verifier.verify([1.0, 0.1], bag), verifier.verify([-1.0, 0.1], bag)
-    assert yes.chance_of_error == "With this threshold, 3 in 100 bags without a match are accepted."
-    assert str(no).splitlines()[0].endswith("With this threshold, 4 in 10 true matches are missed.")
+    assert yes.chance_of_error == "On the calibration data, 3 in 100 bags without a match are accepted."
+    assert str(no).splitlines()[0].endswith("On the calibration data, 4 in 10 true matches are missed.")
     measured["false_reject_rate"] |= {"low": 0.1, "high": 0.9}
     verifier.operating_point = OperatingPoint(measured=measured)
     assert "too few" in verifier.verify([-1.0, 0.1], bag).chance_of_error

@@ -27,7 +27,7 @@ def calibrate(
         ),
     ] = None,
     scaling: Annotated[str, Option(help="auto, none, temperature or platt.")] = "auto",
-    epsilon: Annotated[float, Option(help="Share of true witnesses that may be missed.")] = 0.1,
+    epsilon: Annotated[float | None, Option(help="Share of true witnesses that the marked ones may miss.")] = None,
     witnesses: Annotated[
         Literal["attention", "alone", "leave_one_out"] | None,
         Option(help="How to rank witnesses. Default: attention if the pooling has it, else leave_one_out."),

@@ -30,8 +30,8 @@ class Shares:
         test: share for test; 0 for no test split.
     """
 
-    validation: float = 0.1
-    test: float = 0.1
+    validation: float = 0.2
+    test: float = 0.2
 
     def __post_init__(self) -> None:
         if not (self.validation >= 0 and self.test >= 0 and self.validation + self.test < 1):

@@ -56,7 +56,7 @@ def calibrate(
     predictions: Predictions,
     goal: Goal | str = "eer",
     scaling: str = "auto",
-    epsilon: float = 0.1,
+    epsilon: float | None = None,
     *,
     shares: ArrayLike | None = None,
     witnesses_by: WitnessesBy | None = None,
@@ -70,7 +70,7 @@ def calibrate(
             ``query_class`` and ``query``, all exemplars count as independent.
         goal: like ``scaling``, ``epsilon``, ``cluster_by`` and ``confidence`` an argument of ``miv.calibrate``.
         scaling: see ``choose_scaling``.
-        epsilon: counts if enough witnesses are known.
+        epsilon: calibrates sets of witnesses, if enough witnesses are known.
         shares: ``(T,)``, sum to 1 in each bag; the witness rule uses them instead of attention. For example, from
             ``miv.evaluation.predicting.witness_shares``.
         witnesses_by: source of ``shares``. The rule is valid only for this source.
@@ -140,12 +140,13 @@ def _false_accept_tail(negatives: Floats, evidence: ErrorEvidence) -> dict[str, 
 
 
 def _witness_rule(
-    predictions: Predictions, probability: Floats, accepted: Mask, epsilon: float
+    predictions: Predictions, probability: Floats, accepted: Mask, epsilon: float | None
 ) -> tuple[WitnessRule, dict[str, Any] | None]:
     """Calibrate the rule if there are attention and enough known witnesses; measure it and the stated rule."""
     stated = StatedRule()
     of_positives = csr.to_rows(predictions.label == 1, predictions.ptr)
-    if predictions.attention is None or predictions.witness is None or not predictions.witness[of_positives].any():
+    known = predictions.witness is not None and predictions.witness[of_positives].any()
+    if epsilon is None or predictions.attention is None or not known:
         return stated, None
     measured: dict[str, Any] = {"epsilon": epsilon, "too_few": None}
     try:
@@ -242,7 +243,7 @@ def _witnesses(point: OperatingPoint) -> list[str]:
     rule, sets = point.witness_rule, point.measured["witnesses"]
     if not isinstance(rule, ConformalRule) or sets is None:
         factor = rule.factor if isinstance(rule, StatedRule) else 0.0
-        why = "the data have no known witnesses." if sets is None else sets["too_few"]
+        why = "`--epsilon` calibrates sets on known witnesses." if sets is None else sets["too_few"]
         return [
             f"Witnesses: instances of accepted bags with at least {factor:g} times an even share of the attention,",
             f"or of the drop of the logit without them. A fixed rule without a guarantee: {why}",
@@ -261,7 +262,7 @@ _NEARLY_WHOLE = 0.8  # witness sets that hold more than this share of a bag say 
 
 def witness_warning(point: OperatingPoint) -> str:
     """A warning if the witness sets hold nearly whole bags; else ""."""
-    shares = point.measured.get("witnesses", {}).get("shares_of_bags", {})
+    shares = (point.measured.get("witnesses") or {}).get("shares_of_bags", {})
     marked, true = shares.get("marked"), shares.get("true")
     if marked is None or true is None or not true <= _NEARLY_WHOLE < marked:
         return ""

@@ -101,7 +101,7 @@ def calibrate(
     split: str = "validation",
     goal: str = "eer",
     scaling: str = "auto",
-    epsilon: float = 0.1,
+    epsilon: float | None = None,
     witnesses: WitnessesBy | None = None,
     cluster_by: ClusterBy | None = None,
     out_of_distribution: float | None = None,
@@ -118,7 +118,8 @@ def calibrate(
         split: the split to calibrate on, if there are several.
         goal: ``eer``, ``far=0.01``, ``frr=0.05``, or ``far=0.01,frr=0.05`` for two thresholds.
         scaling: ``auto``, ``none``, ``temperature`` or ``platt``.
-        epsilon: share of true witnesses that may be missed.
+        epsilon: share of true witnesses that may be missed: calibrates sets of witnesses on the known ones, which may
+            be large. By default a fixed rule; 0.1 if ``witnesses`` is given.
         witnesses: how to rank witnesses; by default attention if the pooling has it, else ``leave_one_out``.
         cluster_by: which exemplars may depend on each other: those whose queries share a ``class``, a ``query_id``, a
             ``query`` or a ``group``. By default the first of these that is known, except groups.
@@ -166,7 +167,8 @@ def calibrate(
     features = embed_exemplars(verifier.backbone, chosen, features_in, progress)
     answers, shares = predict(verifier, chosen, features, progress), None
     limit, notes = _limit_of(verifier, exemplars, chosen, out_of_distribution, features_in, progress)
-    if method != "attention" and chosen.witness is not None:
+    epsilon = 0.1 if epsilon is None and witnesses is not None else epsilon
+    if method != "attention" and chosen.witness is not None and epsilon is not None:
         shares = witness_shares(verifier, chosen, answers.logit, method, progress, features)
     options: dict[str, Any] = {"shares": shares, "witnesses_by": method, "cluster_by": cluster_by}
     result = fit_operating_point(answers, parsed_goal, scaling, epsilon, confidence=confidence, **options)

@@ -300,7 +300,7 @@ class OperatingPoint:
 
         >>> measured = {"false_reject_rate": {"value": 0.41, "low": 0.3, "high": 0.52}}
         >>> OperatingPoint(measured=measured).chance_of_error("no")
-        'With this threshold, 4 in 10 true matches are missed.'
+        'On the calibration data, 4 in 10 true matches are missed.'
         """
         name, what = {
             "yes": ("false_accept_rate", "bags without a match are accepted"),
@@ -318,7 +318,7 @@ class OperatingPoint:
             if not isinstance(bound, float) or not 0 < bound <= _VAGUE:
                 return f"The calibration data are too few to say how many {what}."
             return f"With this threshold, at most {in_ten(bound)} {what}."
-        return f"With this threshold, {in_ten(value)} {what}."
+        return f"On the calibration data, {in_ten(value)} {what}."
 
     def document(self) -> dict[str, Any]:
         """Return everything as plain values, for JSON."""
