@@ -86,7 +86,7 @@ def trained(sets: Sets, symmetric: ExemplarSet, options: argparse.Namespace) -> 
     line |= {"processor_seconds": round(time.process_time() - began)}
     for split in ("validation", "test"):
         found = run.evaluations[split]
-        line |= {split: found.classification["auroc"], f"{split}_i_ap": found.witnesses["i_ap"]}
+        line |= {split: found.classification["auroc"], f"{split}_i_ap": (found.witnesses or {}).get("i_ap")}
     return line | {"symmetric": auroc_of(run.verifier, symmetric)}
 
 
