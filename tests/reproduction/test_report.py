@@ -97,6 +97,15 @@ def test_claims_are_reproduced_where_the_figures_are_as_in_the_paper(tmp_path: P
     weakest = judge_claims("classification", evidence)[1].document()["weakest"]
     assert weakest["value"] == pytest.approx(0.2)
     assert weakest["low"] <= 0.2 <= weakest["high"]
+    [baseline] = [one.document() for one in judge_claims("classification", evidence) if "baseline ≥" in one.claim.name]
+    assert baseline["weakest"]["value"] == pytest.approx(baseline["range"][0]) == pytest.approx(0.05)
+    assert baseline["weakest"]["what"].endswith("baseline − gabmil")
+
+
+def test_a_claim_about_figures_that_were_never_measured_is_not_run(tmp_path: Path) -> None:
+    without_witnesses = {model: (right, None) for model, (right, _) in AS_IN_THE_PAPER.items()}
+    evidence = finished(tmp_path, plain(without_witnesses))
+    assert set(words(evidence, "key_instance").values()) == {"not run"}
 
 
 def test_claims_differ_where_the_figures_say_otherwise(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from miv.evaluation.evaluation import TITLES
 from miv.evaluation.metrics import holm
 from miv.reproduction.comparison import CellEvidence, Estimate, difference
@@ -50,8 +52,8 @@ class Verdict:
     """A claim and what our figures say."""
 
     claim: Claim
-    word: str  # reproduced, differs, inconclusive or not run
-    weakest: Contrast | None = None  # the contrast that supports the claim least, if any has a value
+    word: str  # reproduced, differs, inconclusive, or not run if a figure is missing
+    weakest: Contrast | None = None  # the smallest difference; of equivalence, the one farthest from 0
     effect: Estimate | None = None  # its value
     p_holm: float = math.nan  # its p-value for 0, with Holm's correction for all contrasts of the claim
     effects: tuple[float, ...] = ()  # the values of all contrasts
@@ -122,12 +124,13 @@ def judge(claim: Claim, evidence: CellEvidence) -> Verdict:
         ours, theirs = evidence.of(contrast.ours), evidence.of(contrast.theirs)
         value = difference(ours, theirs, contrast.metric)
         if value is None:
-            return Verdict(claim, INCONCLUSIVE if ours and theirs else NOT_RUN)
+            return Verdict(claim, NOT_RUN)
         values.append((contrast, value))
     shown, refuted = _TESTS[claim.kind]
     corrected = holm([value.p for _, value in values])
     supports = [math.inf if math.isnan(p) else p for p in (shown(value) for _, value in values)]
-    place = max(range(len(values)), key=lambda index: (supports[index], -values[index][1].value))
+    effects = [value.value for _, value in values]
+    place = int(np.argmin([-abs(effect) if claim.kind == "within" else effect for effect in effects]))
     against = holm([refuted(value) for _, value in values])
     one_round = any(value.rounds == 1 for _, value in values)
     word = INCONCLUSIVE
@@ -135,7 +138,7 @@ def judge(claim: Claim, evidence: CellEvidence) -> Verdict:
         word = DIFFERS if any(p < LEVEL for p in against) else word
         word = REPRODUCED if all(p < LEVEL for p in supports) else word
     weakest, effect = values[place]
-    return Verdict(claim, word, weakest, effect, corrected[place], tuple(value.value for _, value in values))
+    return Verdict(claim, word, weakest, effect, corrected[place], tuple(effects))
 
 
 def near_chance(contrasts: Sequence[Contrast], evidence: CellEvidence) -> bool:

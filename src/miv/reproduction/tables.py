@@ -116,12 +116,12 @@ def conclude(results: Path, tier: str, rounds: Sequence[int]) -> Section:
 
 
 def claim_table(verdicts: Mapping[str, Sequence[Verdict]]) -> Table:
-    """One row per claim; for each ground the word, the weakest effect and its 95 % interval."""
+    """One row per claim; for each ground the word, the weakest effect, its 95 % interval and what it is of."""
     names = list(dict.fromkeys(verdict.claim.name for some in verdicts.values() for verdict in some))
     by_name = {heading: {verdict.claim.name: verdict for verdict in some} for heading, some in verdicts.items()}
     rows = [[name, *(_verdict(some.get(name)) for some in by_name.values())] for name in names]
     headings = ["claim", *(heading or "verdict" for heading in verdicts)]
-    note = "The effect is that of the weakest difference of a claim, with its 95 % interval."
+    note = "The effect is the weakest difference of a claim, with its 95 % interval and, in brackets, what it is of."
     return Table("The paper's claims", headings, rows, note)
 
 
@@ -129,7 +129,7 @@ def _verdict(verdict: Verdict | None) -> str:
     if verdict is None or verdict.effect is None:
         return NOTHING if verdict is None else verdict.word
     low, high = verdict.effect.interval
-    return f"{verdict.word}: {verdict.effect.value:+.3f} [{low:+.3f}, {high:+.3f}]"
+    return f"{verdict.word}: {verdict.effect.value:+.3f} [{low:+.3f}, {high:+.3f}] ({verdict.weakest})"
 
 
 def label(row: Row) -> str:
