@@ -296,12 +296,13 @@ def recipe_rows(recipes: dict[str, Any]) -> tuple[list[str], list[list[str]], st
         for row in rows
     ]
     ranks = {row["recipe"]: row["i_ap"] for row in rows if row["i_ap"] is not None}
-    note = f"Chosen on {recipes['held_out']:,} held-out exemplars: the simplest not clearly worse than the best."
+    note = f"Chosen by loss on {recipes['held_out']:,} held-out bags: the simplest not clearly worse than the best."
     if recipes.get("forced"):
         note = f"{chosen} was asked for; figures are of {recipes['held_out']:,} held-out exemplars."
     if chosen in ranks and ranks[chosen] < max(ranks.values()) - _WORSE_RANKING:
         best = max(ranks, key=lambda name: ranks[name])
         note += f" {chosen} ranks witnesses worse than {best} (i-AP {ranks[chosen]:.3f}, {ranks[best]:.3f})."
+    note += "\nAUROC: how well matches rank above others, 0.5 is chance. i-AP: how well witnesses rank above others."
     return ["  recipe", "held-out AUROC", "loss", "i-AP", "seconds", "what it does"], cells, note
 
 
