@@ -79,7 +79,7 @@ def test_outcomes_citations_and_words_that_differ(judge: Verifier) -> None:
     assert list(document["counts"]) == ["supported", "contradicted", "unsure", "not in the sources", "not checked"]
     assert [one["number"] for one in document["citations"]] == [1, 2]
     printed = " ".join(str(checked).split())
-    assert 'Bees did not made honey. [CONTRADICTED by [1]; differs: "not"]' in printed
+    assert 'Bees did not made honey. [CONTRADICTED by [1]; not in [1]: "not"]' in printed
     assert "1 of 4 sentences: supported, 2 contradicted, 1 not in the sources" in printed
     page = render_check(checked, "Title")
     assert '<span class="missing" title="word that the cited sentence lacks">not</span>' in page
@@ -132,6 +132,14 @@ def test_a_short_answer_is_checked_with_its_question(judge: Verifier) -> None:
     [said] = miv.check("In 1978.", sources, question="Who made honey?", verifier=judge).sentences
     assert (said.outcome, said.reason) == ("unsure", "the question asks who, and the answer is a number")
     assert miv.check("In 1978.", sources, question="When was honey made?", verifier=judge).sentences[0].reason == ""
+    [said] = miv.check("Free of charge.", sources, question="When was honey made?", verifier=judge).sentences
+    assert (said.outcome in ("unsure", "not in the sources"), said.text) == (True, "Free of charge.")
+
+
+def test_an_answer_that_is_a_number_with_a_dot_is_checked(judge: Verifier, tmp_path: Path) -> None:
+    (tmp_path / "answer.txt").write_text("1978.\n")
+    [said] = miv.check(tmp_path / "answer.txt", SOURCES, question="When was honey made?", verifier=judge).sentences
+    assert said.text == "1978" and said.outcome != "not checked"
 
 
 def test_one_threshold_of_your_own(judge: Verifier) -> None:

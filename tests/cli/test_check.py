@@ -91,3 +91,10 @@ def test_bad_arguments() -> None:
     ):
         with pytest.raises(MIVError, match=message):
             run("check", *arguments)
+
+
+def test_sources_without_any_sentence_are_an_error() -> None:
+    Path("answer.txt").write_text("Bees make honey from nectar.")
+    Path("empty.txt").write_text("")
+    with pytest.raises(MIVError, match="No source has a sentence"):
+        run("check", "answer.txt", "empty.txt")

@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 
 from miv.backbones.pairs import Judge
-from miv.checking.claims import as_statement, doubt_of
+from miv.checking.claims import as_statement, doubt_of, is_reply
 from miv.checking.details import Detail, capitalised, differing_words
 from miv.checking.judging import Claim, JudgeSettings, SourceBag, cut_claims, find_evidence, judge_claims
 from miv.checking.results import BACKED, CITED, CheckedAnswer, CheckedSentence, Citation, Outcome, Source
@@ -47,7 +47,7 @@ def check(
     Args:
         answer: the text to check, or a ``pathlib.Path`` of a text or Markdown file; or what ``read_answer`` returns.
         sources: the retrieved documents: a text or path, several, or texts by name.
-        question: what the answer replies to, so that an answer of one or two words is checked too.
+        question: what the answer replies to, so that an answer of a few words is checked together with it.
         verifier: a judge, or its folder or name. A verifier of texts that was trained to find evidence, such as
             ``miv/evidence``, says whether the sources contain evidence on a sentence, which may contradict it.
         citations: maximum number of source sentences listed per sentence.
@@ -60,8 +60,7 @@ def check(
         raise MIVError(f"citations is {citations!r}. Expected a whole number of at least 1.")
     if threshold is not None:
         threshold = finite_number("threshold", threshold, low=0.0, high=1.0)
-    is_reply = question is not None
-    sentences = answer if isinstance(answer, list) else read_answer(answer, refuse_names=True, is_reply=is_reply)
+    sentences = answer if isinstance(answer, list) else read_answer(answer, refuse_names=True)
     documents = read_sources(sources, refuse_names=True)
     places = [(source, sentence) for source in documents for sentence in source.sentences if sentence.is_evidence]
     claims = _claims(sentences, question)
@@ -106,12 +105,13 @@ def check(
 
 
 def _claims(sentences: Sequence[Sentence], question: str | None) -> list[Claim]:
-    """What is checked; with a question, also sentences that are too short to state something by themselves."""
+    """What is checked; with a question, also what states nothing by itself: it is read as the question's answer."""
     if question is None:
         return [Claim(sentence, sentence.text) for sentence in sentences if sentence.is_claim]
     if not question.strip():
         raise MIVError("The question is empty. Expected what the answer replies to, or no question.")
-    short = [sentence for sentence in sentences if not sentence.is_claim and not sentence.text.endswith(("?", ":"))]
+    open_ones = [sentence for sentence in sentences if not sentence.text.endswith(("?", ":"))]
+    short = [sentence for sentence in open_ones if not sentence.is_claim or is_reply(sentence.text)]
     texts = {sentence.number: as_statement(question, sentence.text) for sentence in short if not sentence.mark}
     return [
         Claim(sentence, texts.get(sentence.number, sentence.text), doubt_of(question, sentence.text))

@@ -94,7 +94,24 @@ def as_statement(question: str, answer: str) -> str:
     return _sentence(f"{moved['subject']} {verb} {moved['verb']} {place}")
 
 
+_MOST_OF_REPLY = 4  # words of a piece that is read with its question
+
+
+def is_reply(text: str) -> bool:
+    """Whether a few words without a verb, such as "Free of charge.", say something only after a question."""
+    words = f" {text}".replace("hundred", "")
+    return ":" not in text and len(text.split()) <= _MOST_OF_REPLY and not _FIRST_VERB.search(words)
+
+
 _NUMBER_ONLY = re.compile(r"(?:(?:in|on|at|since|by|around|about) )?[\W\d_]*\d[\W\d_]*", flags=re.IGNORECASE)
+
+
+_TIME = re.compile(
+    r"\d|\b(?:in|on|at|after|before|during|since|until|ago|last|next|century|yesterday|today|tomorrow|never|"
+    r"spring|summer|autumn|winter|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july|"
+    r"august|september|october|november|december)\b",
+    flags=re.IGNORECASE,
+)
 
 
 def doubt_of(question: str, answer: str) -> str:
@@ -102,7 +119,11 @@ def doubt_of(question: str, answer: str) -> str:
 
     >>> doubt_of("Who wrote it?", "In 1978."), doubt_of("Who wrote it?", "Ann, in 1978."), doubt_of("When?", "1978")
     ('the question asks who, and the answer is a number', '', '')
+    >>> doubt_of("When was it opened?", "Free of charge.")
+    'the question asks when, and the answer names no time'
     """
+    if question.strip().lower().startswith("when ") and is_reply(answer) and not _TIME.search(answer):
+        return "the question asks when, and the answer names no time"
     asks_who = question.strip().lower().startswith(("who ", "whom ", "whose "))
     return "the question asks who, and the answer is a number" * bool(asks_who and _NUMBER_ONLY.fullmatch(answer))
 

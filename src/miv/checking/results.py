@@ -266,7 +266,8 @@ def _answer(checked: CheckedAnswer, width: int) -> Iterator[str]:
 def _sentence(sentence: CheckedSentence, checked: CheckedAnswer) -> str:
     cited = "".join(map(checked.mark, sentence.citations))
     if sentence.outcome == "contradicted":
-        cited = f"[{_WORDS['contradicted']} by {cited}{_quoted('; differs', sentence.differs)}]"
+        differs = _quoted(f"; not in {checked.mark(sentence.citations[0])}", sentence.differs)
+        cited = f"[{_WORDS['contradicted']} by {cited}{differs}]"
     elif sentence.outcome in _WORDS:
         nearest = f"nearest {cited}" if cited else "there is no source"
         why = _quoted("; missing", sentence.missing) or (sentence.reason and f": {sentence.reason}")

@@ -38,16 +38,11 @@ class _Document(NamedTuple):
         return split_sentences(self.content, markdown=is_markdown, in_file=in_file)
 
 
-def read_answer(
-    answer: Any, *, refuse_names: bool = False, is_reply: bool = False, may_be_empty: bool = False
-) -> list[Sentence]:
-    """Split an answer, a text or a file, into sentences; ``refuse_names`` refuses a text that is the name of a file.
-
-    ``is_reply`` is for answers to a question, so that "1898." is not the number of an empty item of a list.
-    """
-    if is_reply and isinstance(answer, str) and len(answer.split()) == 1:
-        answer = answer.strip().rstrip(".")
+def read_answer(answer: Any, *, refuse_names: bool = False, may_be_empty: bool = False) -> list[Sentence]:
+    """Split an answer, a text or a file, into sentences; ``refuse_names`` refuses a text that is the name of a file."""
     document = _read(answer, str(answer) if isinstance(answer, PathLike) else "", "The answer", refuse_names)
+    if document.content.strip().rstrip(".").isdigit():  # else "1898." is the number of an empty item of a list
+        document = document._replace(content=document.content.strip().rstrip("."))
     _check_size([document], "The answer has", "check it in parts")
     sentences = document.sentences()
     if not sentences and not may_be_empty:

@@ -7,6 +7,7 @@ import typer
 from typer import Argument, Option
 
 from miv.cli.app import JsonOption, OverwriteOption, app, check_page, print_json, say
+from miv.errors import MIVError
 
 
 @app.command("check")
@@ -17,7 +18,8 @@ def check(
         str, Option(help="A judge, or a verifier that was trained to find evidence: a run, a folder, or a name.")
     ] = "miv/judge",
     question: Annotated[
-        str | None, Option(help="What the answer replies to, so that answers of one or two words are checked too.")
+        str | None,
+        Option(help="What the answer replies to, so that answers of a few words are checked together with it."),
     ] = None,
     citations: Annotated[int, Option(help="Maximum number of source sentences listed per sentence.")] = 3,
     threshold: Annotated[
@@ -52,6 +54,8 @@ def check(
     text = read_standard_input() if answer == "-" else Path(answer)
     settings: dict[str, Any] = {"question": question, "citations": citations, "threshold": threshold}
     checked = check_answer(text, sources, verifier=model, **settings, progress=RichProgress())
+    if not checked.sources:
+        raise MIVError("No source has a sentence. Expected at least one text to check against.")
     if html is not None:
         write_check_page(checked, html, title="Standard input" if answer == "-" else Path(answer).name)
         say(f"Wrote {html}; open it in a browser.")

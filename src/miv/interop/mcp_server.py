@@ -64,7 +64,7 @@ def create_mcp_server(model: str = VERIFIER, gallery: Path | None = None, folder
         Args:
             answer: the text to check, plain or Markdown.
             sources: the texts that the answer should rest on, as a list or by name.
-            question: what the answer replies to, so that an answer of one or two words is checked too.
+            question: what the answer replies to, so that an answer of a few words is checked together with it.
         """
         with one_at_a_time():
             return summary(checker().check(answer, sources, question))

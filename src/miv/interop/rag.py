@@ -45,7 +45,7 @@ class Checker:
     ) -> CheckedAnswer:
         """Check an answer against contexts; without any text in them, its sentences are not in the sources.
 
-        With a question, answers of one or two words are checked too.
+        With a question, answers of a few words are checked together with it.
         """
         if not isinstance(answer, str) or isinstance(contexts, str):
             got = f"an answer of type {type(answer).__name__} and contexts of type {type(contexts).__name__}"
@@ -53,7 +53,7 @@ class Checker:
         if not isinstance(contexts, Mapping):
             contexts = {f"source {number}": text for number, text in enumerate(contexts or (), 1)}
         question = question if question and question.strip() else None
-        sentences = read_answer(answer, is_reply=question is not None, may_be_empty=True)
+        sentences = read_answer(answer, may_be_empty=True)
         sources: dict[str, str] = {}
         for name, text in contexts.items():
             if isinstance(text, str) and is_markup(text):  # one page must not stop the check of all answers
@@ -86,7 +86,7 @@ def _langchain() -> type:
     class LangChainCheck(Checker, Runnable[Mapping[str, Any], dict[str, Any]]):
         """Checks what a retrieval chain returns: a dict with ``answer`` and ``context``, texts or Documents.
 
-        With ``question`` in it, answers of one or two words are checked too.
+        With ``question`` in it, answers of a few words are checked together with it.
 
         ``chain.assign(check=LangChainCheck())`` adds the check (see ``summary``) to the output of a chain.
         """

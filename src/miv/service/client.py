@@ -256,7 +256,7 @@ class Client:
         """Check whether each sentence of an answer is supported by the sources, which are texts by name.
 
         Returns the document of ``miv check --json``, with a list of ``warnings``; ``citations`` is the maximum number
-        per sentence. With the ``question``, answers of one or two words are checked too.
+        per sentence. With the ``question``, answers of a few words are checked together with it.
         """
         texts = [{"name": name, "text": text} for name, text in sources.items()]
         body = _body(model=model, answer=answer, sources=texts, question=question, citations=citations)

@@ -73,4 +73,4 @@ def _split(asked: CheckRequest, limits: Limits) -> tuple[list[Sentence], tuple[S
     if longest > limits.characters:
         raise RefusedRequest(413, f"A text has {longest:,} characters. Expected at most {limits.characters:,}.")
     with collect_warnings() as heard:
-        return read_answer(asked.answer, is_reply=asked.question is not None), read_sources(sources), heard
+        return read_answer(asked.answer), read_sources(sources), heard
