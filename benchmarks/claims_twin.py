@@ -1,4 +1,4 @@
-"""The claims twin: claims about invented people and towns, with their evidence; importing it registers the task."""
+"""The claims twin: claims about invented people and towns, with their evidence."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.files.json import finite_number
 from miv.runtime import Progress
-from miv.tasks.base import check_whole, register_task
+from miv.tasks.base import check_whole
 from miv.tasks.claims import ClaimBag, ClaimSentence, claim_exemplars
 
 _WORDS = {
@@ -82,7 +82,6 @@ class _Page:
         return [ClaimSentence(text, text, self.title, states == fact) for text, states in self.sentences]
 
 
-@register_task("claims-twin")
 @dataclass(frozen=True)
 class SyntheticClaims:
     """Claims about invented people and towns: FEVER without a download.

@@ -34,7 +34,6 @@ from torch import Tensor
 from miv.backbones.hf_text import chunks_by_length, token_counts, token_vectors
 from miv.data import ExemplarSet
 from miv.runtime import SilentProgress
-from miv.tasks import create_task
 from miv.training.config import TrainingConfig
 from miv.training.new_verifier import create_verifier, resolve
 from miv.training.stages import Stage, StageTraining
@@ -119,10 +118,10 @@ def finetune_step_overhead(exemplars: int = 10_000, batch: int = 32, steps: int 
         batch: exemplars per step.
         steps: steps per measurement; half of them if texts are embedded twice.
     """
-    import claims_twin as claims_twin  # type: ignore[import-not-found]  # registers the task
+    from claims_twin import SyntheticClaims  # type: ignore[import-not-found]
 
     torch.set_num_threads(1)  # processor time of several threads also counts their waiting
-    task = create_task("claims-twin", pages=exemplars // 4, held_out_pages=8)
+    task = SyntheticClaims(pages=exemplars // 4, held_out_pages=8)
     sets = task.build(SilentProgress())
     train = sets["train"]
     print(f"{train}, {len(train.used):,} texts in use", file=sys.stderr)

@@ -24,7 +24,6 @@ from miv import Verifier
 from miv.backbones.cache import embed_instances
 from miv.data import InstancePool
 from miv.runtime import SilentProgress
-from miv.tasks import create_task
 
 CHANNELS, ROWS, QUERIES = 384, 1 << 16, 16
 ASSUMED = {
@@ -48,9 +47,9 @@ def per_second(work: Callable[[], int], seconds: float) -> float:
 
 def embedding_rates(seconds: float) -> tuple[Rates, Rates]:
     """Instances per second, and bytes per instance as it comes."""
-    import claims_twin as claims_twin  # type: ignore[import-not-found]  # registers the task
+    from claims_twin import SyntheticClaims  # type: ignore[import-not-found]
 
-    texts = create_task("claims-twin", pages=60, held_out_pages=2).build(SilentProgress())["train"].pool.values[:256]
+    texts = SyntheticClaims(pages=60, held_out_pages=2).build(SilentProgress())["train"].pool.values[:256]
     images = np.random.default_rng(0).integers(0, 256, (512, 28, 28), dtype=np.uint8)
 
     def rate(backbone: str, pool: InstancePool) -> float:
