@@ -122,7 +122,8 @@ def test_a_table_tells_no_from_unsure(folder: Path) -> None:
     verifier.operating_point = OperatingPoint(threshold=high + 0.01, lower_threshold=(high + low) / 2)
     verifier.save_pretrained("two")
     said = run("two", "--bags", "pairs.jsonl", "--out", "a.parquet")
-    assert f"2 exemplars, 0 yes, 1 unsure (thresholds {(high + low) / 2:.3f} and {high + 0.01:.3f})" in said
+    assert "2 exemplars, 0 yes, 1 unsure: between the thresholds or out of distribution" in said
+    assert f"(thresholds {(high + low) / 2:.3f} and {high + 0.01:.3f})" in said
     rows = pq.read_table("a.parquet").to_pylist()
     assert [(row["verdict"], row["decision"]) for row in rows] == [(False, "unsure"), (False, "no")]
     assert rows[0]["lower_threshold"] == pytest.approx((high + low) / 2)

@@ -112,7 +112,7 @@ def test_they_stand_beside_the_shares() -> None:
         line.index(number) for line, number in zip(lines[2:5], ("score", f"{low:.3f}", f"{high:.3f}"), strict=True)
     } == {lines[2].index("score")}
     page = verdict._repr_html_()
-    assert f"1.00 · score {high:.2f} <b>witness</b>" in page
+    assert f"share 1.00 · score {high:.2f} <b>witness</b>" in page
     assert f"attention 0.000, score {low:.2f}" in page
 
 

@@ -303,7 +303,7 @@ def test_warnings_stand_in_every_form_of_a_verdict(tmp_path: Path) -> None:
     verdict = verifier.verify([query, query], bag * 3)
     assert [warning.split(",")[0] for warning in verdict.warnings] == [
         "Calibrated on bags of 1 to 2",
-        "Calibrated on 1 references",
+        "Calibrated on 1 reference",
     ]
     for form in (str(verdict), verdict._repr_html_(), " ".join(verdict.document()["warnings"])):
         assert all(warning in form for warning in verdict.warnings)

@@ -1,6 +1,7 @@
 """Answers without training: which encoder, what is nearest, and that they say that they are not calibrated."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,9 @@ def test_a_page_shows_the_pictures_and_frames_the_witnesses() -> None:
     run_command(*arguments, "page.html")
     page = Path("page.html").read_text()
     assert page.count("<img") == 4
-    assert "not calibrated" in page
+    assert page.lower().count("not calibrated") == 1
+    assert "<code>miv train</code>" in page
+    assert re.search(r"<small>share \d\.\d\d · score", page)
     assert "witness" in page
     for other, message in (("page.html", "already exists"), ("page.pdf", r"\.html")):
         with pytest.raises(MIVError, match=message):

@@ -25,7 +25,7 @@ USUAL = {
         *("out", "backbone", "pooling", "recipe", "recipes", "without", "start_from", "preset", "config", "raw"),
         *("resume", "baselines", "seed", "json"),
     ),
-    "verify": ("query", "bag", "backbone", "html", "bags", "instances", "out", "witnesses", "json"),
+    "verify": ("query", "bag", "backbone", "html", "bags", "instances", "out", "overwrite", "witnesses", "json"),
 }
 ALL = "--help-all"
 

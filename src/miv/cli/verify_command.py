@@ -128,7 +128,9 @@ def verify(
     if (bags is None) == (not query and not names) or (bags is None and not (query and names)):
         raise MIVError("Give either --query and --bag, or --bags with a table of queries and bags.")
     if bags is None and (out is not None or instances is not None or (overwrite and html is None)):
-        raise MIVError("--out, --overwrite and --instances need --bags, a table of queries and bags.")
+        raise MIVError(
+            "--out and --instances need --bags, a table of queries and bags; --overwrite needs --bags or --html."
+        )
     if stream and (bags is not None or len(names) != 1):
         raise MIVError("--stream reads one bag. Give --query and a single --bag, and not --bags.")
     if stream and witnesses is not None:
@@ -231,9 +233,11 @@ def _print_scored(scored: "Scored", out: Path, json: bool, **more: Any) -> None:
     """Print the numbers of exemplars, yes and unsure."""
     from miv.verifier.decisions import threshold_words
 
-    unsure = "" if scored.lower_threshold is None and not scored.unsure else f", {scored.unsure:,} unsure"
+    between = "" if scored.lower_threshold is None else "between the thresholds or "
+    why = f": {between}out of distribution" * bool(scored.unsure)
+    unsure = "" if scored.lower_threshold is None and not scored.unsure else f", {scored.unsure:,} unsure{why}"
     counts = f"{number_of(scored.exemplars, 'exemplar')}, {scored.yes:,} yes{unsure}"
-    words = threshold_words(scored.threshold, scored.lower_threshold)
+    words = threshold_words(scored.threshold, scored.lower_threshold) + ", not calibrated" * (not scored.calibrated)
     print_json({**asdict(scored), **more, "out": str(out)}) if json else print(f"{counts} ({words})")
 
 

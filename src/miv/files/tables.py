@@ -4,17 +4,23 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from miv.errors import MIVError, unknown_name
+from miv.errors import MIVError
 from miv.files.instances import check_text, short
 
 MAX_LINE_BYTES = 64_000_000
 """Maximum length of a line."""
 
 _MOST_COLUMNS = 10_000  # a vector is one cell, so tables have few columns
-_MOST_SHOWN = 100  # columns compared with a missing name, and listed
+_MOST_SHOWN, _MOST_LISTED = 100, 8  # columns compared with a missing name, and listed
+_ONE_ROW_PER_EXEMPLAR = (
+    " Expected one row per exemplar: query, bag, label (for other names, --query-column of `miv data from-table` "
+    "and its like). For one row per instance, save one .npy of shape (N, C) per class in a folder of its own, and use "
+    "`miv data from-folder`."
+)
 
 Record = tuple[str, dict[str, Any]]
 """A place for messages ("table.csv, line 7") and the cells by column; CSV cells are strings."""
@@ -184,10 +190,14 @@ def _check_header(columns: list[str], required: Required, place: str) -> list[st
 
 def require_columns(columns: Collection[str], required: Required, place: str) -> None:
     """Raise an error for a missing column, with the nearest name as a suggestion."""
-    for names in required:
+    for number, names in enumerate(required):
         names = (names,) if isinstance(names, str) else names
         if not any(name in columns for name in names):
-            raise MIVError(f"{place}: {unknown_name('column', names[0], list(columns)[:_MOST_SHOWN])}")
+            near = get_close_matches(names[0], list(columns)[:_MOST_SHOWN], n=1, cutoff=0.5)
+            suggestion = f" Did you mean {near[0]!r}?" if near else ""
+            listing = ", ".join(map(short, list(columns)[:_MOST_LISTED])) + ", …" * (len(columns) > _MOST_LISTED)
+            remedy = "" if near or number or len(required) == 1 else _ONE_ROW_PER_EXEMPLAR  # the query is missing
+            raise MIVError(f"{place}: There is no column {names[0]!r}.{suggestion} Columns: {listing}.{remedy}")
 
 
 def _read_json_lines(path: Path, required: Required, start: RowStart) -> Iterator[PlacedRecord]:

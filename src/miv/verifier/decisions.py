@@ -290,8 +290,9 @@ class OperatingPoint:
         if spans[0] is not None and (bag * _FAR < spans[0][0] or bag > _FAR * spans[0][1]):
             texts.append(f"Calibrated on bags of {sizes}, this one has {bag:,}: its error rates may not hold here.")
         if spans[1] is not None and not spans[1][0] <= references <= spans[1][1]:
+            things = "reference" if counts == "1" else "references"
             texts.append(
-                f"Calibrated on {counts} references, this query has {references:,}: its error rates may not hold here."
+                f"Calibrated on {counts} {things}, this query has {references:,}: its error rates may not hold here."
             )
         return tuple(texts)
 

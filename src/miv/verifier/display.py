@@ -162,14 +162,22 @@ def as_html(verdict: Verdict, names: Sequence[str] = ()) -> str:
     if verdict.size > len(places):
         members.append(f"<span>and {verdict.size - len(places)} more</span>")
     words = [verdict.chance_of_error, f"Bag of {verdict.size}, {witness_count(verdict)}.", notes(verdict)]
+    if verdict.shares is not None:
+        share = "of attention" if share_word(verdict) == "attention" else f"by {share_word(verdict)}"
+        words.append(f"Below each instance: its share {share}{', and its score' * (verdict.scores is not None)}.")
     summary = " ".join(filter(None, [*words, *verdict.warnings]))
     is_text = verdict.shown is not None and not KINDS[verdict.shown.pool.kind].is_array
     layout = "flex-direction:column" if is_text else "flex-wrap:wrap;align-items:flex-end"
     return (
         '<div style="font:14px/1.4 system-ui,sans-serif">'
-        f"<p style='margin:.3em 0'><b>{escape(headline(verdict))}</b> {escape(summary)}</p>"
+        f"<p style='margin:.3em 0'><b>{escape(headline(verdict))}</b> {note_html(summary)}</p>"
         f'{_query(verdict)}<div style="display:flex;gap:6px;{layout}">{"".join(members)}</div></div>'
     )
+
+
+def note_html(text: str) -> str:
+    """A note of our own as HTML, with commands as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 _PAGE = """<!doctype html>
@@ -229,7 +237,7 @@ def _member(verdict: Verdict, place: int, is_witness: bool, name: str) -> str:
         return f"<div>{inside}{caption}</div>"
     colour = _WITNESS if is_witness else "#888"
     bar = f'<div style="width:{max(1, round(60 * share))}px;height:6px;background:{colour}"></div>'
-    words = f"{share:.2f}" + (f" · {score}" if score else "")
+    words = f"share {share:.2f}" + (f" · {score}" if score else "")
     words += f" <b>{witness_word(verdict)}</b>" if is_witness else ""  # colour alone is not accessible to everyone
     words += "" if verdict.unlike is None else f" {verdict.unlike.words(place)}".rstrip()
     return f"<div>{inside}{bar}<small>{words}</small>{caption}</div>"

@@ -134,12 +134,13 @@ class Scored(VerdictTally):
     threshold: float = 0.5
     lower_threshold: float | None = None
     witnesses_by: WitnessMethod = "none"
+    calibrated: bool = True
 
     @classmethod
     def of(cls, tallies: Iterable[VerdictTally], verifying: BatchVerifier) -> "Scored":
         """The summary of a table, from the counts of its parts."""
         point = verifying.verifier.operating_point
-        scored = cls(0, 0, 0, 0, point.threshold, point.lower_threshold, verifying.by)
+        scored = cls(0, 0, 0, 0, point.threshold, point.lower_threshold, verifying.by, not point.is_default)
         for tally in tallies:
             for name, count in vars(tally).items():
                 setattr(scored, name, getattr(scored, name) + count)

@@ -111,7 +111,9 @@ class ZeroShot:
         """As ``Verifier.verify``, with instances in memory or as ``query`` and ``bag`` return them."""
         verdict = self.verifier.verify(query, bag, resize=resize, witnesses=witnesses)
         candidates = () if verdict.query_is_unlike else verdict.witnesses  # nothing is near to a query without content
-        return replace(verdict, zero_shot=self.name, witnesses=candidates)
+        others = (warning for warning in verdict.warnings if not warning.startswith("Not calibrated"))
+        warnings = ("How often it is wrong is unknown: `miv train` makes a verifier that can be calibrated.", *others)
+        return replace(verdict, zero_shot=self.name, witnesses=candidates, warnings=warnings)
 
 
 def verify(

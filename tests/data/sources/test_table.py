@@ -271,6 +271,7 @@ def test_bad_cells_are_named(tmp_path: Path, change: dict[str, Any], message: st
         ("a.csv", b'query,bag,label\na,"b\nc",1\nx,y,3\n', r"line 4: the label is '3'"),
         ("a.csv", b"query,bag,bag\na,b,1\n", "line 1: the header has the column 'bag' twice"),
         ("a.csv", b"\nquery;bag\na;b\n", r"line 2: There is no column 'label'"),
+        ("a.csv", b"cl,p0,p1\n1,0,0\n", r"Columns: 'cl', 'p0', 'p1'\. Expected one row per exemplar.*from-folder"),
         ("a.csv", b"query;bag;label\na;b;c;1\n", r"line 2: 4 cells.* contain semicolons"),
         ("a.csv", b"query,bag,label\nv.npy,b,1\n", r"line 2, query: .*v\.npy: the features file does not exist"),
         ("a.parquet", b"PAR1 not really", "not a Parquet file, or damaged"),
