@@ -4,6 +4,7 @@ import csv
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from miv.backbones.cache import embed_instances
+from miv.backbones.precision import lower_precision
 from miv.bags import Bags
 from miv.data import ExemplarSet
 from miv.data.batches import Batch, embedded, make_batch
@@ -208,7 +210,9 @@ class StageTraining:
             generator = torch.Generator().manual_seed(seed)
             draws = torch.rand(len(self.sets["train"].pool), DRAWS, generator=generator)
             instances = affine(instances, draws[batch.instance.cpu()].to(instances.device))
-        return self.embedding(instances).float()
+        # The authors trained in float32; a step of bfloat16 takes a third of the time.
+        with lower_precision() if self.config.start == "similar" else nullcontext():
+            return self.embedding(instances).float()
 
     def end_epoch(self, folder: Path, exemplars: int) -> None:
         """Evaluate on ``validation`` and save."""
