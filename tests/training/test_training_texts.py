@@ -47,7 +47,7 @@ def test_the_verifier_of_a_run_works_like_any_other(tmp_path: Path, capsys: pyte
     assert (run.config.pooling, run.config.backbone) == ("cap_tokens", "sentence_tokens:minilm")
     assert "  tokens  " in capsys.readouterr().err
     assert run.reference is not None
-    assert set(run.reference.splits["test"]) == {"nearest", "mean", "centred", "logistic", "blend", "bm25"}
+    assert set(run.reference.splits["test"]) >= {"nearest", "centred", "blend", "bm25", "query_only", "bag_only"}
 
     verifier = miv.Verifier.from_pretrained(tmp_path / "run")
     verdict = verifier.verify("Bells are made in Graz.", ["In Graz, people buy knives.", "In Graz, people make bells."])
