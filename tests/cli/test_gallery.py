@@ -42,7 +42,14 @@ def test_the_commands_from_create_to_compact() -> None:
     assert shown.splitlines()[0].split()[:3] == ["1", "file", "1"]
     assert "Not calibrated" in shown
     gallery("search", "archive", "--query", "files/file 1/2.png", "--top", "2", "--html", "hits.html")
-    assert Path("hits.html").read_text().count("<img") == 1 + 2 * 4  # the query, and the instances of two bags
+    page = Path("hits.html").read_text()
+    assert page.count("<img") == 1 + 2 * 4  # the query, and the instances of two bags
+    assert page.count("<b>best") == 2
+    Image.new("L", (28, 28)).save("blank.png")
+    blank = gallery("search", "archive", "--query", "blank.png", "--html", "blank.html")
+    for shown in (blank, Path("blank.html").read_text()):
+        assert "the query has no content" in shown
+        assert not any(word in shown for word in ("probability", "andidate", "<b>best"))
     gallery("replace", "archive", "--name", "file 0", "--bag", "files/file 1/2.png")
     gallery("remove", "archive", "file 1")
     gallery("compact", "archive")

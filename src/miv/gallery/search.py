@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from miv.gallery.snapshot import Snapshot
 from miv.poolings import StoredForm, StoredQueries
 from miv.runtime import evaluating, pause
 from miv.verifier.decisions import Decision, OperatingPoint
-from miv.verifier.display import headline, in_a_line, places_to_show, witness_word
+from miv.verifier.display import headline, in_a_line, note_html, places_to_show, witness_word
 from miv.verifier.engine import EmbeddedExemplars, decide
 from miv.verifier.explain import instances_pooled
 from miv.verifier.network import Verifier
@@ -59,8 +59,9 @@ class Chance:
             return "The calibration does not say how likely a chance hit is. Calibrate again with `miv calibrate`."
         if is_bound and chance > _VAGUE:
             return f"The calibration data have too few negatives to rule out a chance hit among {bags:,} bags."
-        words = ("at most " if is_bound else "") + ("above 0.99" if chance > 0.99 else f"{chance:.2g}")
-        return f"If no bag of {bags:,} held the query's class, the best would look this good with probability {words}."
+        share = "more than 99%" if chance > 0.99 else f"{100 * chance:.2g}%" if chance >= 1e-4 else "less than 0.01%"
+        words = f"{'at most ' * (is_bound and chance >= 1e-4)}{share}"
+        return f"By chance alone, the best of {bags:,} bags looks this good in {words} of searches."
 
     def _rate(self, probability: float) -> tuple[float | None, bool]:
         """The false-accept rate of one bag, and whether it is only an upper bound."""
@@ -133,6 +134,16 @@ class Hit:
     def __bool__(self) -> bool:
         return self.verdict
 
+    @property
+    def query_is_empty(self) -> bool:
+        """Whether the query has no content, so that no instance is nearest to it."""
+        return self.answer.unlike is not None and self.answer.unlike.query_is_empty
+
+    @property
+    def best(self) -> int | None:
+        """Place of the instance with the largest share, if the shares say something."""
+        return None if self.answer.shares is None or self.query_is_empty else int(self.answer.shares.argmax())
+
     def shown(self) -> list[tuple[int, str, bool]]:
         """Place and name of the instances to show on a page, and whether each is a witness."""
         witnesses = {witness.index for witness in self.witnesses}
@@ -185,11 +196,14 @@ class Hits(Sequence[Hit]):
     def pieces(self, query: Sequence[str]) -> list[str]:
         """Pieces of HTML: the query and the hits, with the pictures of instances whose files are still there."""
         asked = " ".join(_shown(name, "query", "#2f6fd0") for name in query)
-        pieces = [f"<p>{asked}</p>", *(f"<p>{escape(note)}</p>" for note in self.notes())]
+        pieces = [f"<div>{asked}</div>", *(f"<p>{note_html(note)}</p>" for note in self.notes())]
         for place, hit in enumerate(self, start=1):
             words = f"<b>{place}. {escape(hit.name)}</b> {escape(f'{headline(hit.answer)} {self.warnings_of(hit)}')}"
             frames = {True: (witness_word(hit.answer), "#d97706"), False: ("", "transparent")}
-            members = [_shown(name or f"instance {n}", *frames[is_witness]) for n, name, is_witness in hit.shown()]
+            members = [
+                _shown(name or f"instance {n}", *frames[is_witness], n == hit.best)
+                for n, name, is_witness in hit.shown()
+            ]
             more = f"<small>and {hit.size - len(members)} more</small>" if hit.size > len(members) else ""
             pieces.append(f"<section><p>{words}</p>{' '.join(members)} {more}</section>")
         return pieces
@@ -208,7 +222,7 @@ class Hits(Sequence[Hit]):
         if not self.hits:
             return ["The gallery is empty."]
         notes = self._of_all
-        if not self.point.is_default:
+        if not self.point.is_default and not self.hits[0].query_is_empty:
             notes.append(Chance(self.point).words(self.hits[0].probability, self.bags))
         if self.pooled:
             used = f"{self.hits[0].answer.witnesses_by} instead. Ask for fewer bags or with fewer references"
@@ -227,14 +241,20 @@ class Hits(Sequence[Hit]):
         }
 
 
-def _shown(name: str, word: str, frame: str) -> str:
-    """A picture in its frame, or the name if there is no such image file."""
+def _shown(name: str, word: str, frame: str, is_best: bool = False) -> str:
+    """A picture in its frame with its file, or the name if there is no such image file."""
+    word = ", ".join(filter(None, ["best" * is_best, word]))
     style, title = f"border:3px solid {frame};border-radius:4px", escape(name, quote=True)
     title += f" ({word})" if word else ""
     if Path(name).suffix.lower() in IMAGE_SUFFIXES and is_file(name):
         with suppress(MIVError):  # damaged since
             source = picture_of(read_image(name, colour=None))
-            return f'<img alt="{title}" title="{title}" src="{source}" style="{style};height:96px">'
+            caption = escape("/".join(Path(name).parts[-2:])) + (f" <b>{word}</b>" if word else "")
+            return (
+                '<figure style="display:inline-block;margin:2px;max-width:12em;overflow-wrap:anywhere">'
+                f'<img alt="{title}" title="{title}" src="{source}" style="{style};height:96px">'
+                f"<figcaption><small>{caption}</small></figcaption></figure>"
+            )
     return f'<span style="{style};display:inline-block;padding:0 4px">{title}</span>'
 
 
@@ -286,8 +306,11 @@ def search(
     for place in [] if verdicts is None else np.argsort(-verdicts.logit, kind="stable"):
         verdict, bag = verdicts[place], int(best[place])  # type: ignore[index]
         names = snapshot.instance_names(bag)
+        if is_empty := verdict.unlike is not None and verdict.unlike.query_is_empty:  # nothing is near to it
+            verdict = replace(verdict, witnesses=())
         witnesses = tuple(HitWitness(w.index, w.score, names[w.index]) for w in verdict.witnesses)
-        hits.append(Hit(snapshot.name(bag), witnesses, chance.of(verdict.probability, len(bags)), verdict, names))
+        hit_chance = None if is_empty else chance.of(verdict.probability, len(bags))
+        hits.append(Hit(snapshot.name(bag), witnesses, hit_chance, verdict, names))
     return Hits(tuple(hits), len(bags), verifier.operating_point, count, asked, pooled)
 
 

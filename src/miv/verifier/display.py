@@ -23,7 +23,9 @@ _OBEYED = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udff
 
 
 def headline(verdict: Verdict) -> str:
-    """The verdict in one line."""
+    """The verdict in one line; without a number if the query has no content."""
+    if verdict.unlike is not None and verdict.unlike.query_is_empty:
+        return f"Unsure: {verdict.reason}."
     words = {"yes": "Match found", "no": "No match found", "unsure": f"Unsure: {verdict.reason}"}[verdict.decision]
     thresholds = threshold_words(verdict.threshold, verdict.lower_threshold)
     doubt = "" if verdict.zero_shot is None else "not calibrated, "

@@ -259,6 +259,11 @@ class OutOfDistribution:
         return reason_of(int(self.query[0]), int(self.bag.min()))
 
     @property
+    def query_is_empty(self) -> bool:
+        """Whether the query of one exemplar has no content."""
+        return bool(self.query[0] == _EMPTY)
+
+    @property
     def note(self) -> str:
         """A sentence about flagged targets in a bag that also holds others; else ""."""
         places = self.places
@@ -273,7 +278,7 @@ class OutOfDistribution:
         """Return plain values of one exemplar, for JSON; what has no content is among the flagged, too."""
         empty = np.flatnonzero(self.bag == _EMPTY).tolist()
         flagged = {"query": bool(self.query[0]), "places": self.places}
-        return flagged | {"empty_query": bool(self.query[0] == _EMPTY), "empty_places": empty}
+        return flagged | {"empty_query": self.query_is_empty, "empty_places": empty}
 
     @classmethod
     def of_document(cls, document: dict[str, Any], size: int) -> "OutOfDistribution":
