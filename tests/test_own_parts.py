@@ -1,9 +1,11 @@
 """Parts of one's own: imported by the user's word alone, found as entry points, and held to the contract."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,6 +15,7 @@ from miv.errors import MIVWarning
 from miv.poolings import POOLINGS
 from miv.testing import check_pooling
 from tests.cli.running import run_command
+from tests.poolings.naive import nearest
 
 SOURCE = '''
 import miv
@@ -117,6 +120,15 @@ def test_the_contract_accepts_a_right_pooling_and_its_naive_computation(tmp_path
     check_pooling("plugged", naive=lambda weights, query, bag: (query, bag.mean(axis=0), None))
     with pytest.raises(AssertionError, match="differs from its naive computation"):
         check_pooling("plugged", naive=lambda weights, query, bag: (query, bag[0], None))
+
+
+@pytest.mark.parametrize("make", [np.array, list])
+def test_naive_attention_may_be_an_array_or_a_list(make: Callable[[Any], Any]) -> None:
+    def naive(weights: dict[str, Any], query: Any, bag: Any) -> tuple[Any, Any, Any]:
+        first, second, attention = nearest(weights, {}, query, bag)
+        return first, second, make(attention)
+
+    check_pooling("nearest", naive=naive)
 
 
 def first_target(query: torch.Tensor, bags: miv.Bags) -> miv.PoolingOutput:

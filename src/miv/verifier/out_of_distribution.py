@@ -135,8 +135,10 @@ class OutOfDistributionLimit:
     def save(self, folder: Path | str) -> None:
         """Write the file to the folder of a verifier, atomically."""
         parts = {name: np.ascontiguousarray(values) for name, values in self._parts.items()}
+        # The only entry: several would be written in another order by each process.
+        metadata = {"about": json.dumps({"format": _FORMAT, **self._about})}
         with whole_file(Path(folder) / LIMIT_NAME) as temporary:
-            save_file(parts, temporary, metadata={"format": _FORMAT, "about": json.dumps(self._about)})
+            save_file(parts, temporary, metadata=metadata)
             make_ordinary(temporary)
 
     @classmethod
@@ -152,7 +154,16 @@ class OutOfDistributionLimit:
             raise MIVError(f"{path} is missing: the verifier was saved with an out-of-distribution check. {_REMEDY}")
         try:
             limit = cls._read(path)
-        except (SafetensorError, OSError, ValueError, TypeError, KeyError, RecursionError, MIVError) as error:
+        except (
+            SafetensorError,
+            OSError,
+            ValueError,
+            TypeError,
+            KeyError,
+            AttributeError,
+            RecursionError,
+            MIVError,
+        ) as error:
             raise MIVError(f"{path} is damaged: {error}. {_REMEDY}") from error
         length = len(limit.mean)
         if channels % length if limit.is_mean else length > channels:
@@ -167,9 +178,9 @@ class OutOfDistributionLimit:
             raise ValueError("it is too large")
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
-            if metadata.get("format") != _FORMAT:
+            about = dict(json.loads(metadata["about"]))
+            if metadata.get("format", about.get("format")) != _FORMAT:  # older files have it as an entry of its own
                 raise ValueError(f"its format is not {_FORMAT}")
-            about = json.loads(metadata["about"])
             of_statistics = about.get("statistics")  # older files have none
             names = [*_SHAPES, *(_prefixed(_SHAPES) if of_statistics is not None else ())]
             parts = {name: file.get_tensor(name) for name in names}
