@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from miv.cli.app import app
 from miv.errors import MIVError
 from miv.evaluation.runs import RunFolder
 from miv.reproduction.cells import compute
@@ -29,6 +31,13 @@ def test_a_tier_of_one_task_lists_and_takes_only_that(tier: str, task: str, othe
         run_command("reproduce", other, "--report-only", "--tier", tier, "--results", str(tmp_path))
     listed = run_command("reproduce", "--list", "--json", "--tier", tier, "--results", str(tmp_path))
     assert {row["task"] for row in json.loads(listed)} == {task}
+
+
+@pytest.mark.parametrize("arguments", [["--list"], ["qmnist", "classification", "--report-only"], ["--conclusions"]])
+def test_without_finished_cells_it_says_where_it_looked(arguments: list[str], tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["reproduce", *arguments, "--results", str(tmp_path / "none")])
+    assert done.exit_code == 0
+    assert f"There are no finished cells in {tmp_path / 'none'}. --results names another folder." in done.stderr
 
 
 @pytest.mark.slow

@@ -165,9 +165,9 @@ def test_every_pooling_can_be_made_and_says_where_it_cannot_start_as_the_nearest
     sets = tiny_sets("features")
     choice = choose(sets, {"pooling": pooling}, cache=tmp_path)
     assert create_verifier(choice.config, sets["train"].pool).configuration["pooling"] == pooling
-    assert ("cannot start from the nearest-target solution" in choice.reason) != POOLINGS[
-        pooling
-    ].make.starts_as_nearest
+    assert ("does not start as the nearest target" in choice.reason) != POOLINGS[pooling].make.starts_as_nearest
+    named = {"cap_vema", "cap_ma", "cap_dba_l2"}  # cap_dba_l1 has epochs, and cap_tokens recipes of its own
+    assert (f"trains {pooling} itself" in choice.reason) == (pooling in named)
 
 
 def test_cap_without_epochs_has_no_layer_norm_of_the_targets() -> None:

@@ -254,6 +254,8 @@ def test_flags_decide_which_recipes_are_compared(folder: Path, flags: list[str],
         (["--recipes", "cap", "--without", "cap"], "No recipe is left"),
         (["--pooling", "baseline", "--recipe", "cap"], "No recipe is left for the pooling baseline"),
         (["--pooling", "gabmil", "--recipe", "nearest"], "no recipe expresses gabmil"),
+        (["--recipe", "cap", "--recipes", "nearest,cap"], "recipe is 'cap', and recipes are nearest, cap"),
+        (["--recipe", "cap", "--without", "cap"], "recipe is 'cap', and without names it too"),
         (["--recipe", "cap", "--max-epochs", "3"], "max_epochs is 3, and recipe is 'cap', which has no epochs"),
     ],
 )
@@ -286,7 +288,9 @@ def test_epochs_begin_at_the_selected_recipe(folder: Path) -> None:
     """Rates that change nothing: the verifier of the epochs answers as that of the recipe."""
     settings = {**SIMILAR, "recipes": ("nearest", "cap"), "learning_rates": ((0, 1e-9),), "max_epochs": 1}
     epochs = miv.train("data", out="epochs", config=settings, baselines=False, verbose=False)
-    assert json.loads(Path("epochs/run.json").read_text())["best"]["stage"] == "frozen"
+    document = json.loads(Path("epochs/run.json").read_text())
+    assert document["best"]["stage"] == "frozen"
+    assert names(document["recipes"]) == ["nearest", "cap"]
     plain = {name: settings[name] for name in ("start", "pooling_options", "recipes")} | {"recipe": "select"}
     alone = miv.train("data", out="alone", config=plain, baselines=False, verbose=False)
     found, expected = (run.predictions("test").logit for run in (epochs, alone))

@@ -73,6 +73,8 @@ def reproduce(
             raise MIVError(f"--conclusions is for all tasks at once. Remove {task}.")
         from miv.reproduction.tables import conclude
 
+        if not results.is_dir():
+            _say_where(results)
         _write_report([conclude(results, tier, numbers)], json, out, None)
         return
     if task is None and not list_all:
@@ -98,6 +100,8 @@ def reproduce(
     from miv.reproduction.tables import build_section
 
     evidence = [CellEvidence(table.task, tier, tuple(numbers), results, encoder) for table in chosen]
+    if not any(one.of(row.setup) for table, one in zip(chosen, evidence, strict=True) for row in table.rows):
+        _say_where(results)
     _write_report(list(map(build_section, chosen, evidence)), json, out, plots)
 
 
@@ -167,6 +171,10 @@ def _write_report(sections: "list[Section]", json: bool, out: Path | None, plots
     say(f"Wrote {out}.")
 
 
+def _say_where(results: Path) -> None:
+    say(f"There are no finished cells in {results.resolve()}. --results names another folder.")
+
+
 def _show_list(jobs: "dict[Experiment, list[Job]]", places: "JobFolders", json: bool) -> None:
     """Print every experiment and how many of its cells are done; note rejected results next to it."""
     from miv.reproduction.jobs import raw_folder
@@ -195,6 +203,8 @@ def _show_list(jobs: "dict[Experiment, list[Job]]", places: "JobFolders", json: 
         for experiment, some in jobs.items()
     ]
     print_json(rows) if json else print(table_of(rows))
+    if not any(accepted.values()):
+        _say_where(places.results)
 
 
 @app.command()

@@ -78,8 +78,8 @@ def train(
     DATA is a folder of splits written by `miv data`, or a task such as digits-twin or qmnist. The sets of a task are
     built first, or read from the cache. After Ctrl-C, SIGTERM or a kill, --resume continues the run.
 
-    Example: miv train qmnist --raw data/qmnist --pooling cap_dba_l2 --out runs/dba
-    Example: miv train my-data --from runs/dba --out runs/further
+    Example: miv train qmnist --raw data/qmnist --out runs/qmnist
+    Example: miv train my-data --from runs/qmnist --out runs/further
     """
     try:  # the imports take seconds too
         from miv.evaluation.baselines import print_table

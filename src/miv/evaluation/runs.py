@@ -215,8 +215,11 @@ class RunFolder:
     def finish(self, seconds: dict[str, float], outcome: dict[str, Any]) -> None:
         """Mark the run as done, with the seconds of each stage, and what was chosen: the epoch, or the recipe."""
         total, by_stage = round(sum(seconds.values()), 1), {stage: round(took, 1) for stage, took in seconds.items()}
-        done = {"done": True, "seconds": total, "stage_seconds": by_stage, **outcome}
-        write_json(self.about, {**self.read(), **done})
+        self.record(done=True, seconds=total, stage_seconds=by_stage, **outcome)
+
+    def record(self, **outcome: Any) -> None:
+        """Add to ``run.json``."""
+        write_json(self.about, {**self.read(), **outcome})
 
 
 def short_names(paths: list[str]) -> list[str]:

@@ -194,9 +194,13 @@ def choose(
     if config.recipe == "select" and not given.get("recipe") and not is_expressible(config.changed(own)):
         config = config.changed({"recipe": "epochs"})
     reason = f"Chosen for {len(train):,} train exemplars of {train.bag_sizes.mean():.1f} instances: {words}."
-    if not POOLINGS[config.pooling].make.starts_as_nearest:
-        reason += f" {config.pooling} does not compare targets with the query, so it cannot start from the "
-        reason += "nearest-target solution; the cap poolings and baseline can."
+    if not make.starts_as_nearest and not is_trained:
+        reason += (
+            f" {own_pooling} does not start as the nearest target (`starts_as_nearest`), so it is trained by epochs."
+        )
+    elif issubclass(make, CrossAttentionPooling) and "pooling" in given and config.recipe not in ("epochs", "paper"):
+        reason += " Recipes give every cap_ pooling the same form, and may end with `nearest`; `--recipe epochs` "
+        reason += f"trains {own_pooling} itself."
     return Choice(config, reason)
 
 

@@ -3,6 +3,7 @@
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,14 +15,14 @@ from miv.data import ExemplarSet
 from miv.data.batches import embedded, make_batch
 from miv.errors import MIVError, unknown_name
 from miv.evaluation.predicting import predict
-from miv.evaluation.runs import RunFolder
+from miv.evaluation.runs import RunFolder, recipe_rows
 from miv.files.arrays import Floats, Labels, Vectors
 from miv.poolings import POOLINGS
 from miv.poolings.cap import CrossAttentionPooling
 from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.nearest import NearestPooling
 from miv.poolings.similar import ScaledProduct
-from miv.runtime import Progress, evaluating
+from miv.runtime import Progress, aligned_table, evaluating
 from miv.training.checkpoint import LAST, StageState
 from miv.training.config import TrainingConfig
 from miv.training.fits import BagData, logistic
@@ -58,6 +59,13 @@ def recipes_for(config: TrainingConfig) -> list[str]:
         if name not in (*names, *(MODES if name == config.recipe else ())):
             raise unknown_name("recipe", name, (*names, *MODES))
     wanted = [name for name in possible if name not in config.without]
+    if config.recipe in names and config.recipes:
+        raise MIVError(
+            f"recipe is {config.recipe!r}, and recipes are {', '.join(config.recipes)}. Expected one of both settings: "
+            "recipe takes this one whatever the figures, recipes selects from several."
+        )
+    if config.recipe in names and config.recipe in config.without:
+        raise MIVError(f"recipe is {config.recipe!r}, and without names it too. Remove one of both settings.")
     if config.recipe in names:
         below = _builds_on(config.recipe)
         wanted = [name for name in wanted if name in below or name == config.recipe]
@@ -173,6 +181,15 @@ def fit_temperature(logit: Floats, label: Labels, weight: Floats) -> float | Non
     return temperature if temperature > 1.01 else None
 
 
+def tell(selection: Selection, machine: Machine) -> dict[str, Any]:
+    """Print the table of recipes, and return it for ``run.json``."""
+    document = selection.document()
+    if selection.rows:
+        headings, rows, note = recipe_rows(document)
+        machine.say(f"{aligned_table(headings, rows)}\n{note}")
+    return document
+
+
 VERIFIER_STAGES = (FROZEN, "all")  # the stages that end with a verifier
 
 
@@ -204,7 +221,10 @@ def run_stages(
     *,
     is_new: bool,
 ) -> dict[str, StageState]:
-    """Train the stages in order; a new verifier with the start "similar" starts from the selected recipe."""
+    """Train the stages in order; a new verifier with the start "similar" starts from the selected recipe.
+
+    The table of recipes is printed and recorded in ``run.json``.
+    """
     states: dict[str, StageState] = {}
     for stage in stages:
         features = embed_splits(verifier, sets, machine.cache, progress) if stage.frozen else None
@@ -213,7 +233,9 @@ def run_stages(
             known = features or embed_splits(verifier, sets, machine.cache, progress)
             began = time.monotonic()
             if verifier.pooling.starts_as_nearest:
-                set_form(verifier.pooling, choose_form(verifier, sets, known, config, progress).form)
+                selection = choose_form(verifier, sets, known, config, progress)
+                set_form(verifier.pooling, selection.form)
+                run.record(recipes=tell(selection, machine))  # at once: a resumed run selects nothing
             if not is_expressible(config):
                 fit_scale(verifier, sets["train"], known["train"], config.seed)
             fitting = time.monotonic() - began

@@ -17,16 +17,24 @@ from miv.evaluation.calibration_fits import fit_reference_rule
 from miv.evaluation.metrics import auroc_within_chance
 from miv.evaluation.out_of_distribution import fit_check, limit_text
 from miv.evaluation.predicting import predict
-from miv.evaluation.runs import RunFolder, locked, recipe_rows, refuse_if_locked
+from miv.evaluation.runs import RunFolder, locked, refuse_if_locked
 from miv.files import parquet as parquet  # predictions need it: a missing library is an error before the work
 from miv.files.arrays import Floats, Labels, Vectors
 from miv.files.atomic import whole_folder
 from miv.files.json import write_json
 from miv.poolings.similar import ScaledProduct
-from miv.runtime import Progress, SilentProgress, aligned_table
+from miv.runtime import Progress, SilentProgress
 from miv.training.checkpoint import BEST, START
 from miv.training.config import TrainingConfig
-from miv.training.fitting import VERIFIER_STAGES, fit_recipe, fit_temperature, recipes_for, run_stages, stages_of
+from miv.training.fitting import (
+    VERIFIER_STAGES,
+    fit_recipe,
+    fit_temperature,
+    recipes_for,
+    run_stages,
+    stages_of,
+    tell,
+)
 from miv.training.new_verifier import EarlierVerifier, create_verifier, resolve
 from miv.training.stages import FROZEN, Machine, Sets
 from miv.verifier.decisions import OperatingPoint
@@ -118,10 +126,7 @@ def run_training(
             began, cache = time.monotonic(), machine.cache
             verifier, selection = fit_recipe(verifier, sets, config, cache, progress)
             _set_temperature(verifier, selection.logit, selection.label, selection.weight, machine)
-            outcome = {"best": {"stage": selection.recipe, "epoch": 0}, "recipes": selection.document()}
-            if selection.rows:
-                headings, rows, note = recipe_rows(outcome["recipes"])
-                machine.say(f"{aligned_table(headings, rows)}\n{note}")
+            outcome = {"best": {"stage": selection.recipe, "epoch": 0}, "recipes": tell(selection, machine)}
             seconds["recipes"] = time.monotonic() - began
         exemplars = sets["validation"] if sets["validation"].has_references else sets["train"]
         if exemplars.has_references:
