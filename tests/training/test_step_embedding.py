@@ -69,6 +69,17 @@ def test_dropout_is_the_same_when_a_chunk_is_recomputed(tmp_path: Path, texts: n
     assert not torch.allclose(results[0][0], backbone.eval()(tokens))
 
 
+def test_a_recomputed_chunk_has_the_precision_of_the_first_pass(
+    tmp_path: Path, texts: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("miv.backbones.precision.has_native_bfloat16", lambda: True)
+    backbone = text_backbone(tmp_path)
+    tokens = backbone.prepare(texts)
+    kept, again = (StepEmbedding(backbone, most_bytes=memory, lower=True)(tokens).float() for memory in (PLENTY, 0))
+    assert not torch.equal(kept, backbone(tokens))
+    assert_equal(gradients(backbone, again), gradients(backbone, kept))
+
+
 class Normed(Backbone):
     """A layer, and a BatchNorm that learns from the batch."""
 

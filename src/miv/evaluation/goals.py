@@ -129,7 +129,7 @@ class Bound:
     of errors with a bound not above the rate.
 
     With as many clusters as a rate :math:`\alpha` needs independent exemplars, :math:`N`, no errors at all are always
-    enough evidence: one exemplar per cluster would be. With fewer, :math:`G`, the threshold respects two other limits:
+    enough evidence: one exemplar per cluster would be. With fewer, :math:`G`, the threshold respects two more limits:
     that of a ``ClusterModel``, and the mean error rate of the clusters may be at most
     :math:`\alpha G / (2 N)`, because the model does not know of rare classes that are far worse.
     """
@@ -171,12 +171,11 @@ class Bound:
         """The lowest cut that counted errors allow."""
         evidence = side.of_negatives
         self._check_enough(evidence)
+        limits = [(evidence.upper_bound(np.arange(math.floor(self.rate * evidence.exemplars) + 1)), self.rate)]
         if self._needs_model(evidence):
             share = evidence.growth * evidence.clusters / self._needed(evidence)
-            bounds, most = evidence.rates / evidence.clusters, _OBSERVED * self.rate * share
-        else:
-            bounds, most = evidence.upper_bound(np.arange(math.floor(self.rate * evidence.exemplars) + 1)), self.rate
-        allowed = max(int(np.searchsorted(bounds, most, side="right")) - 1, 0)
+            limits.append((evidence.rates / evidence.clusters, _OBSERVED * self.rate * share))
+        allowed = min(max(int(np.searchsorted(bounds, most, side="right")) - 1, 0) for bounds, most in limits)
         return int((side.false_accepts > allowed).sum())
 
     def _check_enough(self, evidence: ErrorEvidence) -> None:

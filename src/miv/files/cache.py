@@ -1,6 +1,6 @@
 """The cache of what can be recomputed, and downloads.
 
-The cache holds features, sets built by a command and shared stages. Nothing in it may stop a run: what is damaged is
+The cache holds features and sets built by a command. Nothing in it may stop a run: what is damaged is
 discarded and made again, and a cache that cannot be written is left out. Both print a warning.
 """
 

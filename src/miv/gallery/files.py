@@ -167,7 +167,7 @@ class GalleryManifest:
             raise MIVError(f"{path} has format_version {version!r}. Expected {_FORMAT_VERSION}. Add the bags again.")
         check_shape(document, _SHAPE, str(path), DAMAGED)
         if document.pop("checksum") != _checksum_of(document):
-            raise MIVError(f"{path} is damaged: its checksum is of other content.")
+            raise MIVError(f"{path} is damaged: its checksum is of other content. Restore a copy of the gallery.")
         try:
             del document["format"], document["format_version"]
             segments, removed = (tuple(document.pop(name)) for name in ("segments", "removed"))

@@ -173,7 +173,7 @@ class CrossAttentionForm(StoredForm):
     every member of every bag.
 
     Args:
-        pooling: the pooling, without positions: with them, a key depends on its place.
+        pooling: the pooling.
         distance_weight: ``(C,)``, of the distances in the scores; ``None`` if the scores are products.
         power: of the absolute differences in the distances, 1 or 2.
         delta: VEMA's layer from the variance of a bag, minus 1, to :math:`\delta`.

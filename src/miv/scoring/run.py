@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from miv.errors import MIVError, StoppedByUser
-from miv.files.atomic import readable_disk_errors, remove_unfinished, sha256_of
+from miv.files.atomic import PART, original_name, readable_disk_errors, remove_unfinished, sha256_of
 from miv.files.images import Fit
 from miv.files.instances import is_file, is_folder
 from miv.files.json import read_json_object, write_json
@@ -269,6 +269,8 @@ def _check_output(out: Path, read: list[Path], *, overwrite: bool) -> None:
         if path.resolve().parent == out.resolve():
             raise MIVError(f"--out {out} contains the input {path.resolve().name}. Choose a separate output folder.")
     if out.is_dir() and not (out / DOCUMENT).is_file() and not overwrite:
-        foreign = sorted(path.name for path in out.iterdir() if path.name != LOCK_NAME)
+        # The lock, and what a write that was killed left, may be there.
+        names = {path.name for path in out.iterdir() if not original_name(path.name, PART)}
+        foreign = sorted(names - {LOCK_NAME})
         if foreign:
             raise MIVError(f"{out} holds {foreign[0]}, which is not of `miv score`. Choose another --out.")

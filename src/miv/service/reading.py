@@ -231,7 +231,7 @@ FORMATS = {
 """Formats by the bytes that a file begins with. Each is opened by its own decoder only."""
 
 _HEAD, _TAIL = 1024, 66_000  # where other programs look for a PDF or a page, and for the index of a ZIP archive
-_OTHERS = (b"%pdf-", b"<svg ", b"<html", b"<script", b"<?php", b"<!doctype")
+_OTHERS = (b"%pdf-", b"<svg", b"<html", b"<script", b"<?php", b"<!doctype")
 
 
 @contextmanager

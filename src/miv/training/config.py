@@ -164,7 +164,7 @@ def read_settings(path: Path) -> dict[str, Any]:
     """
     if path.suffix == ".json":
         written = read_json_object(path, "Expected the config.json of a run, or a .toml file of settings.")
-        return {one.name: written[one.name] for one in fields(TrainingConfig) if one.name in written}
+        return {name: value for name, value in written.items() if name not in _REMOVED}
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -264,6 +264,9 @@ def _as_json(name: str, options: dict[str, Any]) -> dict[str, Any]:
     return as_written
 
 
+# Settings of runs of 0.1 that have no effect any more.
+_OLD = "align_epochs align_learning_rate bucket contrast_temperature grouping precision query_backbone warmup"
+_REMOVED = frozenset(_OLD.split())
 _COUNTS = "heads batch_size max_epochs patience frozen_patience frozen_max_epochs trainable_layers"
 _LEAST = {
     **dict.fromkeys(_COUNTS.split(), 1),

@@ -89,9 +89,8 @@ def create_optimiser(config: TrainingConfig, model: nn.Module, exemplars: float 
         if is_adamw:  # offsets, scales and the similarity vector need not be near 0
             decays = is_matrix and (in_backbone or not is_similar)
             group["weight_decay"] = config.weight_decay if decays else 0.0
-        if is_similar:  # the scores of positions are few, and have to leave their start for positions to count at all
-            is_free = in_backbone or name.endswith("position.score")
-            group["pull"] = 0.0 if is_free else config.pull * (1_000 / exemplars) ** 2
+        if is_similar:
+            group["pull"] = 0.0 if in_backbone else config.pull * (1_000 / exemplars) ** 2
         key = tuple(group.values()) if is_similar else (has_rate and in_backbone, is_adamw and not is_matrix)
         groups.setdefault(key, {"params": [], **group})["params"].append(weight)
     ordered = [groups[key] for key in (groups if is_similar else sorted(groups))]

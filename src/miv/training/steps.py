@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
@@ -18,6 +19,7 @@ from miv.backbones import Backbone
 from miv.backbones.base import embed
 from miv.backbones.hf import HuggingFace
 from miv.backbones.hf_text import TextReader, chunks_by_length, token_counts
+from miv.backbones.precision import lower_precision
 from miv.data import ExemplarSet
 
 Batches = list[NDArray[np.int64]]  # the exemplars of each batch of an epoch
@@ -71,8 +73,9 @@ class StepEmbedding:
     numbers. A batch that BatchNorm learns from stays whole, because recomputing would update its statistics twice.
     """
 
-    def __init__(self, backbone: Backbone, most_bytes: int, bucket: int = 128) -> None:
+    def __init__(self, backbone: Backbone, most_bytes: int, bucket: int = 128, *, lower: bool = False) -> None:
         self.backbone, self.bucket, self.most_bytes = backbone, bucket, most_bytes
+        self.lower = lower  # whether encoders of texts compute in bfloat16
         self.recomputed = 0  # chunks of the last step
         self._per_unit: float | None = None  # bytes of the graph per padded token, or per instance of another kind
 
@@ -95,7 +98,11 @@ class StepEmbedding:
             return run(instances)
         return self._in_chunks(run, chunks, [len(chunk) for chunk in chunks])
 
-    def _in_chunks(self, run: Callable[[Tensor], Tensor], chunks: list[Tensor], sizes: list[int]) -> Tensor:
+    def _in_chunks(self, embed_chunk: Callable[[Tensor], Tensor], chunks: list[Tensor], sizes: list[int]) -> Tensor:
+        def run(chunk: Tensor) -> Tensor:  # again in the backward pass, with the same precision
+            with lower_precision() if self.lower else nullcontext():
+                return embed_chunk(chunk)
+
         per_unit = self._measured(run, chunks[0], sizes[0])
         left = self.most_bytes - per_unit * max(sizes)  # one chunk at a time is recomputed, beside all that are kept
         self.recomputed, features = 0, []
