@@ -3,7 +3,6 @@
 import io
 import math
 import os
-import tempfile
 import warnings
 import zipfile
 from functools import cache
@@ -88,8 +87,7 @@ class SpeakerEncoder(nn.Module):
         """Load the weights in Resemblyzer's wheel, which is downloaded and converted in the cache, once."""
         path = cache_folder() / "speaker.safetensors"
         if not path.is_file():
-            with tempfile.TemporaryDirectory() as folder:
-                write_speaker_weights(path, fetch(WHEEL, Path(folder), progress))
+            write_speaker_weights(path, fetch(WHEEL, cache_folder(), progress))
         return cls.load(path)
 
     def forward(self, mels: Tensor) -> Tensor:

@@ -118,8 +118,10 @@ class RemoteFile:
 
 
 def fetch(file: RemoteFile, folder: Path, progress: Progress) -> Path:
-    """Download a file into ``folder`` and return its path; anything but the expected content is an error."""
+    """Download a file into ``folder``, unless it is there; anything but the expected content is an error."""
     target = folder / file.name
+    if target.is_file() and sha256_of(target) == file.sha256:
+        return target
     problem = ""
     with whole_file(target) as temporary, progress.step(f"Downloading {file.name} (bytes)", total=file.size) as advance:
         try:

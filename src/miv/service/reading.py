@@ -1,4 +1,4 @@
-"""From the body of a request to instances that a verifier takes. Nothing in a request is ever opened as a file."""
+"""From the body of a request to instances that a verifier takes. Only pictures of a gallery are opened as files."""
 
 import base64
 import binascii
@@ -226,7 +226,7 @@ FORMATS = {
     "WEBP": (b"RIFF",),
     "BMP": (b"BM",),
     "TIFF": (b"II*\x00", b"MM\x00*"),
-    "PPM": (b"P5", b"P6"),
+    "PPM": (b"P1", b"P2", b"P3", b"P4", b"P5", b"P6"),
 }
 """Formats by the bytes that a file begins with. Each is opened by its own decoder only."""
 
