@@ -190,8 +190,8 @@ def score(
     """Verify all exemplars of a table, and write a folder with one Parquet file per partition.
 
     The columns are those of ``miv verify --bags``. The same call resumes: finished partitions of the same rows,
-    verifier and settings are kept. Several such calls at once share the work, in processes of their own, also on machines
-    that share a disk.
+    verifier and settings are kept. Several such calls at once share the work, in processes of their own, also on
+    machines that share a disk.
 
     Args:
         model: a run, a verifier folder, or a name.
