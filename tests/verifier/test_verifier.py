@@ -53,6 +53,7 @@ def test_one_call_gives_everything() -> None:
         ({"backbone": "compact_cnn", "backbone_options": {"sise": "small"}}, "Did you mean 'size'"),
         ({"backbone": "compact_cnn", "backbone_options": {"size": "smal"}}, "Did you mean 'small'"),
         ({"channels": 0}, "channels is 0"),
+        ({"channels": float("nan")}, "channels is nan"),
         ({"channels": 4, "start": "similiar"}, "Did you mean 'similar'"),
     ],
 )

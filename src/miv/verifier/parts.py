@@ -24,7 +24,7 @@ def backbone_of(backbone: str | nn.Module, channels: int | None, options: dict[s
     if backbone == "features":
         if channels is None:
             raise MIVError("channels is missing. The backbone 'features' needs the length of a vector.")
-        if options.get("channels", channels) != channels:
+        if "channels" in options and options["channels"] != channels:
             raise MIVError(
                 f"channels is {channels}, and {options['channels']} in backbone_options. Omit it in the options."
             )
